@@ -1,0 +1,87 @@
+//! How values are read.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use super::*;
+
+fn config(values: &[(&str, &str)]) -> Config {
+    Config {
+        values: values
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        ..Config::default()
+    }
+}
+
+#[test]
+fn every_mistake_is_reported_at_once() {
+    let config = config(&[("A", "maybe"), ("B", "ipv7"), ("C", "10"), ("D", "yes")]);
+    let mut values = config.values();
+    assert_eq!(values.boolean("A"), None);
+    assert_eq!(values.choice("B", &[("ipv4", 4), ("ipv6", 6)]), None);
+    assert_eq!(values.duration("C"), None);
+    values.mistake("D", "excludes A");
+    let error = values.finish().unwrap_err();
+    assert_eq!(
+        error,
+        Error::invalid(
+            "A: must be true or false; B: must be one of ipv4, ipv6; C: must be a duration such as 10s or 1m30s; D: excludes A"
+        )
+    );
+}
+
+#[test]
+fn an_empty_value_is_not_set() {
+    let config = config(&[("A", ""), ("B", "  ")]);
+    let mut values = config.values();
+    assert_eq!(values.text("A"), None);
+    assert_eq!(values.boolean("B"), None);
+    assert_eq!(values.duration("C"), None);
+    assert_eq!(values.finish(), Ok(()));
+}
+
+#[test]
+fn truth_is_written_as_go_reads_it() {
+    let table = [
+        ("1", Some(true)),
+        ("t", Some(true)),
+        ("True", Some(true)),
+        (" TRUE ", Some(true)),
+        ("0", Some(false)),
+        ("F", Some(false)),
+        ("false", Some(false)),
+        ("tRuE", None),
+        ("yes", None),
+        ("2", None),
+    ];
+    for (text, expected) in table {
+        let config = config(&[("A", text)]);
+        assert_eq!(config.values().boolean("A"), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn durations_are_written_as_go_reads_them() {
+    let table = [
+        ("0", Some(0)),
+        ("10s", Some(10_000)),
+        ("1m30s", Some(90_000)),
+        ("250ms", Some(250)),
+        ("2h", Some(7_200_000)),
+        ("10", None),
+        ("s", None),
+        ("-1s", None),
+        ("1 s", None),
+        ("1d", None),
+        ("99999999999999999999h", None),
+        ("18446744073709551615h", None),
+    ];
+    for (text, expected) in table {
+        let config = config(&[("A", text)]);
+        assert_eq!(
+            config.values().duration("A"),
+            expected.map(Duration::from_millis),
+            "{text:?}"
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! What [`export_provider!`](crate::export_provider) expands to, and the few functions it needs.
+//!
+//! Nothing in here is for providers to call; it is public because the macro expands in their crates.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Once;
+
+use crate::bindings::lifecycle::exports::ccm::provider::lifecycle::Config as RawConfig;
+use crate::{Capability, Config, Error, Provider, log};
+
+/// The provider of this guest instance, once `init` has made it.
+pub type Slot<P> = RefCell<Option<Rc<P>>>;
+
+/// Serves `lifecycle.init`.
+///
+/// # Errors
+/// Whatever [`Provider::init`] says.
+pub fn init<P: Provider>(
+    slot: &Slot<P>,
+    config: RawConfig,
+    exported: &[Capability],
+) -> Result<Vec<Capability>, Error> {
+    report_panics();
+    let provider = P::init(&Config::from(config))?;
+    let enabled = provider.enabled(exported);
+    slot.replace(Some(Rc::new(provider)));
+    Ok(enabled)
+}
+
+/// Serves every other function: `call` gets the provider that `init` made.
+///
+/// # Errors
+/// [`Error::Internal`] when the host did not call `init` first, or whatever `call` says.
+pub fn call<P: Provider, T>(
+    slot: &Slot<P>,
+    call: impl FnOnce(&P) -> Result<T, Error>,
+) -> Result<T, Error> {
+    report_panics();
+    // The borrow ends here, so that a provider may do whatever it likes during the call.
+    let provider = slot.borrow().clone();
+    match provider {
+        Some(provider) => call(&provider),
+        None => Err(Error::internal("init was not called")),
+    }
+}
+
+/// Sends the message of a panic to the host's log. The panic still ends in a trap: without this its reason would
+/// be lost, because a trap only says `unreachable`.
+fn report_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| std::panic::set_hook(Box::new(|panic| log::error(&panic.to_string(), &[]))));
+}
+
+/// Exports a provider from a guest crate.
+///
+/// ```ignore
+/// ccm_guest::export_provider! {
+///     provider: Hetzner,
+///     interfaces: [instances, self_check],
+///     manifest: "manifest.json",
+/// }
+/// ```
+///
+/// `interfaces` is any subset of `instances`, `load_balancer`, `routes` and `self_check`; the type has to implement the
+/// trait of each. `lifecycle` is always exported. `manifest` is a path relative to the crate's `Cargo.toml`; the file's
+/// bytes become the custom section `ccm:manifest`, which the host reads without running the component.
+///
+/// Off Wasm only the types are checked: component export names do not link into a native library.
+#[macro_export]
+macro_rules! export_provider {
+    (
+        provider: $provider:ident,
+        interfaces: [$($interface:ident),+ $(,)?],
+        manifest: $manifest:literal $(,)?
+    ) => {
+        #[cfg(target_arch = "wasm32")]
+        #[allow(
+            unsafe_code,
+            missing_docs,
+            unused_qualifications,
+            clippy::allow_attributes_without_reason,
+            reason = "generated: exported functions and custom sections need unsafe attributes"
+        )]
+        const _: () = {
+            const MANIFEST: &[u8] = ::core::include_bytes!(::core::concat!(
+                ::core::env!("CARGO_MANIFEST_DIR"),
+                "/",
+                $manifest
+            ));
+
+            #[unsafe(link_section = "ccm:manifest")]
+            #[used]
+            static SECTION: [u8; MANIFEST.len()] = {
+                let mut bytes = [0; MANIFEST.len()];
+                bytes.copy_from_slice(MANIFEST);
+                bytes
+            };
+
+            ::std::thread_local! {
+                static PROVIDER: $crate::export::Slot<$provider> = const { ::std::cell::RefCell::new(None) };
+            }
+
+            struct Component;
+
+            impl $crate::bindings::lifecycle::exports::ccm::provider::lifecycle::Guest for Component {
+                fn init(
+                    config: $crate::bindings::lifecycle::exports::ccm::provider::lifecycle::Config,
+                ) -> ::core::result::Result<::std::vec::Vec<$crate::Capability>, $crate::Error> {
+                    let exported: &[$crate::Capability] =
+                        &[$($crate::export_provider!(@capability $interface)),+].concat();
+                    PROVIDER.with(|slot| $crate::export::init(slot, config, exported))
+                }
+            }
+            $crate::bindings::lifecycle::export_lifecycle!(Component with_types_in $crate::bindings::lifecycle);
+
+            $($crate::export_provider!(@export $interface);)+
+        };
+
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: () = {
+            $($crate::export_provider!(@check $interface $provider);)+
+            const _: &[u8] = ::core::include_bytes!(::core::concat!(
+                ::core::env!("CARGO_MANIFEST_DIR"),
+                "/",
+                $manifest
+            ));
+        };
+    };
+
+    (@capability instances) => { [$crate::Capability::Instances].as_slice() };
+    (@capability load_balancer) => { [$crate::Capability::LoadBalancer].as_slice() };
+    (@capability routes) => { [$crate::Capability::Routes].as_slice() };
+    (@capability self_check) => { [].as_slice() };
+
+    (@check instances $provider:ident) => { const fn instances<P: $crate::Instances>() {} instances::<$provider>(); };
+    (@check load_balancer $provider:ident) => {
+        const fn load_balancer<P: $crate::LoadBalancer>() {}
+        load_balancer::<$provider>();
+    };
+    (@check routes $provider:ident) => { const fn routes<P: $crate::Routes>() {} routes::<$provider>(); };
+    (@check self_check $provider:ident) => { const fn self_check<P: $crate::SelfCheck>() {} self_check::<$provider>(); };
+
+    (@export instances) => {
+        impl $crate::bindings::instances::exports::ccm::provider::instances::Guest for Component {
+            fn find(
+                nodes: ::std::vec::Vec<$crate::Node>,
+            ) -> ::core::result::Result<$crate::FindReply, $crate::Error> {
+                PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::Instances::find(provider, nodes)))
+            }
+        }
+        $crate::bindings::instances::export_instances!(Component with_types_in $crate::bindings::instances);
+    };
+
+    (@export self_check) => {
+        impl $crate::bindings::self_check::exports::ccm::provider::self_check::Guest for Component {
+            fn check() -> ::core::result::Result<(), $crate::Error> {
+                PROVIDER.with(|slot| $crate::export::call(slot, $crate::SelfCheck::check))
+            }
+        }
+        $crate::bindings::self_check::export_self_check!(Component with_types_in $crate::bindings::self_check);
+    };
+
+    (@export load_balancer) => {
+        impl $crate::bindings::load_balancer::exports::ccm::provider::load_balancer::Guest for Component {
+            fn ensure(
+                request: $crate::load_balancer::EnsureRequest,
+            ) -> ::core::result::Result<$crate::load_balancer::EnsureReply, $crate::Error> {
+                PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::LoadBalancer::ensure(provider, request)))
+            }
+            fn update_targets(
+                request: $crate::load_balancer::UpdateRequest,
+            ) -> ::core::result::Result<$crate::load_balancer::ProgressReply, $crate::Error> {
+                PROVIDER.with(|slot| {
+                    $crate::export::call(slot, |provider| $crate::LoadBalancer::update_targets(provider, request))
+                })
+            }
+            fn delete(
+                request: $crate::load_balancer::DeleteRequest,
+            ) -> ::core::result::Result<$crate::load_balancer::ProgressReply, $crate::Error> {
+                PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::LoadBalancer::delete(provider, request)))
+            }
+            fn get(
+                service: $crate::load_balancer::Service,
+            ) -> ::core::result::Result<$crate::load_balancer::Found, $crate::Error> {
+                PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::LoadBalancer::get(provider, service)))
+            }
+        }
+        $crate::bindings::load_balancer::export_load_balancer!(Component with_types_in $crate::bindings::load_balancer);
+    };
+
+    (@export routes) => {
+        impl $crate::bindings::routes::exports::ccm::provider::routes::Guest for Component {
+            fn list(
+                nodes: ::std::vec::Vec<$crate::Node>,
+            ) -> ::core::result::Result<::std::vec::Vec<$crate::routes::Route>, $crate::Error> {
+                PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::Routes::list(provider, nodes)))
+            }
+            fn create(
+                request: $crate::routes::CreateRequest,
+            ) -> ::core::result::Result<$crate::routes::ProgressReply, $crate::Error> {
+                PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::Routes::create(provider, request)))
+            }
+            fn delete(
+                request: $crate::routes::DeleteRequest,
+            ) -> ::core::result::Result<$crate::routes::ProgressReply, $crate::Error> {
+                PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::Routes::delete(provider, request)))
+            }
+        }
+        $crate::bindings::routes::export_routes!(Component with_types_in $crate::bindings::routes);
+    };
+}

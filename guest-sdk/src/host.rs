@@ -1,0 +1,7 @@
+//! The one place where a call leaves the guest: to the host on Wasm, to the scripted host of `testing` elsewhere.
+
+#[cfg(target_arch = "wasm32")]
+pub(crate) use crate::bindings::host::ccm::provider::{clock, http, log, random, state};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use crate::testing::host::{clock, http, log, random, state};

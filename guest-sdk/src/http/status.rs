@@ -1,0 +1,61 @@
+//! What statuses and missing answers mean, as errors of the contract. Pure.
+
+use super::{FetchError, Response};
+use crate::Error;
+
+/// How much of an answer's body is quoted in an error, in characters.
+const QUOTED: usize = 300;
+
+/// The error of a request that was not answered.
+pub(super) fn no_answer(label: &str, error: FetchError) -> Error {
+    match error {
+        FetchError::Denied(why) => Error::denied(format!("{label}: {why}")),
+        FetchError::Invalid(why) => Error::internal(format!("{label}: not a request: {why}")),
+        FetchError::Throttled(millis) => {
+            Error::throttled(format!("{label}: held back"), Some(millis))
+        }
+        FetchError::TimedOut(why) => {
+            Error::unavailable(format!("{label}: no answer in time: {why}"))
+        }
+        FetchError::TooLarge(why) => {
+            Error::unavailable(format!("{label}: the answer is too large: {why}"))
+        }
+        FetchError::Unavailable(why) => Error::unavailable(format!("{label}: {why}")),
+    }
+}
+
+/// The error that an answer's status stands for; `None` for 2xx. The table is at [`Response::ok`].
+pub(super) fn meaning(response: &Response) -> Option<Error> {
+    let status = response.status();
+    let retry_after = retry_after_ms(response.header("retry-after"));
+    let message = || format!("{}: {status} {}", response.label(), quote(response.body()));
+    match status {
+        200..=299 => None,
+        401 | 403 => Some(Error::denied(message())),
+        409 | 412 => Some(Error::conflict(message(), None)),
+        429 => Some(Error::throttled(message(), retry_after)),
+        501 => Some(Error::unsupported(message())),
+        503 if retry_after.is_some() => Some(Error::throttled(message(), retry_after)),
+        404 | 408 | 423 | 425 => Some(Error::unavailable(message())),
+        400..=499 => Some(Error::invalid(message())),
+        _ => Some(Error::unavailable(message())),
+    }
+}
+
+/// `Retry-After` in its form with seconds (RFC 9110, 10.2.3). The form with a date is left to the host, which
+/// obeys both on its own.
+fn retry_after_ms(header: Option<&str>) -> Option<u64> {
+    header?.trim().parse::<u64>().ok()?.checked_mul(1000)
+}
+
+/// The beginning of a body, fit for a message: one line, no control characters.
+fn quote(body: &[u8]) -> String {
+    // A character has at most four bytes; more of the body need not be looked at.
+    let begin = body.get(..QUOTED * 4).unwrap_or(body);
+    let text = String::from_utf8_lossy(begin);
+    let line: Vec<&str> = text
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect();
+    line.join(" ").chars().take(QUOTED).collect()
+}

@@ -1,0 +1,98 @@
+//! The scripted host is as strict as the real one.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::http::Request;
+use crate::{Error, clock, log, random, state};
+
+const MANIFEST: &str = r#"{
+    "name": "test",
+    "targets": [{ "name": "api", "endpoint": "https://api.example", "auth": "none", "why": "test", "rules": [
+        { "methods": ["GET"], "path": "/things/{id}", "access": "read" },
+        { "methods": ["GET", "POST"], "path": "/", "query": { "Action": ["List", "Get"] }, "access": "read" }
+    ]}]
+}"#;
+
+#[test]
+fn what_the_manifest_does_not_ask_for_is_denied() {
+    let table = [
+        (Request::get("api", "/things/1"), true),
+        (Request::get("api", "/things/1").query("any", "thing"), true),
+        (Request::get("other", "/things/1"), false),
+        (Request::delete("api", "/things/1"), false),
+        (Request::get("api", "/things"), false),
+        (Request::get("api", "/things/"), false),
+        (Request::get("api", "/things/1/2"), false),
+        (Request::get("api", "/"), false),
+        (Request::get("api", "/").query("Action", "List"), true),
+        (Request::post("api", "/").query("Action", "Get"), true),
+        (Request::post("api", "/").query("Action", "Delete"), false),
+        (
+            Request::post("api", "/")
+                .query("Action", "Get")
+                .query("Action", "Delete"),
+            false,
+        ),
+    ];
+    for (request, allowed) in table {
+        let host = TestHost::new(MANIFEST, |_| json(200, "{}"));
+        let answer = request.clone().send();
+        assert_eq!(
+            !matches!(answer, Err(Error::Denied(_))),
+            allowed,
+            "{request:?}: {answer:?}"
+        );
+        assert_eq!(host.requests().len(), 1);
+    }
+}
+
+#[test]
+fn without_a_test_host_nothing_answers() {
+    assert!(matches!(
+        Request::get("api", "/").send(),
+        Err(Error::Unavailable(_))
+    ));
+    assert_eq!(state::get("key"), None);
+}
+
+#[test]
+fn state_is_kept_for_its_time_and_within_its_room() {
+    let host = TestHost::open(|_| json(200, "{}"));
+    let minute = Duration::from_secs(60);
+    assert!(state::set("key", b"one", minute));
+    assert!(state::set("key", b"two", minute));
+    assert_eq!(state::get("key").as_deref(), Some(b"two".as_slice()));
+    assert!(!state::set("big", &vec![0; 256 * 1024], minute));
+    assert_eq!(state::get("big"), None);
+    host.advance(minute);
+    assert_eq!(state::get("key"), None);
+    assert!(state::set("key", b"three", Duration::from_secs(86_400)));
+    host.advance(Duration::from_secs(3_600));
+    assert_eq!(
+        state::get("key"),
+        None,
+        "nothing is kept for more than an hour"
+    );
+    state::set("key", b"four", minute);
+    state::delete("key");
+    assert_eq!(state::get("key"), None);
+    state::set("key", b"five", minute);
+    host.forget_state();
+    assert_eq!(state::get("key"), None);
+}
+
+#[test]
+fn lines_time_and_randomness_are_those_of_the_test() {
+    let host = TestHost::open(|_| json(200, "{}"));
+    log::warn("slow", &[("ms", "7"), ("what", "list")]);
+    assert_eq!(
+        host.lines(),
+        [(Level::Warn, "slow ms=7 what=list".to_owned())]
+    );
+    host.advance(Duration::from_millis(1500));
+    assert_eq!(
+        (clock::now(), clock::monotonic()),
+        (Duration::from_millis(1500), Duration::from_millis(1500))
+    );
+    assert_eq!(random::bytes(3), [1, 2, 3]);
+}

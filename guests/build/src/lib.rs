@@ -1,0 +1,163 @@
+//! For build scripts: compiles guests of this workspace to components, so that `cargo run`, `cargo test` and
+//! `cargo clippy` need nothing but themselves.
+//!
+//! It runs Cargo inside Cargo, in a target directory of its own below the script's `OUT_DIR`. It never touches anything
+//! else, except that it asks `rustup` for the Wasm target when that is missing.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a build script fails by panicking, and speaks to Cargo on its standard output"
+)]
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const TARGET: &str = "wasm32-wasip2";
+
+/// The profile of the workspace's manifest that guests are built with.
+const PROFILE: &str = "guest";
+
+/// What the outer Cargo tells its own children and the inner one must not hear: wrappers (Clippy is one), flags for the
+/// host's architecture, and directories.
+const NOT_FOR_THE_GUEST: &[&str] = &[
+    "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
+    "CARGO_BUILD_RUSTC_WRAPPER",
+    "CARGO_BUILD_RUSTFLAGS",
+    "CARGO_BUILD_TARGET",
+    "CARGO_BUILD_TARGET_DIR",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "CARGO_TARGET_DIR",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTC_WRAPPER",
+    "RUSTFLAGS",
+];
+
+/// A guest crate of this workspace.
+#[derive(Debug, Clone, Copy)]
+pub struct Guest<'a> {
+    /// Its package.
+    pub package: &'a str,
+    /// Its folder, relative to the workspace's root.
+    pub folder: &'a str,
+}
+
+/// Compiles the guests and puts `<package>.wasm` of each into `OUT_DIR`. Cargo runs the script again when a source of a
+/// guest, the SDK or the contract changes.
+///
+/// # Panics
+/// When there is no Wasm target or a guest does not compile: Cargo then shows what was printed.
+pub fn compile(guests: &[Guest<'_>]) {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.join("../..");
+    let out = PathBuf::from(required("OUT_DIR"));
+    for shared in [
+        "wit",
+        "guest-sdk/src",
+        "guest-sdk/Cargo.toml",
+        "Cargo.toml",
+        "Cargo.lock",
+    ] {
+        watch(&root.join(shared));
+    }
+    ensure_target();
+    for guest in guests {
+        let folder = root.join(guest.folder);
+        for part in ["src", "manifest.json", "Cargo.toml"] {
+            watch(&folder.join(part));
+        }
+        build(&root, &out, guest.package);
+    }
+}
+
+fn build(root: &Path, out: &Path, package: &str) {
+    let target_dir = out.join("target");
+    let mut cargo = Command::new(required("CARGO"));
+    cargo
+        .current_dir(root)
+        .args([
+            "build",
+            "--locked",
+            "--profile",
+            PROFILE,
+            "--target",
+            TARGET,
+            "--package",
+            package,
+        ])
+        .arg("--target-dir")
+        .arg(&target_dir)
+        .stdout(Stdio::null());
+    for name in NOT_FOR_THE_GUEST {
+        cargo.env_remove(name);
+    }
+    match cargo.status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!(
+            "cargo build of the guest {package} for {TARGET} ended with {status}; its output is above"
+        ),
+        Err(error) => panic!("cargo could not be started: {error}"),
+    }
+    let built = target_dir
+        .join(TARGET)
+        .join(PROFILE)
+        .join(format!("{}.wasm", package.replace('-', "_")));
+    let component = out.join(format!("{package}.wasm"));
+    if let Err(error) = std::fs::copy(&built, &component) {
+        panic!(
+            "{} could not be copied to {}: {error}",
+            built.display(),
+            component.display()
+        );
+    }
+}
+
+/// Makes sure that rustc has a standard library for the Wasm target.
+fn ensure_target() {
+    if has_target() {
+        return;
+    }
+    println!(
+        "cargo::warning=the Rust target {TARGET} is missing; running `rustup target add {TARGET}`"
+    );
+    let outcome = Command::new("rustup")
+        .args(["target", "add", TARGET])
+        .stdout(Stdio::null())
+        .status();
+    let why = match outcome {
+        Ok(status) if status.success() && has_target() => return,
+        Ok(status) if status.success() => {
+            "it succeeded, but for another toolchain than this rustc".to_owned()
+        }
+        Ok(status) => format!("it ended with {status}"),
+        Err(error) => format!("it could not be started: {error}"),
+    };
+    panic!(
+        "the providers are WebAssembly components and need the Rust target {TARGET}; `rustup target add {TARGET}`: {why}"
+    );
+}
+
+fn has_target() -> bool {
+    let rustc = required("RUSTC");
+    let output = Command::new(rustc)
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .output();
+    output.is_ok_and(|output| {
+        output.status.success()
+            && Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir()
+    })
+}
+
+fn watch(path: &Path) {
+    println!("cargo::rerun-if-changed={}", path.display());
+}
+
+fn required(name: &str) -> OsString {
+    match env::var_os(name) {
+        Some(value) => value,
+        None => panic!("{name} is not set: this is for build scripts only"),
+    }
+}

@@ -1,0 +1,322 @@
+//! Hetzner's API, as far as the provider uses it (<https://docs.hetzner.cloud/>): the only file that speaks HTTP.
+//!
+//! Answers are read to what is needed and no further, so that fields the vendor adds do no harm. It decides nothing
+//! about nodes.
+
+use std::time::Duration;
+
+use ccm_guest::http::{Listing, Page, Request, Response, send_in_windows};
+use ccm_guest::{Error, state};
+use serde::Deserialize;
+
+#[cfg(test)]
+mod tests;
+
+/// The manifest's target.
+const API: &str = "api";
+
+/// The most that the vendor puts on one page.
+const PER_PAGE: usize = 50;
+
+/// How long the id of a network is remembered by its name. Networks are made by people and never change their id.
+const NETWORK_KNOWN: Duration = Duration::from_secs(600);
+
+/// A server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Server {
+    /// Unique for ever.
+    pub id: u64,
+    /// Unique in the project at any one time, an RFC 1123 name.
+    pub name: String,
+    /// `running`, `off` and seven more.
+    pub status: String,
+    /// Public addresses.
+    pub public_net: PublicNet,
+    /// Attached networks.
+    #[serde(default)]
+    pub private_net: Vec<PrivateNet>,
+    /// Such as `cx22`.
+    pub server_type: Named,
+    /// Such as `fsn1`.
+    pub location: Named,
+}
+
+/// Public addresses of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PublicNet {
+    /// The address itself.
+    pub ipv4: Option<Ip>,
+    /// A range, such as `2001:db8::/64`.
+    pub ipv6: Option<Ip>,
+}
+
+/// An address or a range.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Ip {
+    /// In text form.
+    pub ip: String,
+}
+
+/// A server's place in a network.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PrivateNet {
+    /// The network's id.
+    pub network: u64,
+    /// The server's address in it.
+    pub ip: String,
+}
+
+/// An object of which only the name matters.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+}
+
+/// One server to be looked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ask {
+    /// The server with this id.
+    Id(u64),
+    /// Servers with exactly this name.
+    Name(String),
+}
+
+/// Looks servers up one by one, side by side, freshly. `read` gets each answer in the order of `asks`: the servers that
+/// match, none if the cloud answered completely and there is none, or why that is not known.
+///
+/// # Errors
+/// The first error of `read`; no more requests are sent then.
+pub fn look_up(
+    asks: &[Ask],
+    mut read: impl FnMut(&Ask, Result<Vec<Server>, Error>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut left = asks.iter();
+    send_in_windows(asks.iter().map(request_for), |answer| match left.next() {
+        Some(ask) => read(ask, answer.and_then(|response| matching(ask, response))),
+        None => Ok(()),
+    })
+}
+
+fn request_for(ask: &Ask) -> Request {
+    match ask {
+        Ask::Id(id) => Request::get(API, format!("/servers/{id}")),
+        Ask::Name(name) => Request::get(API, "/servers").query("name", name),
+    }
+}
+
+fn matching(ask: &Ask, response: Response) -> Result<Vec<Server>, Error> {
+    match ask {
+        Ask::Id(id) => {
+            let Some(response) = found(response)? else {
+                return Ok(Vec::new());
+            };
+            let ServerAnswer { server } = response.json()?;
+            if server.id != *id {
+                return Err(Error::unavailable(format!(
+                    "server {id} was asked for and server {} came",
+                    server.id
+                )));
+            }
+            Ok(vec![server])
+        }
+        Ask::Name(name) => {
+            let response = ok(response)?;
+            let answer: ServersAnswer = response.json()?;
+            let more = answer.meta.pagination.next_page.is_some();
+            if more || answer.servers.iter().any(|server| server.name != *name) {
+                return Err(Error::unavailable(format!(
+                    "the servers named {name:?} were asked for and others came"
+                )));
+            }
+            Ok(answer.servers)
+        }
+    }
+}
+
+/// The list of all servers, begun: `read` has seen the servers of the first page. `max_age` is how old a kept answer
+/// may be.
+pub fn begin_list(max_age: Duration, read: impl FnMut(Server)) -> Result<Listing, Error> {
+    Listing::begin(list_request(max_age), list_reader(read))
+}
+
+/// The rest of a list that was begun. When it succeeds, `read` has seen every server.
+pub fn finish_list(
+    listing: &Listing,
+    max_age: Duration,
+    read: impl FnMut(Server),
+) -> Result<(), Error> {
+    listing.read_on(list_request(max_age), list_reader(read))
+}
+
+fn list_request(max_age: Duration) -> impl Fn(usize) -> Request {
+    // Sorted by id, so that a new server appears at the end and moves no other.
+    move |page| {
+        Request::get(API, "/servers")
+            .query("page", page)
+            .query("per_page", PER_PAGE)
+            .query("sort", "id:asc")
+            .max_age(max_age)
+    }
+}
+
+fn list_reader(mut read: impl FnMut(Server)) -> impl FnMut(Response) -> Result<Page, Error> {
+    move |response| {
+        let answer: ServersAnswer = response.json()?;
+        let Pagination {
+            page,
+            next_page,
+            last_page,
+            total_entries,
+        } = answer.meta.pagination;
+        let (Some(last), Some(total)) = (last_page, total_entries) else {
+            return Err(Error::unavailable(
+                "the list of servers does not say how long it is",
+            ));
+        };
+        let items = answer.servers.len();
+        answer.servers.into_iter().for_each(&mut read);
+        Ok(Page {
+            number: page,
+            next: next_page,
+            last,
+            total,
+            items,
+        })
+    }
+}
+
+/// The id of the network that `name_or_id` names. A number is an id first, and a name if there is no such id. Remembered
+/// for [`NETWORK_KNOWN`].
+///
+/// # Errors
+/// [`Error::Invalid`] when there is no such network.
+pub fn network_id(name_or_id: &str) -> Result<u64, Error> {
+    let key = format!("network/{name_or_id}");
+    let known = state::get(&key).and_then(|bytes| bytes.try_into().ok());
+    if let Some(bytes) = known {
+        return Ok(u64::from_be_bytes(bytes));
+    }
+    let id = ask_for_network(name_or_id)?;
+    state::set(&key, &id.to_be_bytes(), NETWORK_KNOWN);
+    Ok(id)
+}
+
+fn ask_for_network(name_or_id: &str) -> Result<u64, Error> {
+    if let Ok(id) = name_or_id.parse::<u64>() {
+        let response = Request::get(API, format!("/networks/{id}")).send()?;
+        if let Some(response) = found(response)? {
+            let answer: NetworkAnswer = response.json()?;
+            return Ok(answer.network.id);
+        }
+    }
+    let response = ok(Request::get(API, "/networks")
+        .query("name", name_or_id)
+        .send()?)?;
+    let answer: NetworksAnswer = response.json()?;
+    match answer.networks.as_slice() {
+        [network] => Ok(network.id),
+        [] => Err(Error::invalid(format!(
+            "HCLOUD_NETWORK: there is no network {name_or_id:?} in the project"
+        ))),
+        _ => Err(Error::unavailable(format!(
+            "more than one network is named {name_or_id:?}"
+        ))),
+    }
+}
+
+/// One cheap read that every valid token may make.
+///
+/// # Errors
+/// Why it failed.
+pub fn check() -> Result<(), Error> {
+    let response = ok(Request::get(API, "/locations").send()?)?;
+    let answer: LocationsAnswer = response.json()?;
+    if answer.locations.is_empty() {
+        return Err(Error::unavailable("the API answers, and knows no location"));
+    }
+    Ok(())
+}
+
+/// As [`Response::ok`], but by the vendor's own error code, which says more than the status.
+fn ok(response: Response) -> Result<Response, Error> {
+    let code = error_code(&response);
+    response.ok().map_err(|error| match code.as_deref() {
+        // The object is being changed or the project is over its request limit: both pass.
+        Some("conflict" | "locked" | "maintenance") => Error::unavailable(error.message()),
+        Some("rate_limit_exceeded") if !matches!(error, Error::Throttled(_)) => {
+            Error::throttled(error.message(), None)
+        }
+        _ => error,
+    })
+}
+
+/// `None` only if the API itself says that there is no such object: a 404 of anything in between is not proof.
+fn found(response: Response) -> Result<Option<Response>, Error> {
+    if response.status() == 404 && error_code(&response).as_deref() == Some("not_found") {
+        return Ok(None);
+    }
+    ok(response).map(Some)
+}
+
+fn error_code(response: &Response) -> Option<String> {
+    if (200..300).contains(&response.status()) {
+        return None;
+    }
+    let answer: ErrorAnswer = response.json().ok()?;
+    Some(answer.error.code)
+}
+
+#[derive(Deserialize)]
+struct ServerAnswer {
+    server: Server,
+}
+
+#[derive(Deserialize)]
+struct ServersAnswer {
+    servers: Vec<Server>,
+    meta: Meta,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    pagination: Pagination,
+}
+
+#[derive(Deserialize)]
+struct Pagination {
+    page: usize,
+    next_page: Option<usize>,
+    last_page: Option<usize>,
+    total_entries: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct NetworkAnswer {
+    network: Network,
+}
+
+#[derive(Deserialize)]
+struct NetworksAnswer {
+    networks: Vec<Network>,
+}
+
+#[derive(Deserialize)]
+struct Network {
+    id: u64,
+}
+
+#[derive(Deserialize)]
+struct LocationsAnswer {
+    locations: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct ErrorAnswer {
+    error: VendorError,
+}
+
+#[derive(Deserialize)]
+struct VendorError {
+    code: String,
+}

@@ -1,0 +1,335 @@
+//! Which requests are sent for which nodes, and what is said about them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use ccm_guest::testing::{TestHost, config, json, node};
+
+use super::*;
+
+mod project;
+use project::Project;
+
+fn find_with(values: &[(&str, &str)], nodes: &[Node]) -> Result<FindReply, Error> {
+    find(&Settings::read(&config(values)).unwrap(), nodes)
+}
+
+/// The lookups in short, such as `found hcloud://1`.
+fn brief(reply: &FindReply) -> Vec<String> {
+    let show = |lookup: &Lookup| match lookup {
+        Lookup::Found(instance) => format!("found {}", instance.provider_id),
+        Lookup::Gone => "gone".to_owned(),
+        Lookup::NotMine => "not mine".to_owned(),
+        Lookup::Unknown(_) => "unknown".to_owned(),
+    };
+    reply.lookups.iter().map(show).collect()
+}
+
+fn by_id(ids: impl IntoIterator<Item = u64>) -> Vec<Node> {
+    ids.into_iter()
+        .map(|id| node(&format!("node-{id}"), Some(&format!("hcloud://{id}"))))
+        .collect()
+}
+
+fn count(host: &TestHost, begin: &str) -> usize {
+    host.requests()
+        .iter()
+        .filter(|line| line.starts_with(begin))
+        .count()
+}
+
+#[test]
+fn gone_is_said_only_of_a_provider_id_of_ours() {
+    let table = [
+        (Some("hcloud://1"), "server-1", "found hcloud://1"),
+        (Some("hcloud://99"), "server-1", "gone"),
+        (Some("hcloud://abc"), "server-1", "unknown"),
+        (Some("hcloud://bm-99"), "server-1", "not mine"),
+        (Some("hrobot://99"), "server-1", "not mine"),
+        (Some("aws:///eu-central-1a/i-99"), "server-1", "not mine"),
+        (None, "server-1", "found hcloud://1"),
+        (Some(""), "server-1", "found hcloud://1"),
+        (None, "server-99", "not mine"),
+    ];
+    for (provider_id, name, expected) in table {
+        let _host = Project::of(3).serve();
+        let reply = find_with(&[], &[node(name, provider_id)]).unwrap();
+        assert_eq!(brief(&reply), [expected], "{name} {provider_id:?}");
+    }
+    let _host = Project::of(3).serve();
+    let nodes: Vec<Node> = table
+        .iter()
+        .map(|(provider_id, name, _)| node(name, *provider_id))
+        .collect();
+    let expected: Vec<&str> = table.iter().map(|(_, _, expected)| *expected).collect();
+    assert_eq!(
+        brief(&find_with(&[], &nodes).unwrap()),
+        expected,
+        "all of them in one call"
+    );
+}
+
+#[test]
+fn nothing_is_asked_about_nodes_of_others() {
+    let host = Project::of(3).serve();
+    let nodes = [
+        node("a", Some("aws:///x/i-1")),
+        node("b", Some("hrobot://1")),
+    ];
+    assert_eq!(
+        brief(&find_with(&[("HCLOUD_NETWORK", "4711")], &nodes).unwrap()),
+        ["not mine", "not mine"]
+    );
+    assert_eq!(brief(&find_with(&[], &[]).unwrap()), [] as [&str; 0]);
+    assert_eq!(host.requests(), [] as [&str; 0]);
+}
+
+#[test]
+fn the_fewest_requests_answer() {
+    // Servers in the project, ids asked for, requests for the list, requests for one server.
+    let table: [(u64, Vec<u64>, usize, usize); 6] = [
+        (3, vec![2], 0, 1),
+        (3, vec![1, 2, 3], 1, 0),
+        (50, (1..=50).collect(), 1, 0),
+        (1000, vec![1, 700, 800], 1, 2),
+        (1000, (1..=1000).collect(), 20, 0),
+        (1000, (500..=520).collect(), 20, 0),
+    ];
+    for (servers, ids, lists, look_ups) in table {
+        let host = Project::of(servers).serve();
+        let reply = find_with(&[], &by_id(ids.clone())).unwrap();
+        let expected: Vec<String> = ids
+            .iter()
+            .map(|id| format!("found hcloud://{id}"))
+            .collect();
+        assert_eq!(brief(&reply), expected);
+        let requests = (
+            count(&host, "GET /servers?page="),
+            count(&host, "GET /servers/"),
+        );
+        assert_eq!(
+            requests,
+            (lists, look_ups),
+            "{servers} servers, {} asked for",
+            ids.len()
+        );
+        assert_eq!(host.requests().len(), lists + look_ups);
+    }
+}
+
+#[test]
+fn pages_come_in_windows_of_at_most_eight() {
+    let host = Project::of(1000).serve();
+    find_with(&[], &by_id(1..=1000)).unwrap();
+    let windows: Vec<usize> = host.seen().iter().map(|seen| seen.side_by_side).collect();
+    assert_eq!(windows.len(), 20);
+    assert_eq!(windows.iter().max(), Some(&8));
+}
+
+#[test]
+fn a_list_may_be_a_kept_one_and_a_look_up_never() {
+    let host = Project::of(60).serve();
+    find_with(&[("HCLOUD_SERVER_CACHE_MAX_AGE", "30s")], &by_id(1..=61)).unwrap();
+    for seen in host.seen() {
+        let kept = seen
+            .headers
+            .contains(&("cache-control".to_owned(), "max-age=30".to_owned()));
+        assert_eq!(kept, seen.path_only() == "/servers", "{}", seen.line());
+    }
+    assert_eq!(count(&host, "GET /servers/61"), 1);
+}
+
+#[test]
+fn a_server_missing_in_a_list_of_several_pages_is_looked_up_before_it_is_gone() {
+    let host = Project::of(120).without(77).serve();
+    let reply = find_with(&[], &by_id(1..=120)).unwrap();
+    assert_eq!(
+        brief(&reply)
+            .iter()
+            .filter(|lookup| *lookup == "gone")
+            .count(),
+        1
+    );
+    assert_eq!(reply.lookups[76], Lookup::Gone);
+    assert_eq!(
+        (
+            count(&host, "GET /servers?page="),
+            count(&host, "GET /servers/")
+        ),
+        (3, 1)
+    );
+}
+
+#[test]
+fn many_missing_servers_are_looked_for_in_a_second_list() {
+    let host = Project::of(120).serve();
+    let reply = find_with(&[], &by_id(101..=140)).unwrap();
+    let brief = brief(&reply);
+    assert!(
+        brief
+            .iter()
+            .take(20)
+            .all(|lookup| lookup.starts_with("found")),
+        "{brief:?}"
+    );
+    assert!(
+        brief.iter().skip(20).all(|lookup| lookup == "gone"),
+        "{brief:?}"
+    );
+    assert_eq!(
+        (
+            count(&host, "GET /servers?page="),
+            count(&host, "GET /servers/")
+        ),
+        (6, 0)
+    );
+    let second = host.seen().split_off(3);
+    assert!(
+        second.iter().all(|seen| seen.headers.is_empty()),
+        "the second list is a fresh one"
+    );
+}
+
+#[test]
+fn a_server_that_moved_to_a_page_already_read_is_not_gone() {
+    // After page 1 its third server goes, and a new one comes: server 51 moves to page 1, and every count stays right.
+    let host = Project::of(100)
+        .then_before_page(2, |project| {
+            project.remove(3);
+            project.add(101);
+        })
+        .serve();
+    let reply = find_with(&[], &by_id(1..=100)).unwrap();
+    assert_eq!(brief(&reply)[50], "found hcloud://51");
+    assert_eq!(count(&host, "GET /servers/51"), 1);
+}
+
+#[test]
+fn a_list_that_changes_its_length_is_not_believed_and_what_was_seen_stands() {
+    for asked in [110, 200] {
+        let host = Project::of(100)
+            .then_before_page(2, |project| project.remove(60))
+            .serve();
+        let reply = find_with(&[], &by_id(1..=asked)).unwrap();
+        let brief = brief(&reply);
+        assert!(
+            brief
+                .iter()
+                .take(50)
+                .all(|lookup| lookup.starts_with("found")),
+            "{brief:?}"
+        );
+        if asked == 110 {
+            // Few enough to be looked up one by one.
+            assert_eq!(
+                brief
+                    .iter()
+                    .skip(50)
+                    .filter(|lookup| *lookup == "gone")
+                    .count(),
+                11
+            );
+            assert!(count(&host, "GET /servers/") >= 11);
+        } else {
+            assert!(
+                brief.iter().skip(100).all(|lookup| lookup == "unknown"),
+                "{brief:?}"
+            );
+            assert_eq!(count(&host, "GET /servers/"), 0);
+        }
+    }
+}
+
+#[test]
+fn one_name_on_two_servers_is_unknown_and_said_aloud() {
+    let nodes = [node("server-1", None), node("server-2", None)];
+    for asked in [&nodes[..1], &nodes[..]] {
+        let _host = Project::of(3).named(3, "server-1").serve();
+        let reply = find_with(&[], asked).unwrap();
+        assert!(
+            matches!(reply.lookups[0], Lookup::Unknown(_)),
+            "{:?}",
+            reply.lookups
+        );
+        let [event] = reply.events.as_slice() else {
+            panic!("one event: {:?}", reply.events);
+        };
+        assert_eq!(
+            (event.node, event.event.reason.as_str()),
+            (0, "InstanceLookupFailed")
+        );
+        assert_eq!(event.event.event_type, EventType::Warning);
+    }
+}
+
+#[test]
+fn the_internal_address_is_that_of_the_configured_network() {
+    let _host = Project::of(3).serve();
+    let reply = find_with(&[("HCLOUD_NETWORK", "4711")], &by_id([1])).unwrap();
+    let [Lookup::Found(instance)] = reply.lookups.as_slice() else {
+        panic!("{:?}", reply.lookups);
+    };
+    assert_eq!(instance.addresses.last().unwrap().address, "10.0.0.7");
+}
+
+#[test]
+fn without_the_configured_network_nothing_is_said_about_any_node() {
+    let _host = Project::of(3).serve();
+    let error = find_with(&[("HCLOUD_NETWORK", "elsewhere")], &by_id([1])).unwrap_err();
+    assert!(matches!(error, Error::Invalid(_)), "{error:?}");
+}
+
+#[test]
+fn a_failure_is_never_absence() {
+    let bodies = [
+        (401, include_str!("../../fixtures/error-unauthorized.json")),
+        (
+            403,
+            r#"{"error": {"code": "forbidden", "message": "", "details": null}}"#,
+        ),
+        (404, "<html>not here</html>"),
+        (
+            429,
+            include_str!("../../fixtures/error-rate-limit-exceeded.json"),
+        ),
+        (500, "oops"),
+        (502, ""),
+        (503, ""),
+        (200, ""),
+        (200, "{}"),
+        (200, "[]"),
+        (200, r#"{"servers": []}"#),
+        (301, ""),
+    ];
+    for (status, body) in bodies {
+        for nodes in [
+            by_id([1]),
+            by_id([1, 2]),
+            by_id(1..=100),
+            vec![node("server-1", None)],
+        ] {
+            let _host = TestHost::new(project::MANIFEST, move |_| json(status, body));
+            let Ok(reply) = find_with(&[], &nodes) else {
+                continue;
+            };
+            assert_eq!(reply.lookups.len(), nodes.len());
+            assert!(
+                brief(&reply).iter().all(|lookup| lookup == "unknown"),
+                "{status} {body}: {reply:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_refused_token_or_a_spent_limit_ends_the_call_at_once() {
+    for (status, body) in [
+        (401, include_str!("../../fixtures/error-unauthorized.json")),
+        (
+            429,
+            include_str!("../../fixtures/error-rate-limit-exceeded.json"),
+        ),
+    ] {
+        let host = TestHost::new(project::MANIFEST, move |_| json(status, body));
+        find_with(&[], &by_id(1..=100)).unwrap_err();
+        assert_eq!(host.requests().len(), 1);
+    }
+}

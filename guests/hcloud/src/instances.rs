@@ -1,0 +1,91 @@
+//! A server as the API describes it → an instance as the contract does. Pure: no request, no clock.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use ccm_guest::{Address, AddressType, Instance};
+
+use crate::api::Server;
+use crate::config::Settings;
+use crate::provider_id;
+
+#[cfg(test)]
+mod tests;
+
+/// The label that tells Hetzner Cloud servers from Robot servers. Existing clusters select by it: do not change.
+const PROVIDED_BY: (&str, &str) = ("instance.hetzner.cloud/provided-by", "cloud");
+
+/// The instance that `server` is. `network` is the id of the network that InternalIPs are taken from.
+pub fn instance(settings: &Settings, network: Option<u64>, server: &Server) -> Instance {
+    let location = &server.location.name;
+    Instance {
+        provider_id: provider_id::of_server(server.id),
+        instance_type: Some(server.server_type.name.clone()),
+        zone: settings.zones.then(|| zone(location).to_owned()),
+        region: Some(location.clone()),
+        addresses: addresses(settings, network, server),
+        labels: vec![(PROVIDED_BY.0.to_owned(), PROVIDED_BY.1.to_owned())],
+        shutdown: Some(server.status == "off"),
+        extra: Vec::new(),
+    }
+}
+
+/// The zone of a location. Hetzner has retired the data centers that these names come from, but volumes and node
+/// affinities in existing clusters name them: do not change. A newer location is its own zone.
+fn zone(location: &str) -> &str {
+    match location {
+        "nbg1" => "nbg1-dc3",
+        "hel1" => "hel1-dc2",
+        "fsn1" => "fsn1-dc14",
+        "ash" => "ash-dc1",
+        "hil" => "hil-dc1",
+        "sin" => "sin-dc1",
+        newer => newer,
+    }
+}
+
+/// Hostname, then public IPv4, public IPv6, private IP: the order in which they are stored.
+fn addresses(settings: &Settings, network: Option<u64>, server: &Server) -> Vec<Address> {
+    let mut addresses = vec![address(AddressType::Hostname, &server.name)];
+    if let Some(ipv4) = public_ipv4(server).filter(|_| settings.family.has_ipv4()) {
+        addresses.push(address(AddressType::ExternalIp, &ipv4.to_string()));
+    }
+    if let Some(ipv6) = public_ipv6(server).filter(|_| settings.family.has_ipv6()) {
+        addresses.push(address(AddressType::ExternalIp, &ipv6.to_string()));
+    }
+    let attached = server
+        .private_net
+        .iter()
+        .find(|net| Some(net.network) == network);
+    if let Some(net) = attached {
+        addresses.push(address(AddressType::InternalIp, &net.ip));
+    }
+    addresses
+}
+
+fn public_ipv4(server: &Server) -> Option<Ipv4Addr> {
+    let ipv4 = server.public_net.ipv4.as_ref()?;
+    ipv4.ip
+        .parse()
+        .ok()
+        .filter(|ip: &Ipv4Addr| !ip.is_unspecified())
+}
+
+/// A server gets a whole /64; by convention its own address is the first one in it.
+fn public_ipv6(server: &Server) -> Option<Ipv6Addr> {
+    let range = &server.public_net.ipv6.as_ref()?.ip;
+    let network = range
+        .split_once('/')
+        .map_or(range.as_str(), |(network, _)| network);
+    let network: Ipv6Addr = network
+        .parse()
+        .ok()
+        .filter(|ip: &Ipv6Addr| !ip.is_unspecified())?;
+    Some(Ipv6Addr::from_bits(network.to_bits() | 1))
+}
+
+fn address(address_type: AddressType, address: &str) -> Address {
+    Address {
+        address_type,
+        address: address.to_owned(),
+    }
+}

@@ -1,0 +1,37 @@
+//! The provider itself: what the host calls, handed to the file that knows.
+
+use ccm_guest::{Config, Error, FindReply, Instances, Node, Provider, SelfCheck};
+
+use crate::config::Settings;
+use crate::{api, find};
+
+/// Hetzner Cloud with one configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hetzner {
+    settings: Settings,
+}
+
+impl Provider for Hetzner {
+    fn init(config: &Config) -> Result<Hetzner, Error> {
+        let settings = Settings::read(config)?;
+        Ok(Hetzner { settings })
+    }
+}
+
+impl Instances for Hetzner {
+    fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error> {
+        find::find(&self.settings, &nodes)
+    }
+}
+
+impl SelfCheck for Hetzner {
+    /// Proves token and reachability by the list of locations, which every token may read; and that the configured
+    /// network exists, because a typing error in it would silently leave nodes without InternalIP.
+    fn check(&self) -> Result<(), Error> {
+        api::check()?;
+        match &self.settings.network {
+            Some(network) => api::network_id(network).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}

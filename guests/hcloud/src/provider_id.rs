@@ -1,0 +1,115 @@
+//! Provider IDs of Hetzner machines: every form that was ever written stays readable. Pure.
+
+/// What a node's provider ID says about its machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderId {
+    /// `hcloud://<id>`: a server of Hetzner Cloud.
+    Server(u64),
+    /// `hrobot://<number>`, or `hcloud://bm-<number>` as it was written before: a Robot (dedicated) server.
+    Robot,
+    /// Our scheme, and something after it that was never written by anybody.
+    Unreadable,
+    /// Somebody else's scheme.
+    Foreign,
+}
+
+impl ProviderId {
+    /// Reads `spec.providerID`.
+    pub fn parse(text: &str) -> ProviderId {
+        if let Some(number) = text.strip_prefix("hrobot://") {
+            return robot(number);
+        }
+        let Some(rest) = text.strip_prefix("hcloud://") else {
+            return ProviderId::Foreign;
+        };
+        match rest.strip_prefix("bm-") {
+            Some(number) => robot(number),
+            None => number(rest).map_or(ProviderId::Unreadable, ProviderId::Server),
+        }
+    }
+}
+
+/// The provider ID of a server, as it is written to nodes.
+pub fn of_server(id: u64) -> String {
+    format!("hcloud://{id}")
+}
+
+fn robot(text: &str) -> ProviderId {
+    number(text).map_or(ProviderId::Unreadable, |_| ProviderId::Robot)
+}
+
+/// A number in the one spelling that is written: a provider ID never changes, so `hcloud://042` could not be kept.
+fn number(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let canonical = digits && !text.starts_with('0');
+    canonical.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_ever_written_is_readable() {
+        let table = [
+            ("hcloud://42", ProviderId::Server(42)),
+            (
+                "hcloud://9007199254740991",
+                ProviderId::Server(9_007_199_254_740_991),
+            ),
+            ("hrobot://321", ProviderId::Robot),
+            ("hcloud://bm-321", ProviderId::Robot),
+        ];
+        check(&table);
+    }
+
+    #[test]
+    fn what_is_not_a_number_of_ours_is_unreadable_and_never_a_server() {
+        let table = [
+            "hcloud://",
+            "hcloud://0",
+            "hcloud://042",
+            "hcloud://+42",
+            "hcloud://-1",
+            "hcloud://42 ",
+            "hcloud://42/",
+            "hcloud://99999999999999999999999",
+            "hcloud://bm-",
+            "hcloud://bm-x",
+            "hcloud://٤٢",
+            "hrobot://",
+            "hrobot://bm-1",
+        ]
+        .map(|text| (text, ProviderId::Unreadable));
+        check(&table);
+    }
+
+    #[test]
+    fn another_scheme_is_foreign() {
+        let table = [
+            "",
+            "42",
+            "hcloud",
+            "hcloud:/42",
+            "HCLOUD://42",
+            "aws:///eu/i-1",
+            "hcloudx://42",
+            "k3s://node",
+        ]
+        .map(|text| (text, ProviderId::Foreign));
+        check(&table);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for id in [1, 42, u64::MAX] {
+            assert_eq!(ProviderId::parse(&of_server(id)), ProviderId::Server(id));
+        }
+    }
+
+    fn check(table: &[(&str, ProviderId)]) {
+        for (text, expected) in table {
+            assert_eq!(ProviderId::parse(text), *expected, "{text:?}");
+        }
+    }
+}

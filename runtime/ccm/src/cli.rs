@@ -1,0 +1,238 @@
+//! The command line: which command, with which options. Parsing touches neither files nor the network.
+//!
+//! No command means the demo. A real cluster is only ever touched by `ccm run`, so that a lost kubeconfig
+//! cannot start the demo, nor the demo a cluster's controllers.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap_complete::Shell;
+
+use crate::flags::{self, RunFlags};
+
+/// What the command line asks for.
+pub(crate) enum Command {
+    /// Show the main job on a simulated cluster and cloud.
+    Demo(DemoOptions),
+    /// Run the controllers against a real cluster.
+    Run(Box<RunFlags>),
+    /// Look at provider modules.
+    Provider(ProviderCommand),
+    /// Print a completion script.
+    Completion(Shell),
+    /// Print the version.
+    Version,
+    /// The hidden compile child.
+    CompileChild,
+}
+
+/// Options of the demo.
+pub(crate) struct DemoOptions {
+    /// One JSON object per line instead of text.
+    pub json: bool,
+    /// Serve the simulated cloud over TLS with a private CA.
+    pub tls: bool,
+}
+
+/// How a result is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+    /// As the `grants` part of a configuration file, to be read, shortened and pasted.
+    Grants,
+}
+
+/// `ccm provider …`.
+pub(crate) enum ProviderCommand {
+    /// Says what a module is and what it asks for; runs nothing of it.
+    Inspect { file: PathBuf, output: Output },
+    /// Loads a module under limits and says yes, or why not.
+    Check {
+        file: PathBuf,
+        config: Option<PathBuf>,
+        online: bool,
+        output: Output,
+    },
+}
+
+/// What is printed instead of running a command: help, version or a usage error.
+pub(crate) struct Answer(clap::Error);
+
+impl Answer {
+    /// Prints to standard output (help) or standard error (mistakes) and gives the exit code.
+    pub(crate) fn print(self) -> ExitCode {
+        let failed = self.0.use_stderr();
+        // Nothing sensible can be done when the terminal is gone.
+        let _ = self.0.print();
+        if failed {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// Reads the command line.
+///
+/// # Errors
+/// Help, version, or the mistake to be shown.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Answer> {
+    let arguments = arguments.into_iter().map(flags::dashed);
+    let matches = command().try_get_matches_from(arguments).map_err(Answer)?;
+    Ok(match matches.subcommand() {
+        Some(("run", run)) => Command::Run(Box::new(RunFlags::from_matches(run).map_err(Answer)?)),
+        Some(("provider", provider)) => Command::Provider(provider_command(provider)),
+        Some(("completion", completion)) => {
+            Command::Completion(one::<Shell>(completion, "shell").unwrap_or(Shell::Bash))
+        }
+        Some(("version", _)) => Command::Version,
+        Some(("__compile", _)) => Command::CompileChild,
+        Some(("demo", demo)) => Command::Demo(demo_options(demo)),
+        _ => Command::Demo(DemoOptions {
+            json: false,
+            tls: false,
+        }),
+    })
+}
+
+fn provider_command(matches: &ArgMatches) -> ProviderCommand {
+    let (name, matches) = matches.subcommand().unwrap_or(("inspect", matches));
+    let file = one::<PathBuf>(matches, "file").unwrap_or_default();
+    let output = match one::<String>(matches, "output").as_deref() {
+        Some("json") => Output::Json,
+        Some("grants") => Output::Grants,
+        _ => Output::Text,
+    };
+    if name == "check" {
+        let config = one::<PathBuf>(matches, "config");
+        let online = matches.get_flag("online");
+        return ProviderCommand::Check {
+            file,
+            config,
+            online,
+            output,
+        };
+    }
+    ProviderCommand::Inspect { file, output }
+}
+
+fn demo_options(matches: &ArgMatches) -> DemoOptions {
+    DemoOptions {
+        json: one::<String>(matches, "output").as_deref() == Some("json"),
+        tls: matches.get_flag("tls"),
+    }
+}
+
+fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Option<T> {
+    matches.get_one::<T>(id).cloned()
+}
+
+/// The whole command line as clap knows it.
+pub(crate) fn command() -> clap::Command {
+    let file = || {
+        Arg::new("file")
+            .required(true)
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("The component (.wasm)")
+    };
+    let output = |values: &'static [&'static str]| {
+        Arg::new("output")
+            .short('o')
+            .long("output")
+            .value_parser(PossibleValuesParser::new(values))
+            .default_value("text")
+            .help("How the result is printed")
+    };
+    let flag = |id: &'static str, help: &'static str| {
+        Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
+    };
+    clap::Command::new("ccm")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A cloud-controller-manager for Kubernetes whose cloud providers are sandboxed WebAssembly components.")
+        .after_help("Without a command: the demo. It needs no cluster and no account, and ends by itself.\nExit codes: 0 done, 1 wrong options or a failure, 2 the module is refused (provider inspect, provider check).")
+        .subcommand(
+            clap::Command::new("demo")
+                .about("Show the main job on a simulated cluster and a simulated cloud, with a real component in the real sandbox (the default)")
+                .arg(output(&["text", "json"]))
+                .arg(flag("tls", "Serve the simulated cloud over TLS with a private CA that the grant names")),
+        )
+        .subcommand(flags::run_command())
+        .subcommand(
+            clap::Command::new("provider")
+                .about("Look at provider modules")
+                .subcommand_required(true)
+                .arg_required_else_help(true)
+                .subcommand(
+                    clap::Command::new("inspect")
+                        .about("Say what a module is and what it asks for, without running any of it")
+                        .arg(file())
+                        .arg(output(&["text", "json", "grants"])),
+                )
+                .subcommand(
+                    clap::Command::new("check")
+                        .about("Load a module in the sandbox, under limits, and say yes, or why not")
+                        .arg(file())
+                        .arg(
+                            Arg::new("config")
+                                .long("config")
+                                .value_name("FILE")
+                                .value_parser(value_parser!(PathBuf))
+                                .help("Configuration with the grants to check against; without it: exactly what the module requests, no credentials"),
+                        )
+                        .arg(flag("online", "Also call the module's self-check, which sends a request to the cloud"))
+                        .arg(output(&["text", "json"])),
+                ),
+        )
+        .subcommand(
+            clap::Command::new("completion")
+                .about("Print a shell completion script")
+                .arg(Arg::new("shell").required(true).value_parser(value_parser!(Shell))),
+        )
+        .subcommand(clap::Command::new("version").about("Print the version"))
+        .subcommand(clap::Command::new("__compile").hide(true))
+}
+
+/// Prints the completion script.
+pub(crate) fn print_completion(shell: Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "ccm", &mut script);
+    print(&script)
+}
+
+/// Prints the version of this binary and of the contract it speaks.
+pub(crate) fn print_version() -> ExitCode {
+    print(
+        format!(
+            "ccm {} (contract ccm:provider@{})\n",
+            env!("CARGO_PKG_VERSION"),
+            ccm_host::CONTRACT_VERSION
+        )
+        .as_bytes(),
+    )
+}
+
+/// Writes to standard output; a closed pipe is not an error worth a message.
+pub(crate) fn print(text: &[u8]) -> ExitCode {
+    match std::io::stdout().write_all(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Writes an error and its causes to standard error, one per line.
+pub(crate) fn print_error(error: &anyhow::Error) {
+    let mut text = format!("Error: {error}\n");
+    for cause in error.chain().skip(1) {
+        text.push_str(&format!("  caused by: {cause}\n"));
+    }
+    // Nothing sensible can be done when standard error is gone.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

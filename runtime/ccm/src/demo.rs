@@ -1,0 +1,308 @@
+//! The demo: the main job on a simulated cluster and a simulated cloud, with the real controllers and the real
+//! component in the real sandbox. It ends by itself, and fails if what it shows did not happen.
+//!
+//! It never touches a real cluster or a real cloud: everything is in this process or on loopback.
+
+mod narrate;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use ccm_core::names;
+use ccm_core::permit::{Moment, Permit};
+use ccm_host::egress::{Egress, EgressLimits, FetchRequest};
+use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::{GuestConfig, Host, Module, Provider};
+use ccm_sim::cluster::Cluster;
+use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
+
+use crate::cli::DemoOptions;
+use crate::flags::NodeFlags;
+use crate::{assemble, builtin};
+use narrate::Narrator;
+
+/// The machines of the simulated cloud; each has a node of the same name.
+const MACHINES: [&str; 3] = ["control-1", "worker-1", "worker-2"];
+/// A node without a machine at this cloud.
+const STRANGER: &str = "laptop";
+/// Longer than any step takes on a busy machine; the demo fails rather than hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Opens nothing real: the simulated cloud expects it, and the guest never sees it.
+const TOKEN: &str = "a-token-that-the-guest-never-sees";
+
+/// Shows everything, then ends.
+///
+/// # Errors
+/// Something that the demo shows did not happen.
+pub(crate) fn main(options: &DemoOptions) -> anyhow::Result<()> {
+    let narrator = Narrator::start(options.json)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(show(options, &narrator));
+    runtime.shutdown_background();
+    result
+}
+
+async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> {
+    let cloud = Hetzner::start(Options {
+        tls: options.tls,
+        ..Options::new(TOKEN)
+    })
+    .await?;
+    cloud.add_servers(MACHINES.map(ServerSpec::named));
+    narrator.say(
+        "cloud",
+        "",
+        &format!(
+            "a simulated Hetzner Cloud on {} with {} servers",
+            cloud.endpoint(),
+            MACHINES.len()
+        ),
+    );
+
+    let host = assemble::host(None)?;
+    let provider = Arc::new(load(&host, &cloud).await?);
+    introduce(&provider, narrator);
+
+    let cluster = Cluster::new();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let controllers = tokio::spawn(ccm_controllers::run(
+        cluster.client_as("ccm"),
+        provider.clone(),
+        assemble::settings(&NodeFlags::UNSET),
+        ccm_controllers::Metrics::default(),
+        async {
+            // A dropped sender means the same as a sent message: the demo is over.
+            let _ = stopped.await;
+        },
+    ));
+
+    let started = Instant::now();
+    let nodes: Api<Node> = Api::all(cluster.client_as("kubelet"));
+    for name in MACHINES.into_iter().chain([STRANGER]) {
+        nodes
+            .create(&PostParams::default(), &fresh_node(name))
+            .await?;
+        narrator.say("cluster", name, "registers, tainted uninitialized");
+    }
+    for name in MACHINES {
+        initialised(&nodes, name).await?;
+    }
+    let took = started.elapsed();
+    still_waiting(&nodes, &cloud, narrator).await?;
+
+    refuse_request(&cloud, narrator).await?;
+    refuse_module(&host, &cloud, narrator).await?;
+
+    // Dropping the sender stops the controllers, too; the receiver may already be gone if they failed.
+    let _ = stop.send(());
+    controllers.await.context("the controllers crashed")??;
+    let changes = cloud
+        .requests()
+        .iter()
+        .filter(|request| request.method != "GET")
+        .count();
+    ensure!(changes == 0, "the cloud was changed {changes} times");
+    narrator.say(
+        "result",
+        "",
+        &format!("{} nodes initialised in {} ms with {} cloud requests; 1 node left alone; 0 changes at the cloud", MACHINES.len(), took.as_millis(), cloud.requests().len()),
+    );
+    Ok(())
+}
+
+/// The grants of the embedded module, for the simulated cloud only.
+fn grants(provider: &ccm_host::manifest::Manifest, cloud: &Hetzner) -> anyhow::Result<Grants> {
+    let mut grants = provider.as_grants();
+    for target in &mut grants.targets {
+        // An address as endpoint grants that very address, which is the only way to loopback.
+        let scheme = if cloud.ca_pem().is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        target.endpoint = format!("{scheme}://{}/v1", cloud.address()).parse()?;
+        target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
+        target.ca_pem = cloud.ca_pem().map(str::to_owned);
+    }
+    Ok(grants)
+}
+
+fn embedded() -> anyhow::Result<Module> {
+    let wasm = builtin::module("hcloud").context("the hcloud module is not embedded")?;
+    Ok(Module {
+        source: "embedded:hcloud".to_owned(),
+        wasm: wasm.to_vec(),
+    })
+}
+
+fn guest_config() -> GuestConfig {
+    GuestConfig {
+        cluster_name: "kubernetes".to_owned(),
+        cluster_cidrs: Vec::new(),
+        values: Default::default(),
+    }
+}
+
+async fn load(host: &Host, cloud: &Hetzner) -> anyhow::Result<Provider> {
+    let module = embedded()?;
+    let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
+    let grants = grants(&inspection.manifest, cloud)?;
+    Ok(host.load(module, grants, guest_config()).await?)
+}
+
+fn introduce(provider: &Provider, narrator: &Narrator) {
+    let manifest = provider.manifest();
+    narrator.say(
+        "provider",
+        &manifest.name,
+        &format!(
+            "{} loaded into the sandbox, {}",
+            manifest.version,
+            provider.digest()
+        ),
+    );
+    for target in &manifest.targets {
+        let rules: Vec<_> = target.rules.iter().map(ToString::to_string).collect();
+        narrator.say(
+            "provider",
+            &manifest.name,
+            &format!("may reach {}: {}", target.name, rules.join(", ")),
+        );
+    }
+}
+
+fn fresh_node(name: &str) -> Node {
+    let taint = Taint {
+        key: names::UNINITIALIZED_TAINT.to_owned(),
+        value: Some("true".to_owned()),
+        effect: "NoSchedule".to_owned(),
+        time_added: None,
+    };
+    Node {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            taints: Some(vec![taint]),
+            ..NodeSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn is_tainted(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.is_some_and(|taints| {
+        taints
+            .iter()
+            .any(|taint| taint.key == names::UNINITIALIZED_TAINT)
+    })
+}
+
+/// Waits until a node has lost its taint, and checks that everything else was there before.
+async fn initialised(nodes: &Api<Node>, name: &str) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let node = nodes.get(name).await?;
+        if !is_tainted(&node) {
+            let addresses = node
+                .status
+                .and_then(|status| status.addresses)
+                .unwrap_or_default();
+            ensure!(
+                !addresses.is_empty(),
+                "{name} lost its taint and has no addresses"
+            );
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("{name} is still tainted after {} s", PATIENCE.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The node that has no machine at this cloud: asked about, and left alone.
+async fn still_waiting(
+    nodes: &Api<Node>,
+    cloud: &Hetzner,
+    narrator: &Narrator,
+) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !narrator.has_waiting(STRANGER) {
+        if Instant::now() > deadline {
+            bail!(
+                "nothing was said about {STRANGER}; the cloud saw {} requests",
+                cloud.requests().len()
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    ensure!(
+        is_tainted(&nodes.get(STRANGER).await?),
+        "{STRANGER} lost its taint without a machine"
+    );
+    Ok(())
+}
+
+/// A request that the grant does not name, through the same egress that the guest's requests take.
+async fn refuse_request(cloud: &Hetzner, narrator: &Narrator) -> anyhow::Result<()> {
+    let module = embedded()?;
+    let manifest = ccm_host::inspect(&module.source, &module.wasm)?.manifest;
+    let granted = manifest.narrow(grants(&manifest, cloud)?)?;
+    let egress = Arc::new(Egress::new("hcloud", &granted, EgressLimits::standard())?);
+    let before = cloud.connections();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let scope = egress.scope(
+        Arc::new(Permit::read_only(Moment(Duration::MAX))),
+        deadline,
+        false,
+    );
+    let request = FetchRequest {
+        target: "api".to_owned(),
+        method: http::Method::DELETE,
+        path: "/servers/1".to_owned(),
+        query: Vec::new(),
+        headers: Vec::new(),
+        body: None,
+    };
+    match scope.fetch(request).await {
+        Ok(answer) => bail!("DELETE /servers/1 was sent and answered {}", answer.status),
+        Err(refusal) => narrator.say(
+            "egress",
+            "",
+            &format!("DELETE api/servers/1 → refused: {refusal}"),
+        ),
+    }
+    ensure!(
+        cloud.connections() == before,
+        "a refused request reached the cloud"
+    );
+    Ok(())
+}
+
+/// The same module with less than it requests: not loaded, and the missing lines are named.
+async fn refuse_module(host: &Host, cloud: &Hetzner, narrator: &Narrator) -> anyhow::Result<()> {
+    let module = embedded()?;
+    let manifest = ccm_host::inspect(&module.source, &module.wasm)?.manifest;
+    let mut grants = grants(&manifest, cloud)?;
+    for target in &mut grants.targets {
+        target.rules.truncate(1);
+    }
+    match host.load(module, grants, guest_config()).await {
+        Ok(_) => bail!("a module was loaded with less than it requests"),
+        Err(refusal) => narrator.say(
+            "provider",
+            "hcloud",
+            &format!("with one rule granted → {refusal}"),
+        ),
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! The demo's voice: what the controllers decide, as they say it in their own log events, one line each.
+//! It adds steps of the demo itself, and never invents a decision.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::prelude::*;
+
+/// Prints steps and decisions to standard output.
+#[derive(Clone)]
+pub(crate) struct Narrator {
+    json: bool,
+    color: bool,
+    waiting: Arc<Mutex<Vec<String>>>,
+}
+
+impl Narrator {
+    /// Starts listening to the process's log events.
+    ///
+    /// # Errors
+    /// Logging was started before.
+    pub(crate) fn start(json: bool) -> anyhow::Result<Narrator> {
+        let narrator = Narrator {
+            json,
+            color: !json && std::io::stdout().is_terminal(),
+            waiting: Arc::default(),
+        };
+        tracing_subscriber::registry()
+            .with(narrator.clone())
+            .try_init()?;
+        Ok(narrator)
+    }
+
+    /// One line: who, about what, and what.
+    pub(crate) fn say(&self, who: &str, about: &str, what: &str) {
+        let line = if self.json {
+            serde_json::json!({ "who": who, "about": about, "what": what }).to_string()
+        } else if self.color {
+            format!("\u{1b}[36m{who:<9}\u{1b}[0m {about:<10} {what}")
+        } else {
+            format!("{who:<9} {about:<10} {what}")
+        };
+        // A closed pipe ends the story, not the demo's checks.
+        let _ = writeln!(std::io::stdout(), "{}", line.trim_end());
+    }
+
+    /// Whether it was said why this object is waiting.
+    pub(crate) fn has_waiting(&self, object: &str) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.iter().any(|name| name == object)
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Narrator {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let target = event.metadata().target();
+        if target != "decision" && target != "waiting" {
+            return;
+        }
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let Fields(fields) = fields;
+        let text = |name: &str| fields.get(name).map_or("", String::as_str);
+        let object = text("object");
+        let object = object.rsplit('/').next().unwrap_or(object);
+        if target == "waiting" {
+            self.say("waiting", object, text("why"));
+            self.waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(object.to_owned());
+        } else {
+            self.say(
+                "node",
+                object,
+                &format!("{} → {}", text("effect"), text("outcome")),
+            );
+        }
+    }
+}
+
+/// The fields of one event as text.
+#[derive(Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+}

@@ -1,0 +1,288 @@
+//! The flags of `ccm run`: a drop-in for the Go cloud-controller-manager's.
+//!
+//! The table in `flags/table.rs` is the only list; this file turns it into clap arguments and reads
+//! what was given into [`RunFlags`]. It reads no files and no environment.
+
+mod table;
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches};
+use k8s_openapi::jiff::SignedDuration;
+
+pub(crate) use table::{FLAGS, Kind, State};
+
+/// What `ccm run` was told, read and checked.
+pub(crate) struct RunFlags {
+    /// `--cloud-provider`; never empty (PROC-003).
+    pub cloud_provider: String,
+    /// `--config`, or `--cloud-config`.
+    pub config: Option<PathBuf>,
+    /// `--provider-module`.
+    pub provider_module: Option<String>,
+    /// `--compiled-cache-dir`.
+    pub compiled_cache_dir: Option<PathBuf>,
+    /// `--kubeconfig`.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--master`.
+    pub master: Option<String>,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// `--cluster-cidr`, split.
+    pub cluster_cidrs: Vec<String>,
+    /// Whether `--controllers` leaves the node controller on.
+    pub node_controller: bool,
+    /// Of the node controller.
+    pub node: NodeFlags,
+    /// `--logging-format=json`.
+    pub log_json: bool,
+    /// `-v`.
+    pub verbosity: u32,
+    /// Warnings about flags that were accepted and do nothing: one line each.
+    pub warnings: Vec<String>,
+}
+
+/// The node controller's flags.
+pub(crate) struct NodeFlags {
+    /// `--concurrent-node-syncs`, if it was given.
+    pub concurrent_syncs: Option<NonZeroUsize>,
+    /// `--concurrent-node-status-updates`, if it is not 0.
+    pub concurrent_status_updates: Option<NonZeroUsize>,
+    /// `--node-status-update-frequency`.
+    pub status_update_frequency: Duration,
+}
+
+impl NodeFlags {
+    /// What applies when none of them is given.
+    pub(crate) const UNSET: NodeFlags = NodeFlags {
+        concurrent_syncs: None,
+        concurrent_status_updates: None,
+        status_update_frequency: Duration::from_secs(300),
+    };
+}
+
+/// Underscores in flag names are dashes, as in every Kubernetes binary (ccm-behaviour 8.1).
+pub(crate) fn dashed(argument: OsString) -> OsString {
+    let Some(text) = argument.to_str().filter(|text| text.starts_with("--")) else {
+        return argument;
+    };
+    match text.split_once('=') {
+        Some((name, value)) => format!("{}={value}", name.replace('_', "-")).into(),
+        None => text.replace('_', "-").into(),
+    }
+}
+
+/// `ccm run` with every flag of the table.
+pub(crate) fn run_command() -> clap::Command {
+    let command = clap::Command::new("run")
+        .about("Run the controllers against a real cluster; takes the flags of the Go cloud-controller-manager")
+        .version(env!("CARGO_PKG_VERSION"))
+        .after_help("Flags that are accepted and do nothing yet say so when they are set to anything but their default.");
+    FLAGS
+        .iter()
+        .fold(command, |command, flag| command.arg(argument(flag)))
+}
+
+fn argument(flag: &'static table::Flag) -> Arg {
+    let mut argument = Arg::new(flag.name)
+        .help(flag.help)
+        .help_heading(flag.section);
+    argument = if flag.name == "v" {
+        argument.short('v')
+    } else {
+        argument.long(flag.name)
+    };
+    if !flag.default.is_empty() {
+        argument = argument.default_value(flag.default);
+    }
+    match flag.kind {
+        // A bare `--flag` means true; `--flag false` does not exist in Go, so the value needs its equals sign.
+        Kind::Bool => argument
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .value_name("BOOL")
+            .value_parser(go_bool),
+        Kind::Text => argument.value_name("TEXT"),
+        Kind::Number => argument
+            .value_name("N")
+            .value_parser(clap::value_parser!(u32)),
+        Kind::Float => argument
+            .value_name("N")
+            .value_parser(clap::value_parser!(f32)),
+        Kind::Duration => argument.value_name("DURATION").value_parser(go_duration),
+        Kind::List => argument
+            .value_name("LIST")
+            .value_delimiter(',')
+            .action(ArgAction::Append),
+    }
+}
+
+/// The spellings that Go's `strconv.ParseBool` takes.
+fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+/// A Go duration: numbers with units, such as `1h30m`, `500ms` or `0`.
+fn go_duration(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a duration such as 5m, 1h30m or 500ms".to_owned();
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let signed: SignedDuration = text.parse().map_err(|_| expected())?;
+    Duration::try_from(signed).map_err(|_| expected())
+}
+
+impl RunFlags {
+    /// Reads what clap matched.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the flags together, in one message (PROC-003).
+    pub(crate) fn from_matches(matches: &ArgMatches) -> Result<RunFlags, clap::Error> {
+        let mut mistakes = Vec::new();
+        let cloud_provider = text(matches, "cloud-provider").unwrap_or_default();
+        if cloud_provider.is_empty() {
+            mistakes.push("--cloud-provider cannot be empty".to_owned());
+        }
+        let config = path(matches, "config");
+        let cloud_config = path(matches, "cloud-config");
+        if config.is_some() && cloud_config.is_some() && config != cloud_config {
+            mistakes.push("--config and --cloud-config mean the same: give one of them".to_owned());
+        }
+        let logging_format = text(matches, "logging-format").unwrap_or_default();
+        if !["text", "json"].contains(&logging_format.as_str()) {
+            mistakes.push(format!(
+                "--logging-format {logging_format:?}: expected text or json"
+            ));
+        }
+        let controllers = list(matches, "controllers");
+        for entry in &controllers {
+            let name = entry.strip_prefix('-').unwrap_or(entry);
+            if entry != "*" && !KNOWN_CONTROLLERS.contains(&name) {
+                mistakes.push(format!("{name:?} is not in the list of known controllers"));
+            }
+        }
+        let concurrent_syncs = count(matches, "concurrent-node-syncs");
+        if concurrent_syncs.is_none() {
+            mistakes.push("concurrent-node-syncs must be a positive number".to_owned());
+        }
+        if !mistakes.is_empty() {
+            let text = format!("{}\n", mistakes.join("\n"));
+            return Err(clap::Error::raw(
+                clap::error::ErrorKind::ValueValidation,
+                text,
+            ));
+        }
+        Ok(RunFlags {
+            cloud_provider,
+            config: config.or(cloud_config),
+            provider_module: text(matches, "provider-module"),
+            compiled_cache_dir: path(matches, "compiled-cache-dir"),
+            kubeconfig: path(matches, "kubeconfig"),
+            master: text(matches, "master"),
+            cluster_name: text(matches, "cluster-name").unwrap_or_default(),
+            cluster_cidrs: text(matches, "cluster-cidr")
+                .map(|cidrs| {
+                    cidrs
+                        .split(',')
+                        .map(|cidr| cidr.trim().to_owned())
+                        .collect()
+                })
+                .unwrap_or_default(),
+            node_controller: is_enabled(&controllers, "cloud-node-controller", "cloud-node"),
+            node: NodeFlags {
+                concurrent_syncs: concurrent_syncs
+                    .filter(|_| given(matches, "concurrent-node-syncs")),
+                concurrent_status_updates: count(matches, "concurrent-node-status-updates"),
+                status_update_frequency: matches
+                    .get_one::<Duration>("node-status-update-frequency")
+                    .copied()
+                    .unwrap_or(NodeFlags::UNSET.status_update_frequency),
+            },
+            log_json: logging_format == "json",
+            verbosity: matches.get_one::<u32>("v").copied().unwrap_or(0),
+            warnings: warnings(matches),
+        })
+    }
+}
+
+/// Whether the list of `--controllers` enables this one (PROC-020: the first hit wins, `*` is the rest).
+fn is_enabled(list: &[String], name: &str, alias: &str) -> bool {
+    let hit = list.iter().find_map(|entry| match entry.strip_prefix('-') {
+        Some(off) if off == name || off == alias => Some(false),
+        None if entry == name || entry == alias => Some(true),
+        _ => None,
+    });
+    hit.unwrap_or_else(|| list.iter().any(|entry| entry == "*"))
+}
+
+/// Upstream's canonical names and their aliases (ccm-behaviour 8.3).
+const KNOWN_CONTROLLERS: &[&str] = &[
+    "cloud-node-controller",
+    "cloud-node",
+    "cloud-node-lifecycle-controller",
+    "cloud-node-lifecycle",
+    "service-lb-controller",
+    "service",
+    "node-route-controller",
+    "route",
+    "node-ipam-controller",
+    "nodeipam",
+];
+
+fn warnings(matches: &ArgMatches) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for flag in FLAGS {
+        let State::Accepted(reason) = flag.state else {
+            continue;
+        };
+        if given(matches, flag.name) && raw(matches, flag.name) != flag.default {
+            warnings.push(format!("--{} has no effect: {reason}", flag.name));
+        }
+    }
+    warnings
+}
+
+fn count(matches: &ArgMatches, name: &str) -> Option<NonZeroUsize> {
+    let count = matches.get_one::<u32>(name).copied()?;
+    NonZeroUsize::new(usize::try_from(count).ok()?)
+}
+
+fn given(matches: &ArgMatches, name: &str) -> bool {
+    matches.value_source(name) == Some(ValueSource::CommandLine)
+}
+
+fn raw(matches: &ArgMatches, name: &str) -> String {
+    let values = matches.get_raw(name).into_iter().flatten();
+    values
+        .map(|value| value.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn text(matches: &ArgMatches, name: &str) -> Option<String> {
+    matches
+        .get_one::<String>(name)
+        .filter(|text| !text.is_empty())
+        .cloned()
+}
+
+fn path(matches: &ArgMatches, name: &str) -> Option<PathBuf> {
+    text(matches, name).map(PathBuf::from)
+}
+
+fn list(matches: &ArgMatches, name: &str) -> Vec<String> {
+    let values = matches.get_many::<String>(name).into_iter().flatten();
+    values.filter(|value| !value.is_empty()).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;

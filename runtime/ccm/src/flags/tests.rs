@@ -1,0 +1,103 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use super::*;
+
+fn run(arguments: &str) -> Result<RunFlags, String> {
+    let words = std::iter::once("run").chain(arguments.split_whitespace());
+    let matches = run_command()
+        .try_get_matches_from(words.map(|word| dashed(word.into())))
+        .map_err(|error| error.to_string())?;
+    RunFlags::from_matches(&matches).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_manifest_written_for_the_go_binary_starts() {
+    let flags = run(
+        "--allow-untagged-cloud --cloud-provider=hcloud --route-reconciliation-period=30s \
+         --webhook-secure-port=0 --leader-elect=false --allocate-node-cidrs=true --cluster-cidr=10.244.0.0/16 \
+         --controllers=*,-service-lb-controller -v 4 --kube-api-qps 100 --use_service_account_credentials",
+    )
+    .unwrap();
+    assert_eq!(flags.cloud_provider, "hcloud");
+    assert_eq!(flags.cluster_cidrs, ["10.244.0.0/16"]);
+    assert_eq!(flags.verbosity, 4);
+    assert!(flags.node_controller);
+    assert!(
+        flags
+            .warnings
+            .iter()
+            .any(|line| line.starts_with("--leader-elect has no effect"))
+    );
+}
+
+#[test]
+fn a_flag_left_at_its_default_is_not_warned_about() {
+    let flags = run("--cloud-provider=hcloud --leader-elect=true --kube-api-qps=20").unwrap();
+    assert_eq!(flags.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn proc_003_all_mistakes_are_reported_at_once() {
+    let text = run("--controllers=nonsense --logging-format=xml")
+        .err()
+        .unwrap();
+    assert!(text.contains("--cloud-provider cannot be empty"), "{text}");
+    assert!(
+        text.contains("\"nonsense\" is not in the list of known controllers"),
+        "{text}"
+    );
+    assert!(text.contains("expected text or json"), "{text}");
+}
+
+#[test]
+fn proc_004_zero_workers_are_refused() {
+    let text = run("--cloud-provider=x --concurrent-node-syncs=0")
+        .err()
+        .unwrap();
+    assert!(text.contains("must be a positive number"), "{text}");
+}
+
+#[test]
+fn proc_020_the_first_hit_wins_and_aliases_count() {
+    for (list, enabled) in [
+        ("*", true),
+        ("cloud-node", true),
+        ("-cloud-node,*", false),
+        ("*,-cloud-node-controller", false),
+        ("cloud-node-controller,-cloud-node-controller", true),
+        ("service", false),
+    ] {
+        let flags = run(&format!("--cloud-provider=x --controllers={list}")).unwrap();
+        assert_eq!(flags.node_controller, enabled, "{list}");
+    }
+}
+
+#[test]
+fn durations_are_gos() {
+    for (text, millis) in [
+        ("5m0s", 300_000),
+        ("1h30m", 5_400_000),
+        ("500ms", 500),
+        ("0", 0),
+        ("10s", 10_000),
+    ] {
+        assert_eq!(
+            go_duration(text),
+            Ok(Duration::from_millis(millis)),
+            "{text}"
+        );
+    }
+    for text in ["", "5", "-5s", "x", "5 parsecs"] {
+        assert!(go_duration(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_table_names_each_flag_once() {
+    let mut names: Vec<_> = FLAGS.iter().map(|flag| flag.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), FLAGS.len());
+    // Upstream has 86 with --help and --version, which clap adds; three are ours.
+    assert_eq!(FLAGS.len(), 86 - 2 + 3);
+}

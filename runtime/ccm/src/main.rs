@@ -1,0 +1,42 @@
+//! The one binary: parses, assembles and runs. It is the only place where controllers and the Wasm host
+//! meet, and the only one that reads flags, the environment and configuration files.
+#![forbid(unsafe_code)]
+
+mod assemble;
+mod builtin;
+mod cli;
+mod config;
+mod demo;
+mod flags;
+mod provider;
+mod run;
+mod telemetry;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let command = match cli::parse(std::env::args_os()) {
+        Ok(command) => command,
+        Err(answer) => return answer.print(),
+    };
+    match command {
+        // The child reads untrusted bytes under its own limits: it must not start a runtime or read anything first.
+        cli::Command::CompileChild => ccm_host::compile_child(),
+        cli::Command::Demo(options) => report(demo::main(&options)),
+        cli::Command::Run(flags) => report(run::main(*flags)),
+        cli::Command::Provider(command) => provider::main(&command),
+        cli::Command::Completion(shell) => cli::print_completion(shell),
+        cli::Command::Version => cli::print_version(),
+    }
+}
+
+/// Exit code 0, or the whole chain of causes on standard error and exit code 1 (PROC-056).
+fn report(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            cli::print_error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `ccm provider inspect`: what a module is and what it asks for. Runs and compiles nothing of it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use ccm_host::Inspection;
+use ccm_host::manifest::{AuthKind, Target};
+use serde_json::{Value, json};
+
+use super::Verdict;
+use crate::assemble;
+use crate::cli::Output;
+use crate::config::ModuleRef;
+
+/// Reads and describes a module.
+pub(crate) fn inspect(file: &Path, output: Output) -> anyhow::Result<Verdict> {
+    let module = assemble::module(&ModuleRef::File(file.to_owned()))?;
+    let found = match ccm_host::inspect(&file.display().to_string(), &module.wasm) {
+        Ok(found) => found,
+        Err(error) => return Ok(super::refused(file, &error.into(), output)),
+    };
+    let text = match output {
+        Output::Text => describe(&found),
+        Output::Json => format!("{:#}\n", as_json(&found)),
+        Output::Grants => as_grants(&found)?,
+    };
+    Ok(Verdict {
+        text,
+        accepted: true,
+    })
+}
+
+fn capabilities(found: &Inspection) -> Vec<&'static str> {
+    let all = [
+        ("instances", found.capabilities.instances),
+        ("load-balancer", found.capabilities.load_balancer),
+        ("routes", found.capabilities.routes),
+        ("self-check", found.self_check),
+    ];
+    all.into_iter()
+        .filter(|(_, has)| *has)
+        .map(|(name, _)| name)
+        .collect()
+}
+
+fn describe(found: &Inspection) -> String {
+    let manifest = &found.manifest;
+    let mut text = String::new();
+    let mut row = |name: &str, value: &str| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name:<13} {value}");
+    };
+    row("name", &format!("{} {}", manifest.name, manifest.version));
+    row("description", &manifest.description);
+    row("digest", &found.digest.to_string());
+    row("size", &format!("{} bytes", found.size));
+    row("contract", &format!("ccm:provider@{}", manifest.contract));
+    row("capabilities", &capabilities(found).join(", "));
+    row(
+        "provider IDs",
+        &manifest
+            .schemes
+            .iter()
+            .map(|scheme| format!("{scheme}://…"))
+            .collect::<Vec<_>>()
+            .join(", "),
+    );
+    if manifest.targets.is_empty() {
+        row("requests", "no network");
+    }
+    for target in &manifest.targets {
+        row(
+            "requests",
+            &format!(
+                "target {}: {} (credential: {}) – {}",
+                target.name, target.endpoint, target.auth, target.why
+            ),
+        );
+        for rule in &target.rules {
+            row("", &format!("  {rule}"));
+        }
+    }
+    for prefix in &manifest.annotation_prefixes {
+        row("annotations", &format!("{prefix}…"));
+    }
+    for key in &manifest.config {
+        let need = if key.required { "required" } else { "optional" };
+        row("config", &format!("{} ({need}) – {}", key.key, key.why));
+    }
+    for import in &found.imports {
+        row("imports", import);
+    }
+    text
+}
+
+fn as_json(found: &Inspection) -> Value {
+    let manifest = &found.manifest;
+    json!({
+        "name": manifest.name,
+        "version": manifest.version,
+        "description": manifest.description,
+        "digest": found.digest.to_string(),
+        "size": found.size,
+        "contract": manifest.contract,
+        "capabilities": capabilities(found),
+        "schemes": manifest.schemes,
+        "targets": manifest.targets.iter().map(|target| json!({
+            "name": target.name,
+            "endpoint": target.endpoint.as_str(),
+            "auth": target.auth,
+            "why": target.why,
+            "rules": target.rules,
+        })).collect::<Vec<_>>(),
+        "annotationPrefixes": manifest.annotation_prefixes,
+        "config": manifest.config.iter().map(|key| json!({
+            "key": key.key, "required": key.required, "why": key.why,
+        })).collect::<Vec<_>>(),
+        "imports": found.imports,
+        "exports": found.exports,
+    })
+}
+
+/// The whole request as a configuration that grants it: to be read, shortened and used with `--config`.
+fn as_grants(found: &Inspection) -> anyhow::Result<String> {
+    let manifest = &found.manifest;
+    let mut grants = json!({ "targets": manifest.targets.iter().map(grant).collect::<Vec<_>>() });
+    if !manifest.annotation_prefixes.is_empty() {
+        grants["annotationPrefixes"] = json!(manifest.annotation_prefixes);
+    }
+    let document = json!({
+        "apiVersion": crate::config::API_VERSION,
+        "kind": crate::config::KIND,
+        "providers": [{
+            "name": manifest.name,
+            "module": "file:///path/to/provider.wasm",
+            "digest": found.digest.to_string(),
+            "grants": grants,
+        }],
+    });
+    Ok(serde_saphyr::to_string(&document)?)
+}
+
+fn grant(target: &Target) -> Value {
+    let variable = || format!("{}_SECRET", target.name.to_uppercase().replace('-', "_"));
+    let mut grant = json!({ "name": target.name, "endpoint": target.endpoint.as_str() });
+    match target.auth {
+        AuthKind::None => {}
+        AuthKind::Bearer => grant["credential"] = json!({ "bearer": { "env": variable() } }),
+        AuthKind::Basic => {
+            grant["credential"] =
+                json!({ "basic": { "user": "", "password": { "env": variable() } } })
+        }
+        AuthKind::Header => {
+            grant["credential"] =
+                json!({ "header": { "name": "", "value": { "env": variable() } } })
+        }
+    }
+    grant["rules"] = json!(target.rules);
+    grant
+}

@@ -1,0 +1,137 @@
+//! Puts look-ups that are waiting into one call: while a call is under way, the next ones gather. Knows
+//! no cloud; whoever makes it says how to ask.
+
+use std::future::Future;
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, FindReply, ProviderError};
+use ccm_core::effect::Looked;
+use tokio::sync::{mpsc, oneshot};
+
+/// Most nodes of one call. A page of a cloud's listing is 25 to 1000 machines; a fifth of what the
+/// contract allows, so that an answer stays small enough to be checked in one go.
+pub(crate) const MOST: usize = 1000;
+/// How long the first look-up waits for company: nodes of one scale-up arrive within milliseconds, and
+/// no user notices this.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// A place where look-ups gather. One call is under way at a time.
+pub(crate) struct Batch {
+    waiting: mpsc::UnboundedSender<Waiting>,
+}
+
+struct Waiting {
+    node: CloudNode,
+    reply: oneshot::Sender<Result<Looked, ProviderError>>,
+}
+
+impl Batch {
+    /// A batch that asks with `ask`, and the future that does the asking for as long as it is polled.
+    ///
+    /// The queue has no limit of its own: every entry is a conversation that waits, and their number is
+    /// bounded.
+    pub(crate) fn new<Ask, Asked>(ask: Ask) -> (Batch, impl Future<Output = ()>)
+    where
+        Ask: Fn(Vec<CloudNode>) -> Asked,
+        Asked: Future<Output = Result<FindReply, ProviderError>>,
+    {
+        let (waiting, queue) = mpsc::unbounded_channel();
+        (Batch { waiting }, serve(queue, ask))
+    }
+
+    /// Looks one node up, together with others.
+    pub(crate) async fn find(&self, node: CloudNode) -> Result<Looked, ProviderError> {
+        let (reply, answer) = oneshot::channel();
+        let stopped = || ProviderError::Unavailable("the manager is stopping".to_owned());
+        self.waiting
+            .send(Waiting { node, reply })
+            .map_err(|_| stopped())?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+}
+
+async fn serve<Ask, Asked>(mut queue: mpsc::UnboundedReceiver<Waiting>, ask: Ask)
+where
+    Ask: Fn(Vec<CloudNode>) -> Asked,
+    Asked: Future<Output = Result<FindReply, ProviderError>>,
+{
+    let mut most = MOST;
+    while let Some(first) = queue.recv().await {
+        tokio::time::sleep(GATHER).await;
+        let mut batch = vec![first];
+        while batch.len() < most
+            && let Ok(next) = queue.try_recv()
+        {
+            batch.push(next);
+        }
+        batch.retain(|one| !one.reply.is_closed());
+        if batch.is_empty() {
+            continue;
+        }
+        let (nodes, replies): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|one| (one.node, one.reply)).unzip();
+        let asked = nodes.len();
+        let answer = ask(nodes).await;
+        most = next_size(most, asked, answer.as_ref().err());
+        deliver(replies, answer);
+    }
+}
+
+/// The size of the next batch. One node that makes a provider crash must not keep all others waiting
+/// for ever: what crashed is asked in halves, and success doubles again.
+fn next_size(most: usize, asked: usize, error: Option<&ProviderError>) -> usize {
+    match error {
+        None => (most * 2).min(MOST),
+        Some(
+            ProviderError::Trapped(_) | ProviderError::Internal(_) | ProviderError::TimedOut(_),
+        ) => (asked / 2).max(1),
+        Some(_) => most,
+    }
+}
+
+/// Gives every node its part of the answer. An error counts for every node of the call. A node that has
+/// stopped waiting is passed over.
+fn deliver(
+    replies: Vec<oneshot::Sender<Result<Looked, ProviderError>>>,
+    answer: Result<FindReply, ProviderError>,
+) {
+    let parts: Vec<Result<Looked, ProviderError>> = match answer {
+        Ok(reply) if reply.lookups.len() == replies.len() => {
+            split(reply).into_iter().map(Ok).collect()
+        }
+        Ok(reply) => {
+            let error = ProviderError::Internal(format!(
+                "{} look-ups were answered for {} nodes",
+                reply.lookups.len(),
+                replies.len()
+            ));
+            vec![Err(error); replies.len()]
+        }
+        Err(error) => vec![Err(error); replies.len()],
+    };
+    for (reply, part) in replies.into_iter().zip(parts) {
+        let _ = reply.send(part);
+    }
+}
+
+fn split(reply: FindReply) -> Vec<Looked> {
+    let complete = reply.complete;
+    let mut parts: Vec<Looked> = reply
+        .lookups
+        .into_iter()
+        .map(|lookup| Looked {
+            lookup,
+            events: Vec::new(),
+            complete,
+        })
+        .collect();
+    for (index, event) in reply.events {
+        if let Some(part) = parts.get_mut(index) {
+            part.events.push(event);
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests;

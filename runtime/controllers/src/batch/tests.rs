@@ -1,0 +1,130 @@
+//! Look-ups share calls, and one that crashes the provider does not hold the others.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::{Arc, Mutex};
+
+use ccm_core::cloud::{CloudEvent, EventType, Lookup};
+use futures::future::join_all;
+
+use super::*;
+
+fn node(name: &str) -> CloudNode {
+    CloudNode {
+        name: name.to_owned(),
+        uid: name.to_owned(),
+        provider_id: None,
+        labels: [].into(),
+        annotations: [].into(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+    }
+}
+
+type Calls = Arc<Mutex<Vec<usize>>>;
+
+/// A provider that answers every node with its own name, crashes on `poison`, and takes a second.
+fn batch(calls: &Calls) -> (Batch, impl Future<Output = ()> + use<>) {
+    let calls = calls.clone();
+    Batch::new(move |nodes: Vec<CloudNode>| {
+        calls.lock().unwrap().push(nodes.len());
+        async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if nodes.iter().any(|node| node.name == "poison") {
+                return Err(ProviderError::Trapped("unreachable".to_owned()));
+            }
+            Ok(FindReply {
+                lookups: nodes
+                    .iter()
+                    .map(|node| Lookup::Unknown(node.name.clone()))
+                    .collect(),
+                events: Vec::new(),
+                complete: true,
+            })
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn look_ups_gather_while_a_call_is_under_way_at_most_a_thousand() {
+    let calls = Calls::default();
+    let (batch, serving) = batch(&calls);
+    let serving = tokio::spawn(serving);
+    let names: Vec<String> = (0..2500).map(|number| format!("n{number}")).collect();
+    let (first, rest) = tokio::join!(batch.find(node("first")), async {
+        tokio::time::sleep(GATHER * 2).await;
+        join_all(names.iter().map(|name| batch.find(node(name)))).await
+    });
+    assert_eq!(first.unwrap().lookup, Lookup::Unknown("first".to_owned()));
+    for (name, answer) in names.iter().zip(rest) {
+        assert_eq!(answer.unwrap().lookup, Lookup::Unknown(name.clone()));
+    }
+    assert_eq!(*calls.lock().unwrap(), [1, 1000, 1000, 500]);
+    serving.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_node_that_crashes_the_provider_does_not_hold_the_others_for_ever() {
+    let calls = Calls::default();
+    let (batch, serving) = batch(&calls);
+    let serving = tokio::spawn(serving);
+    let ask_until_answered = async |name: String| {
+        while batch.find(node(&name)).await.is_err() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let poison = async {
+        loop {
+            let _ = batch.find(node("poison")).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let others = join_all((0..64).map(|number| ask_until_answered(format!("n{number}"))));
+    tokio::select! {
+        () = poison => unreachable!("it never ends"),
+        _ = others => {}
+    }
+    assert!(
+        calls.lock().unwrap().len() < 60,
+        "{:?}",
+        calls.lock().unwrap()
+    );
+    serving.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_the_wrong_length_is_an_error_for_every_node() {
+    let (batch, serving) = Batch::new(|_| async { Ok(FindReply::default()) });
+    let serving = tokio::spawn(serving);
+    let (left, right) = tokio::join!(batch.find(node("a")), batch.find(node("b")));
+    for answer in [left, right] {
+        assert!(
+            matches!(answer, Err(ProviderError::Internal(_))),
+            "{answer:?}"
+        );
+    }
+    serving.abort();
+    let _ = serving.await;
+    assert!(matches!(
+        batch.find(node("a")).await,
+        Err(ProviderError::Unavailable(_))
+    ));
+}
+
+#[test]
+fn events_go_to_the_node_they_are_about_and_others_nowhere() {
+    let event = |reason: &str| CloudEvent {
+        event_type: EventType::Normal,
+        reason: reason.to_owned(),
+        message: String::new(),
+    };
+    let parts = split(FindReply {
+        lookups: vec![Lookup::Gone, Lookup::NotMine],
+        events: vec![(1, event("A")), (7, event("B")), (1, event("C"))],
+        complete: false,
+    });
+    assert_eq!(parts[0].events, []);
+    assert_eq!(parts[1].events, [event("A"), event("C")]);
+    assert!(!parts[0].complete);
+}

@@ -1,0 +1,253 @@
+//! The node controller's trigger: which nodes wake, what a conversation knows at its beginning, and when
+//! it is held again. Makes no decision about a node and performs nothing.
+
+mod memory;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use ccm_core::node::is_uninitialized;
+use ccm_core::permit::Moment;
+use ccm_core::settings::NodeSettings;
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher::Event;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use crate::batch;
+use crate::perform::Door;
+use crate::queue::Queue;
+use crate::reconcile::{Clock, Conclusion, converse};
+use crate::watch::Watched;
+use memory::Memory;
+
+/// How many conversations are held at once: two full batches, one that is being asked about and one that
+/// gathers. Each costs some kilobytes; all others wait in the queue, which costs a name.
+const MOST_CONVERSATIONS: usize = 2 * batch::MOST;
+
+/// See the module's documentation.
+pub(crate) struct NodeController<S> {
+    door: Arc<Door>,
+    settings: NodeSettings,
+    nodes: Watched<S>,
+    clock: Clock,
+    queue: Queue,
+    memories: HashMap<String, Memory>,
+    conversations: JoinSet<Conclusion>,
+    names: HashMap<Id, String>,
+    pass: Pass,
+}
+
+/// The periodic pass over all initialised nodes (NODE-050).
+enum Pass {
+    /// Before the first complete list.
+    NotYet,
+    /// The next one begins then.
+    Next(Moment),
+    /// These nodes have not had their turn.
+    UnderWay(HashSet<String>),
+}
+
+impl<S> NodeController<S>
+where
+    S: Stream<Item = Event<Node>> + Unpin,
+{
+    /// A controller that acts through `door`.
+    pub(crate) fn new(door: Arc<Door>, settings: NodeSettings, nodes: Watched<S>) -> Self {
+        NodeController {
+            door,
+            settings,
+            nodes,
+            clock: Clock::start(),
+            queue: Queue::default(),
+            memories: HashMap::new(),
+            conversations: JoinSet::new(),
+            names: HashMap::new(),
+            pass: Pass::NotYet,
+        }
+    }
+
+    /// Runs until the watch ends, which it does not.
+    pub(crate) async fn run(&mut self) {
+        loop {
+            self.begin_pass();
+            self.start_conversations();
+            let timer = self.next_moment().map(|moment| self.clock.instant(moment));
+            // In this order, so that the same world gives the same sequence of conversations.
+            tokio::select! {
+                biased;
+                ended = self.conversations.join_next_with_id(), if !self.conversations.is_empty() => {
+                    if let Some(ended) = ended {
+                        self.conclude(ended);
+                    }
+                }
+                event = self.nodes.changes.next() => match event {
+                    Some(event) => self.see(&event),
+                    None => return,
+                },
+                () = wait_until(timer) => {}
+            }
+        }
+    }
+
+    /// Waits for the conversations that are being held, and starts no other.
+    pub(crate) async fn drain(&mut self) {
+        while self.conversations.join_next().await.is_some() {}
+    }
+
+    /// NODE-002, but only changes that can matter wake a node (EDGE-051).
+    fn see(&mut self, event: &Event<Node>) {
+        match event {
+            Event::Apply(node) => self.wake(node),
+            Event::Delete(node) => self.forget(name(node)),
+            // During a list the store is still the old one.
+            Event::Init | Event::InitApply(_) => {}
+            Event::InitDone => {
+                let nodes = self.sorted();
+                let names: HashSet<&str> = nodes.iter().map(|node| name(node)).collect();
+                let gone: Vec<String> = self
+                    .memories
+                    .keys()
+                    .filter(|name| !names.contains(name.as_str()))
+                    .cloned()
+                    .collect();
+                gone.iter().for_each(|name| self.forget(name));
+                nodes.iter().for_each(|node| self.wake(node));
+                if let Pass::NotYet = self.pass {
+                    self.pass = Pass::Next(self.clock.now());
+                }
+            }
+        }
+    }
+
+    /// There is no such node any more (NODE-010).
+    fn forget(&mut self, name: &str) {
+        self.memories.remove(name);
+        self.queue.forget(name);
+        self.passed(name);
+    }
+
+    /// All nodes, by name: the same world gives the same order.
+    fn sorted(&self) -> Vec<Arc<Node>> {
+        let mut nodes = self.nodes.store.state();
+        nodes.sort_unstable_by(|left, right| name(left).cmp(name(right)));
+        nodes
+    }
+
+    fn wake(&mut self, node: &Node) {
+        let memory = self.memories.entry(name(node).to_owned()).or_default();
+        if memory.is_news(node) {
+            self.queue
+                .ask(name(node), self.clock.now(), is_uninitialized(node));
+        }
+    }
+
+    fn next_moment(&self) -> Option<Moment> {
+        // With no room for another conversation, the end of one is what matters.
+        let is_full = self.conversations.len() >= MOST_CONVERSATIONS;
+        let turn = self.queue.next().filter(|_| !is_full);
+        let pass = match self.pass {
+            Pass::Next(moment) => Some(moment),
+            Pass::NotYet | Pass::UnderWay(_) => None,
+        };
+        turn.into_iter().chain(pass).min()
+    }
+
+    /// NODE-050, NODE-051.
+    fn begin_pass(&mut self) {
+        let now = self.clock.now();
+        match self.pass {
+            Pass::Next(moment) if moment <= now => {}
+            _ => return,
+        }
+        let mut known = HashSet::new();
+        for node in self.sorted().iter().filter(|node| !is_uninitialized(node)) {
+            let name = name(node).to_owned();
+            self.memories.entry(name.clone()).or_default().refresh = true;
+            self.queue.ask(&name, now, false);
+            known.insert(name);
+        }
+        self.pass = Pass::UnderWay(known);
+        self.end_pass();
+    }
+
+    /// `name` has had its turn in the pass, or needs none any more.
+    fn passed(&mut self, name: &str) {
+        if let Pass::UnderWay(left) = &mut self.pass {
+            left.remove(name);
+            self.end_pass();
+        }
+    }
+
+    /// The next pass is counted from the end of this one.
+    fn end_pass(&mut self) {
+        if matches!(&self.pass, Pass::UnderWay(left) if left.is_empty()) {
+            self.pass = Pass::Next(
+                self.clock
+                    .now()
+                    .after(self.settings.status_update_frequency),
+            );
+        }
+    }
+
+    fn start_conversations(&mut self) {
+        let now = self.clock.now();
+        while self.conversations.len() < MOST_CONVERSATIONS
+            && let Some(name) = self.queue.take(now)
+        {
+            self.start(name, now);
+        }
+    }
+
+    fn start(&mut self, name: String, now: Moment) {
+        let Some(node) = self.nodes.store.get(&ObjectRef::new(&name)) else {
+            self.queue.finish(&name);
+            self.forget(&name);
+            return;
+        };
+        let memory = self.memories.entry(name.clone()).or_default();
+        if let Some(caught_up) = memory.waits_for_cache(&node, now) {
+            self.queue.ask(&name, caught_up, is_uninitialized(&node));
+            self.queue.finish(&name);
+            return;
+        }
+        let facts = memory.facts(node, self.door.claimant());
+        let (door, clock) = (self.door.clone(), self.clock);
+        let task = self
+            .conversations
+            .spawn(async move { converse(facts, &door, clock).await });
+        self.names.insert(task.id(), name);
+    }
+
+    fn conclude(&mut self, ended: Result<(Id, Conclusion), JoinError>) {
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        let Some(name) = self.names.remove(&id) else {
+            return;
+        };
+        let now = self.clock.now();
+        // A node that was deleted meanwhile is not remembered again.
+        if let Some(memory) = self.memories.get_mut(&name) {
+            memory.conclude(&name, ended, now, &mut self.queue);
+        }
+        self.queue.finish(&name);
+        self.passed(&name);
+    }
+}
+
+async fn wait_until(timer: Option<tokio::time::Instant>) {
+    match timer {
+        Some(timer) => tokio::time::sleep_until(timer).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

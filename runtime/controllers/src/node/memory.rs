@@ -1,0 +1,232 @@
+//! What the node controller remembers of a node between two conversations, and what of a node is worth a
+//! new one. Keeps no node and starts nothing.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::effect::When;
+use ccm_core::node::{Facts, is_uninitialized};
+use ccm_core::ownership::Claimant;
+use ccm_core::permit::Moment;
+use ccm_core::retry;
+use k8s_openapi::api::core::v1::Node;
+use tokio::task::{Id, JoinError};
+
+use crate::queue::Queue;
+use crate::reconcile::Conclusion;
+
+/// How long a cache that is older than our own write is waited for. After that the cache is believed: an
+/// etcd that was restored from a backup goes back for good.
+const CATCH_UP: Duration = Duration::from_secs(10);
+
+/// What is remembered of a node between conversations.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// What the last wake-up was for; the same again wakes nobody.
+    fingerprint: Option<u64>,
+    failures: u32,
+    waiting_since: Option<Moment>,
+    /// The periodic pass wants its addresses checked.
+    pub(super) refresh: bool,
+    /// Our last write: its resource version, and when it was answered.
+    written: Option<(u64, Moment)>,
+}
+
+impl Memory {
+    /// Whether `node` differs from what the last wake-up was for, in a way that can change a decision.
+    pub(super) fn is_news(&mut self, node: &Node) -> bool {
+        let fingerprint = Some(fingerprint(node));
+        let is_news = self.fingerprint != fingerprint;
+        self.fingerprint = fingerprint;
+        is_news
+    }
+
+    /// Until when a conversation has to wait because the cache has not seen our own last write yet: it
+    /// would ask the provider about what is done.
+    pub(super) fn waits_for_cache(&mut self, cached: &Node, now: Moment) -> Option<Moment> {
+        let (version, at) = self.written?;
+        let caught_up = at.after(CATCH_UP);
+        if is_older(cached, version) && now < caught_up {
+            return Some(caught_up);
+        }
+        self.written = None;
+        None
+    }
+
+    /// What a conversation about `node` knows at its beginning.
+    pub(super) fn facts(&self, node: Arc<Node>, claimant: Arc<Claimant>) -> Facts {
+        Facts::new(
+            node,
+            claimant,
+            self.refresh,
+            self.failures,
+            self.waiting_since,
+        )
+    }
+
+    /// Remembers how a conversation ended, and asks for the next one.
+    pub(super) fn conclude(
+        &mut self,
+        name: &str,
+        ended: Result<(Id, Conclusion), JoinError>,
+        now: Moment,
+        queue: &mut Queue,
+    ) {
+        let (when, is_urgent) = match ended {
+            Ok((_, conclusion)) => {
+                let node = &conclusion.facts.node;
+                if conclusion.has_written {
+                    self.written = version(node).map(|version| (version, now));
+                    self.fingerprint = Some(fingerprint(node));
+                }
+                (conclusion.when, is_uninitialized(node))
+            }
+            Err(error) => {
+                tracing::error!(node = name, %error, "a conversation ended with a panic; this is a defect");
+                let after = retry::CLOUD.after(self.failures.saturating_add(1));
+                let why = "the last conversation panicked".to_owned();
+                (When::Retry { after, why }, false)
+            }
+        };
+        match when {
+            When::AwaitChange | When::Blocked { .. } => {
+                self.failures = 0;
+                self.waiting_since = None;
+                self.refresh = false;
+            }
+            When::Retry { after, .. } => {
+                self.has_failed(now);
+                queue.ask(name, now.after(after), is_urgent);
+            }
+            When::NotBefore { after, .. } => {
+                self.has_failed(now);
+                queue.hold(name, now.after(after));
+                queue.ask(name, now.after(after), is_urgent);
+            }
+        }
+    }
+
+    fn has_failed(&mut self, now: Moment) {
+        self.failures = self.failures.saturating_add(1);
+        self.waiting_since.get_or_insert(now);
+    }
+}
+
+/// The resource version as a number, which Kubernetes says it may be read as since 1.35.
+fn version(node: &Node) -> Option<u64> {
+    node.metadata.resource_version.as_deref()?.parse().ok()
+}
+
+fn is_older(node: &Node, than: u64) -> bool {
+    version(node).is_some_and(|version| version < than)
+}
+
+/// What of a node can change a decision. Heartbeats, conditions and images cannot. Of an initialised node
+/// neither can annotations and addresses, which the periodic pass looks at (NODE-012, NODE-060).
+fn fingerprint(node: &Node) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let metadata = &node.metadata;
+    metadata.uid.hash(&mut hasher);
+    metadata.labels.hash(&mut hasher);
+    if let Some(spec) = &node.spec {
+        spec.provider_id.hash(&mut hasher);
+        for taint in spec.taints.iter().flatten() {
+            (&taint.key, &taint.value, &taint.effect).hash(&mut hasher);
+        }
+    }
+    if is_uninitialized(node) {
+        metadata.annotations.hash(&mut hasher);
+        let status = node.status.as_ref();
+        for one in status
+            .and_then(|status| status.addresses.as_ref())
+            .into_iter()
+            .flatten()
+        {
+            (&one.type_, &one.address).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn node(change: fn(&mut Value)) -> Node {
+        let mut node = json!({
+            "metadata": { "name": "a", "uid": "u", "resourceVersion": "5", "labels": { "l": "1" } },
+            "spec": { "taints": [{ "key": "k", "effect": "NoSchedule" }] },
+            "status": { "addresses": [{ "type": "Hostname", "address": "a" }] }
+        });
+        change(&mut node);
+        serde_json::from_value(node).unwrap()
+    }
+
+    const TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+    #[test]
+    fn only_what_can_change_a_decision_is_news() {
+        let changes: [(fn(&mut Value), bool); 7] = [
+            (
+                |node| node["metadata"]["resourceVersion"] = json!("6"),
+                false,
+            ),
+            (
+                |node| {
+                    node["status"]["conditions"] = json!([{ "type": "Ready", "status": "True" }])
+                },
+                false,
+            ),
+            (
+                |node| node["metadata"]["annotations"] = json!({ "x": "y" }),
+                false,
+            ),
+            (|node| node["metadata"]["uid"] = json!("v"), true),
+            (|node| node["metadata"]["labels"]["l"] = json!("2"), true),
+            (|node| node["spec"]["providerID"] = json!("sim://1"), true),
+            (
+                |node| node["spec"]["taints"] = json!([{ "key": TAINT, "effect": "NoSchedule" }]),
+                true,
+            ),
+        ];
+        for (index, (change, is_news)) in changes.into_iter().enumerate() {
+            let mut memory = Memory::default();
+            assert!(memory.is_news(&node(|_| {})), "the first look is news");
+            assert_eq!(memory.is_news(&node(change)), is_news, "change {index}");
+            assert!(!memory.is_news(&node(change)), "change {index} again");
+        }
+    }
+
+    #[test]
+    fn annotations_and_addresses_are_news_while_a_node_waits() {
+        let taint = |node: &mut Value| node["spec"]["taints"][0]["key"] = json!(TAINT);
+        let mut memory = Memory::default();
+        memory.is_news(&node(taint));
+        assert!(memory.is_news(&node(|node| {
+            node["spec"]["taints"][0]["key"] = json!(TAINT);
+            node["metadata"]["annotations"] =
+                json!({ "alpha.kubernetes.io/provided-node-ip": "10.0.0.1" });
+        })));
+        assert!(memory.is_news(&node(|node| {
+            node["spec"]["taints"][0]["key"] = json!(TAINT);
+            node["status"]["addresses"][0]["address"] = json!("b");
+        })));
+    }
+
+    #[test]
+    fn a_cache_that_is_behind_our_own_write_is_waited_for_and_not_for_ever() {
+        let at = |seconds| Moment(Duration::from_secs(seconds));
+        let cached = node(|_| {});
+        let written = |version| Memory {
+            written: Some((version, at(100))),
+            ..Memory::default()
+        };
+        assert_eq!(written(5).waits_for_cache(&cached, at(100)), None);
+        assert_eq!(written(6).waits_for_cache(&cached, at(109)), Some(at(110)));
+        assert_eq!(written(6).waits_for_cache(&cached, at(110)), None);
+        assert_eq!(Memory::default().waits_for_cache(&cached, at(1)), None);
+    }
+}

@@ -1,0 +1,325 @@
+//! The whole controller against the in-memory API server: which nodes wake, and what survives.
+//! Conversations themselves are `ccm-core`'s tests and the scenarios.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ccm_core::cloud::{
+    Address, AddressType, Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup,
+    Reply,
+};
+use ccm_core::permit::{Mode, Permit};
+use ccm_sim::cluster::Cluster;
+use k8s_openapi::api::core::v1::Event as NodeEvent;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use prometheus_client::registry::Registry;
+use serde_json::json;
+
+use super::*;
+use crate::{Metrics, RunError, Settings};
+
+/// A cloud that knows every node by its name, and notes how many it was asked about in each call.
+struct Everybody {
+    schemes: Vec<String>,
+    instances: bool,
+    calls: Mutex<Vec<usize>>,
+}
+
+impl Everybody {
+    fn new() -> Arc<Everybody> {
+        Arc::new(Everybody {
+            schemes: vec!["sim".to_owned()],
+            instances: true,
+            calls: Mutex::default(),
+        })
+    }
+
+    fn calls(&self) -> Vec<usize> {
+        self.calls.lock().unwrap().clone()
+    }
+}
+
+impl CloudProvider for Everybody {
+    fn name(&self) -> &str {
+        "sim"
+    }
+
+    fn schemes(&self) -> &[String] {
+        &self.schemes
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            instances: self.instances,
+            ..Capabilities::default()
+        }
+    }
+
+    fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
+        self.calls.lock().unwrap().push(nodes.len());
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let instance = |node: &CloudNode| Instance {
+                provider_id: format!("sim://{}", node.name),
+                addresses: vec![Address {
+                    address_type: AddressType::InternalIp,
+                    address: "10.0.0.2".to_owned(),
+                }],
+                ..Instance::default()
+            };
+            let lookups = nodes
+                .iter()
+                .map(|node| Lookup::Found(Box::new(instance(node))))
+                .collect();
+            Ok(FindReply {
+                lookups,
+                events: Vec::new(),
+                complete: true,
+            })
+        })
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        node: NodeSettings {
+            status_update_frequency: Duration::from_secs(300),
+            concurrent_syncs: NonZeroUsize::new(8).unwrap(),
+            concurrent_status_updates: None,
+        },
+        mode: Mode::Enforce,
+        call_time: Duration::from_secs(60),
+        drain: Duration::from_secs(10),
+        revoked: Arc::new(AtomicBool::new(false)),
+    }
+}
+
+async fn create(cluster: &Cluster, name: &str) {
+    let node: Node = serde_json::from_value(json!({
+        "metadata": { "name": name },
+        "spec": { "taints": [
+            { "key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule" }
+        ] },
+    }))
+    .unwrap();
+    nodes(cluster)
+        .create(&PostParams::default(), &node)
+        .await
+        .unwrap();
+}
+
+fn nodes(cluster: &Cluster) -> Api<Node> {
+    Api::all(cluster.client_as("test"))
+}
+
+async fn left(cluster: &Cluster) -> usize {
+    let all = nodes(cluster).list(&ListParams::default()).await.unwrap();
+    all.iter().filter(|node| is_uninitialized(node)).count()
+}
+
+/// Runs the controllers for so many seconds of the paused clock, and then shuts them down.
+async fn run_for(
+    cluster: &Cluster,
+    cloud: Arc<Everybody>,
+    settings: Settings,
+    seconds: u64,
+) -> Metrics {
+    let metrics = Metrics::register(&mut Registry::default());
+    let shutdown = tokio::time::sleep(Duration::from_secs(seconds));
+    crate::run(
+        cluster.client_as("ccm"),
+        cloud,
+        settings,
+        metrics.clone(),
+        shutdown,
+    )
+    .await
+    .unwrap();
+    metrics
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tainted_node_is_initialised_and_the_event_says_so() {
+    let cluster = Cluster::new();
+    create(&cluster, "worker-1").await;
+    run_for(&cluster, Everybody::new(), settings(), 5).await;
+    let node = nodes(&cluster).get("worker-1").await.unwrap();
+    assert!(!is_uninitialized(&node));
+    assert_eq!(
+        node.spec.unwrap().provider_id.as_deref(),
+        Some("sim://worker-1")
+    );
+    assert_eq!(
+        node.status.unwrap().addresses.unwrap()[0].address,
+        "10.0.0.2"
+    );
+    let events: Api<NodeEvent> = Api::all(cluster.client());
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let reasons: Vec<_> = events
+        .iter()
+        .map(|event| event.reason.as_deref().unwrap())
+        .collect();
+    assert_eq!(reasons, ["Synced"]);
+    let writes: Vec<_> = cluster
+        .requests()
+        .into_iter()
+        .filter(|request| request.identity == "ccm" && request.verb == "patch")
+        .map(|request| (request.subresource, request.content_type, request.code))
+        .collect();
+    let strategic = "application/strategic-merge-patch+json".to_owned();
+    assert_eq!(
+        writes,
+        [
+            ("status".to_owned(), strategic.clone(), Some(200)),
+            (String::new(), strategic, Some(200))
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_047_many_new_nodes_cost_few_calls() {
+    let cluster = Cluster::new();
+    let cloud = Everybody::new();
+    for number in 0..300 {
+        create(&cluster, &format!("worker-{number}")).await;
+    }
+    run_for(&cluster, cloud.clone(), settings(), 60).await;
+    assert_eq!(left(&cluster).await, 0);
+    assert_eq!(
+        cloud.calls().iter().sum::<usize>(),
+        300,
+        "each is asked about once"
+    );
+    assert!(cloud.calls().len() <= 3, "{:?}", cloud.calls());
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_050_every_known_node_is_asked_about_once_in_every_pass() {
+    let cluster = Cluster::new();
+    for number in 0..10 {
+        create(&cluster, &format!("worker-{number}")).await;
+    }
+    run_for(&cluster, Everybody::new(), settings(), 5).await;
+    let before = cluster.requests().len();
+    let cloud = Everybody::new();
+    run_for(&cluster, cloud.clone(), settings(), 700).await;
+    assert_eq!(
+        cloud.calls(),
+        [10, 10, 10],
+        "at the start, after 5 and after 10 minutes"
+    );
+    let requests = cluster.requests();
+    let writes = requests[before..]
+        .iter()
+        .filter(|request| request.verb == "patch")
+        .count();
+    assert_eq!(writes, 0, "what is equal is not written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_wakes_nobody_and_a_label_does() {
+    let cluster = Cluster::new();
+    create(&cluster, "worker-1").await;
+    let cloud = Everybody::new();
+    let change = async {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let asked = cluster.requests().len();
+        let beat = json!({ "metadata": { "annotations": { "volumes": "attached" } } });
+        let (api, params) = (nodes(&cluster), PatchParams::default());
+        api.patch("worker-1", &params, &Patch::Merge(beat))
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(
+            cluster.requests().len(),
+            asked + 1,
+            "only the heartbeat itself"
+        );
+        let label =
+            json!({ "metadata": { "labels": { "beta.kubernetes.io/instance-type": "t" } } });
+        api.patch("worker-1", &params, &Patch::Merge(label))
+            .await
+            .unwrap();
+    };
+    tokio::join!(run_for(&cluster, cloud.clone(), settings(), 60), change);
+    let labels = nodes(&cluster)
+        .get("worker-1")
+        .await
+        .unwrap()
+        .metadata
+        .labels
+        .unwrap();
+    assert_eq!(
+        labels
+            .get("node.kubernetes.io/instance-type")
+            .map(String::as_str),
+        Some("t")
+    );
+    assert_eq!(
+        cloud.calls(),
+        [1],
+        "NODE-012: the provider is not called for a label"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn iface_003_a_provider_without_instances_is_an_error() {
+    let cloud = Arc::new(Everybody {
+        schemes: Vec::new(),
+        instances: false,
+        calls: Mutex::default(),
+    });
+    let metrics = Metrics::register(&mut Registry::default());
+    let client = Cluster::new().client();
+    let error = crate::run(client, cloud, settings(), metrics, std::future::pending())
+        .await
+        .unwrap_err();
+    let RunError::NoInstances(name) = &error;
+    assert_eq!(name, "sim");
+    assert_eq!(
+        error.to_string(),
+        "cloud provider \"sim\" does not support instances"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_plan_mode_the_cluster_is_not_changed() {
+    let cluster = Cluster::new();
+    create(&cluster, "worker-1").await;
+    run_for(
+        &cluster,
+        Everybody::new(),
+        Settings {
+            mode: Mode::Plan,
+            ..settings()
+        },
+        60,
+    )
+    .await;
+    assert_eq!(left(&cluster).await, 1);
+    let requests = cluster.requests();
+    let ours = requests.iter().filter(|request| request.identity == "ccm");
+    assert!(ours.clone().count() > 0);
+    assert!(
+        ours.clone()
+            .all(|request| ["get", "list", "watch"].contains(&request.verb))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_leadership_is_lost_nothing_is_written() {
+    let cluster = Cluster::new();
+    let settings = settings();
+    settings
+        .revoked
+        .store(true, std::sync::atomic::Ordering::Release);
+    create(&cluster, "worker-1").await;
+    let cloud = Everybody::new();
+    run_for(&cluster, cloud.clone(), settings, 60).await;
+    assert_eq!(left(&cluster).await, 1);
+    assert_eq!(cloud.calls(), [0_usize; 0]);
+}

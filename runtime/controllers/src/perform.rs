@@ -1,0 +1,306 @@
+//! THE DOOR. Every write to the cluster and every call of the provider is made here and nowhere else, so
+//! that each can be found, labelled, refused, measured and crashed on purpose. Carries effects out;
+//! decides nothing but whether it still may.
+
+mod events;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudEvent, CloudNode, CloudProvider, FindReply, ProviderError};
+use ccm_core::effect::{ClusterError, Effect, NodeRef, Outcome};
+use ccm_core::names::{FIELD_MANAGER, NODE_CONTROLLER};
+use ccm_core::ownership::Claimant;
+use ccm_core::patch::NodePatch;
+use ccm_core::permit::{Mode, NoAudit, Permit};
+use k8s_openapi::api::core::v1::{Event, Node};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::JoinSet;
+
+use crate::batch::Batch;
+use crate::metrics::Metrics;
+use crate::reconcile::{boottime, wall};
+use crate::{Settings, watch};
+use events::{Recorded, Recorder};
+
+/// How long one request to the API server may take. Shorter than the lease lasts (15 s), so that no
+/// request outlives it; far longer than a healthy API server needs.
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// How much longer than its permit a provider call is waited for: the host ends it on time, and this
+/// only guards against a host that does not.
+const GRACE: Duration = Duration::from_secs(5);
+/// Nodes are not namespaced; their Events live here (client-go does the same).
+const EVENT_NAMESPACE: &str = "default";
+
+/// Which nodes an effect is for. Each lane has its own look-ups and its own bound on writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Nodes that wait for their initialisation.
+    New,
+    /// All others.
+    Known,
+}
+
+/// See the module's documentation.
+pub(crate) struct Door {
+    nodes: Api<Node>,
+    events: Api<Event>,
+    recorder: Mutex<Recorder>,
+    claimant: Arc<Claimant>,
+    mode: Mode,
+    revoked: Arc<AtomicBool>,
+    metrics: Metrics,
+    new: LaneState,
+    known: LaneState,
+}
+
+struct LaneState {
+    look_ups: Batch,
+    writes: Semaphore,
+}
+
+impl Door {
+    /// A door to this cluster and this provider. What it runs in the background goes into `background`.
+    pub(crate) fn new(
+        client: Client,
+        provider: Arc<dyn CloudProvider>,
+        settings: Settings,
+        metrics: Metrics,
+        background: &mut JoinSet<()>,
+    ) -> Door {
+        let mut lane = |writes: usize| {
+            let cloud = Cloud {
+                provider: provider.clone(),
+                mode: settings.mode,
+                call_time: settings.call_time,
+                revoked: settings.revoked.clone(),
+            };
+            let (look_ups, serving) = Batch::new(move |nodes| cloud.clone().find(nodes));
+            background.spawn(serving);
+            LaneState {
+                look_ups,
+                writes: Semaphore::new(writes),
+            }
+        };
+        Door {
+            nodes: Api::all(client.clone()),
+            events: Api::namespaced(client, EVENT_NAMESPACE),
+            recorder: Mutex::default(),
+            claimant: Arc::new(Claimant {
+                name: provider.name().to_owned(),
+                schemes: provider.schemes().to_vec(),
+            }),
+            mode: settings.mode,
+            revoked: settings.revoked.clone(),
+            metrics,
+            new: lane(settings.node.concurrent_syncs.get()),
+            known: lane(settings.node.status_updates().get()),
+        }
+    }
+
+    /// The provider on whose behalf the door acts.
+    pub(crate) fn claimant(&self) -> Arc<Claimant> {
+        self.claimant.clone()
+    }
+
+    /// Carries one effect out. Never panics; whatever goes wrong is part of the outcome.
+    pub(crate) async fn perform(&self, effect: &Effect, lane: Lane) -> Outcome {
+        let lane = match lane {
+            Lane::New => &self.new,
+            Lane::Known => &self.known,
+        };
+        match effect {
+            Effect::Find(node) => Outcome::Looked(lane.look_ups.find(CloudNode::clone(node)).await),
+            Effect::ReadNode(node) => self.read(node).await,
+            Effect::PatchNodeStatus(node, patch) => {
+                let (params, body) = (params(), strategic(patch.to_json()));
+                let request = self.nodes.patch_status(&node.name, &params, &body);
+                self.write(lane, request).await
+            }
+            Effect::PatchNode(node, patch) => self.patch_node(lane, node, patch).await,
+            Effect::RecordNodeEvent(node, event) => {
+                self.record(node, event).await;
+                Outcome::Recorded
+            }
+        }
+    }
+
+    async fn read(&self, node: &NodeRef) -> Outcome {
+        Outcome::Node(pruned(in_time(self.nodes.get(&node.name)).await))
+    }
+
+    async fn patch_node(&self, lane: &LaneState, node: &NodeRef, patch: &NodePatch) -> Outcome {
+        let (params, body) = (params(), strategic(patch.to_json()));
+        let request = self.nodes.patch(&node.name, &params, &body);
+        let outcome = self.write(lane, request).await;
+        if let Outcome::Node(Ok(Some(now))) = &outcome
+            && patch.taints.is_some()
+        {
+            self.metrics.initialised(age(now));
+        }
+        outcome
+    }
+
+    /// Sends one write, if it may still be sent when its turn in the lane has come. A request begins when
+    /// it is polled first, and not before.
+    async fn write(
+        &self,
+        lane: &LaneState,
+        request: impl Future<Output = kube::Result<Node>>,
+    ) -> Outcome {
+        if self.mode != Mode::Enforce {
+            return Outcome::Withheld;
+        }
+        let Ok(_turn) = lane.writes.acquire().await else {
+            return Outcome::Node(Err(stopping()));
+        };
+        if self.revoked.load(Ordering::Acquire) {
+            return Outcome::Node(Err(stopping()));
+        }
+        Outcome::Node(pruned(in_time(request).await))
+    }
+
+    /// Records an Event, as client-go's recorder does: equal ones are counted up. Best effort.
+    async fn record(&self, node: &NodeRef, event: &CloudEvent) {
+        if self.mode != Mode::Enforce || self.revoked.load(Ordering::Acquire) {
+            return;
+        }
+        let recorded = self.recorder.lock().await.record(node, event, wall());
+        let result = match &recorded {
+            Recorded::New(new) => in_time(self.events.create(&PostParams::default(), new)).await,
+            Recorded::Again { name, patch } => {
+                in_time(
+                    self.events
+                        .patch(name, &params(), &strategic(patch.clone())),
+                )
+                .await
+            }
+        };
+        if let Err(error) = result {
+            self.recorder.lock().await.forget(node, event);
+            tracing::warn!(
+                controller = NODE_CONTROLLER,
+                object = %format_args!("node/{}", node.name),
+                reason = %event.reason,
+                %error,
+                "an Event could not be recorded"
+            );
+        }
+    }
+}
+
+/// The provider, and what every call of it needs.
+#[derive(Clone)]
+struct Cloud {
+    provider: Arc<dyn CloudProvider>,
+    mode: Mode,
+    call_time: Duration,
+    revoked: Arc<AtomicBool>,
+}
+
+impl Cloud {
+    /// One look-up of many nodes, under a permit that allows reads only.
+    async fn find(self, nodes: Vec<CloudNode>) -> Result<FindReply, ProviderError> {
+        if self.revoked.load(Ordering::Acquire) {
+            return Err(ProviderError::Unavailable(
+                "the manager is stopping".to_owned(),
+            ));
+        }
+        let permit = Arc::new(Permit::new(
+            boottime().after(self.call_time),
+            self.mode,
+            0,
+            self.revoked.clone(),
+            Arc::new(NoAudit),
+        ));
+        let call = self.provider.find(&nodes, permit);
+        match tokio::time::timeout(self.call_time.saturating_add(GRACE), call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ProviderError::TimedOut(format!(
+                "find of {} nodes took longer than {:?}",
+                nodes.len(),
+                self.call_time
+            ))),
+        }
+    }
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+fn strategic(body: Value) -> Patch<Value> {
+    Patch::Strategic(body)
+}
+
+fn stopping() -> ClusterError {
+    ClusterError::Unavailable("the manager is stopping or no longer leader".to_owned())
+}
+
+/// One request, cut off after [`REQUEST_TIME`].
+async fn in_time<T>(
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<Option<T>, ClusterError> {
+    match tokio::time::timeout(REQUEST_TIME, request).await {
+        Ok(Ok(object)) => Ok(Some(object)),
+        Ok(Err(error)) => meaning(error),
+        Err(_) => Err(ClusterError::Unavailable(format!(
+            "no answer within {REQUEST_TIME:?}"
+        ))),
+    }
+}
+
+/// What a failed request means. `Ok(None)`: there is no such object.
+fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> {
+    let kube::Error::Api(status) = error else {
+        return Err(ClusterError::Unavailable(chain(&error)));
+    };
+    let message = status.message;
+    match status.code {
+        404 => Ok(None),
+        409 => Err(ClusterError::Conflict(message)),
+        400 | 405 | 413 | 415 | 422 => Err(ClusterError::Rejected(message)),
+        401 | 403 => Err(ClusterError::Denied(message)),
+        code => Err(ClusterError::Unavailable(format!("{message} ({code})"))),
+    }
+}
+
+/// An error with its causes, outermost first. A cause that its effect has quoted already is not repeated.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            let _ = write!(text, ": {said}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+fn pruned(read: Result<Option<Node>, ClusterError>) -> Result<Option<Box<Node>>, ClusterError> {
+    Ok(read?.map(|mut node| {
+        watch::prune(&mut node);
+        Box::new(node)
+    }))
+}
+
+/// How long ago the node was created, on the wall's clock; zero when that is in the future.
+fn age(node: &Node) -> Duration {
+    let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let age = created.map(|created| wall().duration_since(created));
+    age.and_then(|age| Duration::try_from(age).ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! What failures mean, and how Events are counted.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use ccm_core::cloud::EventType;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::core::Status;
+
+use super::*;
+
+fn api_error(code: u16) -> kube::Error {
+    let status: Status = serde_json::from_value(serde_json::json!({
+        "status": "Failure", "message": "m", "reason": "", "code": code
+    }))
+    .unwrap();
+    kube::Error::Api(Box::new(status))
+}
+
+#[test]
+fn every_answer_of_the_api_server_has_one_meaning() {
+    for (code, expected) in [
+        (400, "rejected"),
+        (401, "denied"),
+        (403, "denied"),
+        (409, "conflict"),
+        (422, "rejected"),
+        (429, "unavailable"),
+        (500, "unavailable"),
+        (503, "unavailable"),
+        (504, "unavailable"),
+    ] {
+        let error = meaning::<Node>(api_error(code)).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{code}: {error}");
+    }
+    assert_eq!(meaning::<Node>(api_error(404)), Ok(None));
+}
+
+fn node() -> NodeRef {
+    NodeRef {
+        name: "worker-1".to_owned(),
+        uid: "u1".to_owned(),
+    }
+}
+
+fn event(message: &str) -> CloudEvent {
+    CloudEvent {
+        event_type: EventType::Warning,
+        reason: "InstanceLookupFailed".to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+#[test]
+fn node_046_an_event_is_about_the_node_and_from_the_node_controller() {
+    let mut recorder = Recorder::default();
+    let Recorded::New(made) = recorder.record(&node(), &event("m"), Timestamp::UNIX_EPOCH) else {
+        panic!("the first is new");
+    };
+    assert_eq!(made.involved_object.kind.as_deref(), Some("Node"));
+    assert_eq!(made.involved_object.uid.as_deref(), Some("u1"));
+    assert_eq!(
+        made.source.unwrap().component.as_deref(),
+        Some("cloud-node-controller")
+    );
+    assert_eq!(made.metadata.namespace.as_deref(), Some("default"));
+    assert_eq!(made.count, Some(1));
+}
+
+#[test]
+fn equal_events_are_counted_up_within_ten_minutes_and_others_are_new() {
+    let mut recorder = Recorder::default();
+    let at = |seconds: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
+    let Recorded::New(first) = recorder.record(&node(), &event("m"), at(0)) else {
+        panic!("the first is new");
+    };
+    let Recorded::Again { name, patch } = recorder.record(&node(), &event("m"), at(600)) else {
+        panic!("the second is counted");
+    };
+    assert_eq!(Some(name), first.metadata.name);
+    assert_eq!(patch["count"], 2);
+    assert!(matches!(
+        recorder.record(&node(), &event("other"), at(600)),
+        Recorded::New(_)
+    ));
+    assert!(matches!(
+        recorder.record(&node(), &event("m"), at(1201)),
+        Recorded::New(_)
+    ));
+    recorder.forget(&node(), &event("m"));
+    assert!(matches!(
+        recorder.record(&node(), &event("m"), at(1202)),
+        Recorded::New(_)
+    ));
+}

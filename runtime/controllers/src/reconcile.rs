@@ -1,0 +1,149 @@
+//! The conversation: facts, decision, effects, outcomes, and again. The only module that reads a clock.
+//!
+//! Says what it does in log events of three targets: `decision` (one per effect, with its outcome),
+//! `waiting` (why a node is not done, and when it is looked at again), `conversation` (nothing is left to do).
+
+use ccm_core::effect::{Decision, Effect, Outcome, When};
+use ccm_core::names::NODE_CONTROLLER;
+use ccm_core::node::{Facts, decide, is_uninitialized};
+use ccm_core::permit::Moment;
+use ccm_core::retry;
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::perform::{Door, Lane};
+
+/// More rounds than any conversation has; reached only by a defect, which then costs one object its turn
+/// and not the process its processor.
+const MOST_ROUNDS: u32 = 128;
+
+/// How a conversation ended.
+pub(crate) struct Conclusion {
+    /// When to come back.
+    pub(crate) when: When,
+    /// What is known at the end; the node may be newer than the cache's.
+    pub(crate) facts: Facts,
+    /// Whether something was written to the node.
+    pub(crate) has_written: bool,
+}
+
+/// Holds one conversation about one node.
+pub(crate) async fn converse(mut facts: Facts, door: &Door, clock: Clock) -> Conclusion {
+    let mut has_written = false;
+    for _ in 0..MOST_ROUNDS {
+        let effects = match decide(&facts, clock.now()) {
+            Decision::Done(when) => {
+                log_end(&facts, &when);
+                return Conclusion {
+                    when,
+                    facts,
+                    has_written,
+                };
+            }
+            Decision::Do(effects) => effects,
+        };
+        for effect in &effects {
+            let lane = lane(&facts);
+            let outcome = door.perform(effect, lane).await;
+            log_effect(&facts, effect, &outcome, lane);
+            let goes_on = outcome.is_success();
+            has_written |= goes_on && is_write(effect);
+            facts.absorb(effect, outcome);
+            if !goes_on {
+                break;
+            }
+        }
+    }
+    let why = format!("the conversation did not end within {MOST_ROUNDS} rounds; this is a defect");
+    tracing::error!(object = %object(&facts), "{why}");
+    let after = retry::CLOUD.after(facts.failures.saturating_add(1));
+    Conclusion {
+        when: When::Retry { after, why },
+        facts,
+        has_written,
+    }
+}
+
+/// New nodes and known ones have queues of their own, so that a pass over all nodes delays no new one.
+fn lane(facts: &Facts) -> Lane {
+    if is_uninitialized(&facts.node) {
+        Lane::New
+    } else {
+        Lane::Known
+    }
+}
+
+fn is_write(effect: &Effect) -> bool {
+    matches!(effect, Effect::PatchNode(..) | Effect::PatchNodeStatus(..))
+}
+
+fn object(facts: &Facts) -> String {
+    format!(
+        "node/{}",
+        facts.node.metadata.name.as_deref().unwrap_or_default()
+    )
+}
+
+fn log_effect(facts: &Facts, effect: &Effect, outcome: &Outcome, lane: Lane) {
+    let object = object(facts);
+    // A pass over thousands of nodes where nothing changes is not news.
+    if lane == Lane::Known && outcome.is_success() && matches!(effect, Effect::Find(_)) {
+        tracing::debug!(target: "decision", controller = NODE_CONTROLLER, object, %effect, %outcome);
+    } else {
+        tracing::info!(target: "decision", controller = NODE_CONTROLLER, object, %effect, %outcome);
+    }
+}
+
+fn log_end(facts: &Facts, when: &When) {
+    let object = object(facts);
+    match when {
+        When::AwaitChange => {
+            tracing::debug!(target: "conversation", controller = NODE_CONTROLLER, object, done = %when);
+        }
+        When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => {
+            let attempt = facts.failures.saturating_add(1);
+            tracing::info!(target: "waiting", controller = NODE_CONTROLLER, object, why, attempt, done = %when);
+        }
+    }
+}
+
+/// The clock of decisions and of the timers that wake them. It stands still while the machine is
+/// suspended, like the timers; what must not, such as permits, asks [`boottime`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    started: Instant,
+    start: Moment,
+}
+
+impl Clock {
+    /// A clock that goes from now on.
+    pub(crate) fn start() -> Clock {
+        Clock {
+            started: Instant::now(),
+            start: boottime(),
+        }
+    }
+
+    /// Now.
+    pub(crate) fn now(self) -> Moment {
+        self.start.after(self.started.elapsed())
+    }
+
+    /// The timer's name for a moment.
+    pub(crate) fn instant(self, moment: Moment) -> Instant {
+        self.started + self.start.until(moment)
+    }
+}
+
+/// Now on `CLOCK_BOOTTIME`, which goes on during suspend.
+pub(crate) fn boottime() -> Moment {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let nanoseconds = u32::try_from(now.tv_nsec).unwrap_or(0);
+    Moment(std::time::Duration::new(seconds, nanoseconds))
+}
+
+/// Now on the wall, for what is shown to people.
+pub(crate) fn wall() -> Timestamp {
+    Timestamp::now()
+}

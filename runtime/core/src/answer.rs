@@ -1,0 +1,268 @@
+//! What a provider may say: the meaning of an answer, checked before anything is written. The shape (sizes,
+//! lengths) was checked by the host. A provider is hostile input: what is wrong in a part is left out and
+//! said, what is wrong about whose machine this is ends the matter. Never repairs a value.
+
+mod syntax;
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::cloud::{Address, CloudEvent, EventType, Instance};
+use crate::names::OUR_DOMAIN;
+use crate::provider_id::{ProviderId, ProviderIdError};
+
+/// More addresses than this on one node are left out: the contract's cap, and far above what machines have.
+pub const MAX_ADDRESSES: usize = 32;
+/// More additional labels than this are left out: the contract's cap.
+pub const MAX_LABELS: usize = 64;
+/// The longest Event message that is recorded, in bytes: what the API server accepts.
+pub const MAX_MESSAGE: usize = 1024;
+/// The longest Event reason that is recorded, in bytes.
+const MAX_REASON: usize = 64;
+/// How much of a refused value is repeated to people, in characters.
+const QUOTED: usize = 64;
+
+/// An instance whose every part may be written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// The instance, with what was wrong left out. The provider ID is valid, and is the stored one if
+    /// one is stored.
+    pub instance: Instance,
+    /// What was left out, for people.
+    pub faults: Vec<Fault>,
+}
+
+/// One part of an answer that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault(String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why nothing of an answer may be written down: an initialised node is left as it is, an
+/// uninitialised one keeps its taint.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unusable {
+    /// Neither the answer nor the node has a provider ID (NODE-022).
+    #[error("the provider did not set a provider ID")]
+    NoProviderId,
+    /// Not a provider ID.
+    #[error("the provider ID {} is not valid: {cause}", quoted(.provider_id))]
+    ProviderId {
+        /// What was answered.
+        provider_id: String,
+        /// What is wrong with it.
+        cause: ProviderIdError,
+    },
+    /// A provider ID that belongs to another provider.
+    #[error("the provider ID {} has a scheme that this provider does not own", quoted(.0))]
+    Scheme(String),
+    /// Another machine than the one that is written down (NODE-024 says what upstream does).
+    #[error("the node's provider ID is {stored:?} and the provider answered {}", quoted(.answered))]
+    Differs {
+        /// What is written down, and stays.
+        stored: String,
+        /// What was answered.
+        answered: String,
+    },
+    /// Addresses were answered and none of them is one.
+    #[error("none of the {0} addresses is valid")]
+    Addresses(usize),
+}
+
+/// Checks `instance` as the answer about a node whose stored provider ID is `stored`, from a provider
+/// that owns `schemes`.
+///
+/// # Errors
+/// Why nothing of the answer can be used.
+pub fn check(
+    instance: &Instance,
+    stored: Option<&str>,
+    schemes: &[String],
+) -> Result<Checked, Unusable> {
+    let mut faults = Vec::new();
+    Ok(Checked {
+        instance: Instance {
+            provider_id: check_provider_id(&instance.provider_id, stored, schemes)?,
+            instance_type: label_value("instance type", &instance.instance_type, &mut faults),
+            zone: label_value("zone", &instance.zone, &mut faults),
+            region: label_value("region", &instance.region, &mut faults),
+            addresses: check_addresses(&instance.addresses, &mut faults)?,
+            labels: check_labels(&instance.labels, &mut faults),
+            shutdown: instance.shutdown,
+        },
+        faults,
+    })
+}
+
+fn check_provider_id(
+    answered: &str,
+    stored: Option<&str>,
+    schemes: &[String],
+) -> Result<String, Unusable> {
+    let answered = match (answered, stored) {
+        ("", None) => return Err(Unusable::NoProviderId),
+        ("", Some(stored)) => stored,
+        (answered, _) => answered,
+    };
+    let id = ProviderId::parse(answered).map_err(|cause| Unusable::ProviderId {
+        provider_id: answered.to_owned(),
+        cause,
+    })?;
+    if !schemes.iter().any(|ours| ours == id.scheme) {
+        return Err(Unusable::Scheme(answered.to_owned()));
+    }
+    match stored {
+        Some(stored) if stored != answered => Err(Unusable::Differs {
+            stored: stored.to_owned(),
+            answered: answered.to_owned(),
+        }),
+        _ => Ok(answered.to_owned()),
+    }
+}
+
+/// Valid addresses in their order, each once. What stands behind the last one that is kept is not even
+/// looked at, so that a long list costs no more than a short one.
+fn check_addresses(
+    answered: &[Address],
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<Address>, Unusable> {
+    let mut kept: Vec<Address> = Vec::new();
+    for (index, one) in answered.iter().enumerate() {
+        if kept.len() == MAX_ADDRESSES {
+            faults.push(Fault(format!(
+                "{} addresses left out after the first {MAX_ADDRESSES}",
+                answered.len() - index
+            )));
+            break;
+        }
+        match syntax::address_problem(one) {
+            Some(problem) => faults.push(Fault(format!(
+                "{} {} left out: {problem}",
+                one.address_type.as_str(),
+                quoted(&one.address)
+            ))),
+            None if kept.iter().any(|other| is_same(other, one)) => {}
+            None => kept.push(one.clone()),
+        }
+    }
+    if kept.is_empty() && !answered.is_empty() {
+        return Err(Unusable::Addresses(answered.len()));
+    }
+    Ok(kept)
+}
+
+/// One machine's address is the same address when type and meaning are: IPv6 has many spellings.
+fn is_same(left: &Address, right: &Address) -> bool {
+    left.address_type == right.address_type
+        && (left.address == right.address || (left.ip().is_some() && left.ip() == right.ip()))
+}
+
+fn check_labels(answered: &[(String, String)], faults: &mut Vec<Fault>) -> Vec<(String, String)> {
+    let mut kept: Vec<(String, String)> = Vec::new();
+    for (key, value) in answered {
+        let problem = if is_reserved(key) {
+            Some("the key belongs to Kubernetes or to this manager")
+        } else if !syntax::is_label_key(key) {
+            Some("the key is not a label key")
+        } else if !syntax::is_label_value(value) {
+            Some("the value is not a label value")
+        } else if kept.iter().any(|(other, _)| other == key) {
+            Some("the key was there before")
+        } else if kept.len() == MAX_LABELS {
+            Some("there are too many labels")
+        } else {
+            None
+        };
+        match problem {
+            Some(problem) => {
+                faults.push(Fault(format!("label {} left out: {problem}", quoted(key))))
+            }
+            None => kept.push((key.clone(), value.clone())),
+        }
+    }
+    kept
+}
+
+/// Whether a label key may not come from a provider: everything at or below `kubernetes.io` and `k8s.io`
+/// (NODE-034), and our own domain.
+fn is_reserved(key: &str) -> bool {
+    let Some((domain, _)) = key.split_once('/') else {
+        return false;
+    };
+    ["kubernetes.io", "k8s.io", OUR_DOMAIN]
+        .into_iter()
+        .any(|reserved| match domain.strip_suffix(reserved) {
+            Some(before) => before.is_empty() || before.ends_with('.'),
+            None => false,
+        })
+}
+
+fn label_value(what: &str, value: &Option<String>, faults: &mut Vec<Fault>) -> Option<String> {
+    let value = value.as_ref().filter(|value| !value.is_empty())?;
+    if syntax::is_label_value(value) {
+        return Some(value.clone());
+    }
+    faults.push(Fault(format!(
+        "{what} {} left out: it is not a label value",
+        quoted(value)
+    )));
+    None
+}
+
+/// An event that a provider wants recorded, made safe: control characters are removed and the message
+/// is cut. `None` when the reason is not CamelCase of at most 64 bytes.
+pub fn check_event(event: &CloudEvent) -> Option<CloudEvent> {
+    let reason = &event.reason;
+    let is_reason = reason.len() <= MAX_REASON
+        && reason.starts_with(|first: char| first.is_ascii_uppercase())
+        && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_reason.then(|| CloudEvent {
+        event_type: event.event_type,
+        reason: reason.clone(),
+        message: message(&event.message),
+    })
+}
+
+/// One Event that says what was left out of an answer; `None` when nothing was.
+pub fn faults_event(faults: &[Fault]) -> Option<CloudEvent> {
+    if faults.is_empty() {
+        return None;
+    }
+    let all: Vec<String> = faults.iter().map(Fault::to_string).collect();
+    Some(CloudEvent {
+        event_type: EventType::Warning,
+        reason: "InvalidProviderAnswer".to_owned(),
+        message: message(&all.join("; ")),
+    })
+}
+
+/// `text` as the message of an Event: without control characters, and not too long.
+pub fn message(text: &str) -> String {
+    let mut clean: String = text.chars().filter(|one| !one.is_control()).collect();
+    if clean.len() > MAX_MESSAGE {
+        let mut end = MAX_MESSAGE - "…".len();
+        while !clean.is_char_boundary(end) {
+            end -= 1;
+        }
+        clean.truncate(end);
+        clean.push('…');
+    }
+    clean
+}
+
+/// A refused value, fit for people's eyes: quoted, escaped and cut.
+fn quoted(value: &str) -> String {
+    if value.chars().count() <= QUOTED {
+        return format!("{value:?}");
+    }
+    let head: String = value.chars().take(QUOTED).collect();
+    format!("{head:?}… ({} bytes)", value.len())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! A Kubernetes Node as a provider may see it: never the whole object. Copies, decides nothing.
+
+use k8s_openapi::api::core::v1::Node;
+
+use crate::cloud::CloudNode;
+use crate::names::LAST_APPLIED;
+use crate::node::addresses;
+use crate::ownership::stored_provider_id;
+
+/// What a provider is told about `node`.
+pub fn cloud_node(node: &Node) -> CloudNode {
+    let metadata = &node.metadata;
+    let spec = node.spec.as_ref();
+    let status = node.status.as_ref();
+    let mut annotations = metadata.annotations.clone().unwrap_or_default();
+    annotations.remove(LAST_APPLIED);
+    let pod_cidrs = spec
+        .and_then(|spec| spec.pod_cidrs.clone())
+        .unwrap_or_default();
+    let info = status.and_then(|status| status.node_info.as_ref());
+    CloudNode {
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        provider_id: stored_provider_id(node).map(str::to_owned),
+        labels: metadata.labels.clone().unwrap_or_default(),
+        annotations,
+        addresses: status
+            .and_then(|status| status.addresses.as_ref())
+            .map(|stored| stored.iter().filter_map(addresses::read).collect())
+            .unwrap_or_default(),
+        pod_cidrs,
+        system_uuid: info
+            .map(|info| info.system_uuid.clone())
+            .filter(|uuid| !uuid.is_empty()),
+        created: metadata
+            .creation_timestamp
+            .as_ref()
+            .map_or(0, |time| u64::try_from(time.0.as_second()).unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_provider_sees_what_it_needs_and_not_kubectls_copy() {
+        let node: Node = serde_json::from_value(json!({
+            "metadata": {
+                "name": "a", "uid": "u", "labels": { "l": "1" },
+                "annotations": { LAST_APPLIED: "{}", "x": "y" },
+                "creationTimestamp": "1970-01-01T00:01:00Z"
+            },
+            "spec": { "providerID": "", "podCIDRs": ["10.1.0.0/24"] },
+            "status": {
+                "addresses": [
+                    { "type": "InternalIP", "address": "10.0.0.1" },
+                    { "type": "Carrier", "address": "pigeon" }
+                ],
+                "nodeInfo": {
+                    "systemUUID": "s", "architecture": "", "bootID": "", "containerRuntimeVersion": "",
+                    "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "",
+                    "operatingSystem": "", "osImage": ""
+                }
+            }
+        }))
+        .unwrap();
+        let seen = cloud_node(&node);
+        assert_eq!(
+            (seen.name.as_str(), seen.uid.as_str(), seen.created),
+            ("a", "u", 60)
+        );
+        assert_eq!(seen.provider_id, None, "an empty one is none");
+        assert_eq!(seen.annotations.keys().collect::<Vec<_>>(), ["x"]);
+        assert_eq!(
+            seen.addresses.len(),
+            1,
+            "types that nobody defined are left out"
+        );
+        assert_eq!(seen.system_uuid.as_deref(), Some("s"));
+        assert_eq!(seen.pod_cidrs, ["10.1.0.0/24"]);
+        assert_eq!(cloud_node(&Node::default()).created, 0);
+    }
+}

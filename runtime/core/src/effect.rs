@@ -1,0 +1,211 @@
+//! What a controller does to the world, as values: effects, their outcomes, and the decision that names
+//! them. Carries nothing out.
+//!
+//! An effect's `Display` is its one label: log line, error text and transcript all use it.
+
+use std::fmt;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use thiserror::Error;
+
+use crate::cloud::{CloudEvent, CloudNode, Lookup, ProviderError};
+use crate::patch::{NodePatch, NodeStatusPatch};
+
+/// What `decide` wants.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a decision that nobody carries out is lost"]
+pub enum Decision {
+    /// Perform these in order. The first that fails ends the list; then decide again.
+    Do(Vec<Effect>),
+    /// Nothing to do now.
+    Done(When),
+}
+
+/// When to look at the object again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum When {
+    /// When it changes: nothing is missing.
+    AwaitChange,
+    /// When it changes, although something is missing that nobody will bring by waiting.
+    Blocked {
+        /// What is missing, for people.
+        why: String,
+    },
+    /// After a while, or earlier when it changes.
+    Retry {
+        /// The while.
+        after: Duration,
+        /// What is missing, for people.
+        why: String,
+    },
+    /// After a while and not earlier, whatever changes.
+    NotBefore {
+        /// The while.
+        after: Duration,
+        /// What is missing, for people.
+        why: String,
+    },
+}
+
+/// One act.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Ask the provider about one node. Whoever performs it may put several into one call.
+    Find(Box<CloudNode>),
+    /// Read a node from the API server itself, not from a cache.
+    ReadNode(NodeRef),
+    /// Write a node's addresses.
+    PatchNodeStatus(NodeRef, NodeStatusPatch),
+    /// Write a node's provider ID, labels and taints.
+    PatchNode(NodeRef, NodePatch),
+    /// Record an Event about a node. Best effort: never fails.
+    RecordNodeEvent(NodeRef, CloudEvent),
+}
+
+/// Which node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRef {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+}
+
+/// How an effect ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Of [`Effect::Find`].
+    Looked(Result<Looked, ProviderError>),
+    /// Of the effects on nodes: the node as it is now. `None`: there is no such node.
+    Node(Result<Option<Box<Node>>, ClusterError>),
+    /// Of [`Effect::RecordNodeEvent`].
+    Recorded,
+    /// The write was worked out and reported, and not made: the manager does not run in enforce mode.
+    Withheld,
+}
+
+/// One node's part of a provider's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Looked {
+    /// What is known about the node's machine.
+    pub lookup: Lookup,
+    /// What the provider wants recorded about the node.
+    pub events: Vec<CloudEvent>,
+    /// Whether the answer may prove absence.
+    pub complete: bool,
+}
+
+/// Why the API server did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ClusterError {
+    /// The object has changed since it was read (409).
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// The API server will not have this, however often it is sent (400, 422). Also the answer when the
+    /// UID of a patch is not the object's.
+    #[error("rejected: {0}")]
+    Rejected(String),
+    /// We may not do this (401, 403).
+    #[error("denied: {0}")]
+    Denied(String),
+    /// No answer, or one that says to try again. Whether a write was made is not known.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+}
+
+impl Outcome {
+    /// Whether the rest of a decision may still be performed.
+    pub fn is_success(&self) -> bool {
+        match self {
+            Outcome::Looked(result) => result.is_ok(),
+            Outcome::Node(result) => matches!(result, Ok(Some(_))),
+            Outcome::Recorded => true,
+            Outcome::Withheld => false,
+        }
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Effect::Find(node) => write!(f, "find node/{}", node.name),
+            Effect::ReadNode(node) => write!(f, "read node/{}", node.name),
+            Effect::PatchNodeStatus(node, patch) => {
+                write!(
+                    f,
+                    "patch node/{}/status addresses({})",
+                    node.name,
+                    patch.addresses.len()
+                )
+            }
+            Effect::PatchNode(node, patch) => {
+                write!(f, "patch node/{}", node.name)?;
+                if let Some(provider_id) = &patch.provider_id {
+                    write!(f, " providerID={provider_id}")?;
+                }
+                if !patch.labels.is_empty() {
+                    write!(f, " labels({})", patch.labels.len())?;
+                }
+                if let Some(remaining) = &patch.taints {
+                    write!(
+                        f,
+                        " -taint(uninitialized) taints({})",
+                        remaining.taints.len()
+                    )?;
+                }
+                Ok(())
+            }
+            Effect::RecordNodeEvent(node, event) => {
+                write!(
+                    f,
+                    "event node/{} {} {}",
+                    node.name,
+                    event.event_type.as_str(),
+                    event.reason
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Looked(Ok(looked)) => write!(f, "{}", looked.lookup),
+            Outcome::Looked(Err(error)) => write!(f, "{error}"),
+            Outcome::Node(Ok(Some(_))) | Outcome::Recorded => write!(f, "done"),
+            Outcome::Node(Ok(None)) => write!(f, "no such node"),
+            Outcome::Node(Err(error)) => write!(f, "{error}"),
+            Outcome::Withheld => write!(f, "withheld"),
+        }
+    }
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            When::AwaitChange => write!(f, "await change"),
+            When::Blocked { why } => write!(f, "await change: {why}"),
+            When::Retry { after, why } => write!(f, "again in {after:?}: {why}"),
+            When::NotBefore { after, why } => write!(f, "not before {after:?}: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lookup::Found(instance) => {
+                write!(f, "found {}", instance.provider_id)?;
+                for part in [&instance.instance_type, &instance.zone, &instance.region] {
+                    write!(f, " {}", part.as_deref().unwrap_or("-"))?;
+                }
+                write!(f, " addresses({})", instance.addresses.len())
+            }
+            Lookup::Gone => write!(f, "gone"),
+            Lookup::NotMine => write!(f, "not mine"),
+            Lookup::Unknown(why) => write!(f, "unknown: {why}"),
+        }
+    }
+}

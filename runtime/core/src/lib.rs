@@ -1,0 +1,28 @@
+//! Decides what a cloud-controller-manager should do.
+//!
+//! One reconcile is a short conversation about one object:
+//!
+//! ```text
+//! facts ──decide──► Do(effects) ──perform──► outcomes ──absorb──► facts ──decide──► … ──► Done(when to come back)
+//! ```
+//!
+//! Only `decide` and `absorb` live here. The crate has no async runtime, no Kubernetes client, no Wasm
+//! engine and reads no clock, file or variable: its manifest and `clippy.toml` hold that true.
+//!
+//! Reading order, from the ground up: [`names`], [`settings`], [`permit`], [`cloud`] (the port to the
+//! clouds), [`provider_id`], [`ownership`], [`patch`], [`effect`], [`retry`], [`answer`], [`cloud_node`];
+//! then what a controller decides: [`node`].
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod cloud;
+pub mod cloud_node;
+pub mod effect;
+pub mod names;
+pub mod node;
+pub mod ownership;
+pub mod patch;
+pub mod permit;
+pub mod provider_id;
+pub mod retry;
+pub mod settings;

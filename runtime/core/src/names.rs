@@ -1,0 +1,33 @@
+//! Every name that the outside world gave us or that we gave it: labels, taints, annotations and
+//! controller names, each once. Other people's programs match on them: do not change any. Holds no logic.
+
+/// Who speaks for a node, a Service or a cloud object: the provider's name. Written at initialisation.
+pub const OWNER_LABEL: &str = "wasm-ccm.dev/provider";
+/// The domain of our own labels and annotations; no provider may write under it.
+pub const OUR_DOMAIN: &str = "wasm-ccm.dev";
+
+/// Set by the kubelet under `--cloud-provider=external`, removed by us (NODE-011, IFACE-063).
+pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// The kubelet's `--node-ip`, handed on (NODE-025, NODE-084).
+pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+/// kubectl's copy of the whole object: never shown to a provider, never cached.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Machine type, current name (NODE-031).
+pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// Machine type, deprecated name, still written (NODE-031).
+pub const INSTANCE_TYPE_BETA: &str = "beta.kubernetes.io/instance-type";
+/// Zone, current name (NODE-032).
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Zone, deprecated name, still written (NODE-032).
+pub const ZONE_BETA: &str = "failure-domain.beta.kubernetes.io/zone";
+/// Region, current name (NODE-032).
+pub const REGION: &str = "topology.kubernetes.io/region";
+/// Region, deprecated name, still written (NODE-032).
+pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
+
+/// Source component of the node controller's events, its name in logs and in `--controllers` (NODE-001).
+pub const NODE_CONTROLLER: &str = "cloud-node-controller";
+/// The field manager of every write that we make.
+pub const FIELD_MANAGER: &str = "ccm";

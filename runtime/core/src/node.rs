@@ -1,0 +1,287 @@
+//! The node controller's decisions: initialise a tainted node, keep labels and addresses true.
+//!
+//! Flow of an initialisation: ask the provider once; check what it says; write the addresses; then, in
+//! one patch, the provider ID, the labels, the owner, and the taint's removal; then say so in an Event.
+//!
+//! Guarantees: a node keeps its taint until its addresses and its provider ID are stored. A stored
+//! provider ID never changes. What another provider owns is not touched. Nothing here deletes anything.
+//!
+//! Assumes that the node in [`Facts`] may be old: every write is refused by the API server when the
+//! object is another one by now, and the taint's removal also when it has changed at all.
+
+pub mod addresses;
+mod facts;
+pub mod labels;
+mod waiting;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, NodeAddress, Taint};
+
+use crate::answer::{self, Checked};
+use crate::cloud::{CloudEvent, EventType, Lookup};
+use crate::cloud_node::cloud_node;
+use crate::effect::{Decision, Effect, Looked, NodeRef, When};
+use crate::names::{OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
+use crate::ownership::{Owner, owner, stored_provider_id};
+use crate::patch::{NodePatch, NodeStatusPatch, RemainingTaints};
+use crate::permit::Moment;
+
+pub use facts::Facts;
+use waiting::Obstacle;
+
+/// What to do next about the node in `facts`. Pure: the same facts and the same moment give the same
+/// decision.
+pub fn decide(facts: &Facts, now: Moment) -> Decision {
+    if facts.is_over() {
+        return Decision::Done(When::AwaitChange);
+    }
+    if facts.has_to_read_again() {
+        return Decision::Do(vec![Effect::ReadNode(node_ref(&facts.node))]);
+    }
+    if let Some(error) = facts.trouble() {
+        return waiting::wait(facts, now, Obstacle::Cluster(error));
+    }
+    if is_uninitialized(&facts.node) {
+        initialise(facts, now)
+    } else {
+        maintain(facts, now)
+    }
+}
+
+/// Whether the node waits for a cloud provider: a taint with the key is enough, whatever its value and
+/// effect (NODE-011).
+pub fn is_uninitialized(node: &Node) -> bool {
+    taints(node)
+        .iter()
+        .any(|taint| taint.key == UNINITIALIZED_TAINT)
+}
+
+/// NODE-013 and section 2.3, in our order (departs from NODE-044 and NODE-045).
+fn initialise(facts: &Facts, now: Moment) -> Decision {
+    let node = &facts.node;
+    if let Owner::Other(whose) = owner(node, &facts.claimant) {
+        return Decision::Done(When::Blocked {
+            why: format!("the node belongs to {whose}"),
+        });
+    }
+    let checked = match found(facts) {
+        Found::Ask(decision) => return decision,
+        Found::Not(obstacle) => return waiting::wait(facts, now, obstacle),
+        Found::Instance(checked) => checked,
+    };
+    // NODE-025: the annotation has to be satisfiable, even if no addresses were answered.
+    if let Some(provided) = provided_node_ip(node)
+        && let Err(error) = addresses::prefer(&checked.instance.addresses, provided)
+    {
+        return waiting::wait(facts, now, Obstacle::NodeIp(error));
+    }
+    match write_addresses(facts, &checked) {
+        Ok(Some(effect)) => return Decision::Do(vec![effect]),
+        Ok(None) => {}
+        Err(error) => return waiting::wait(facts, now, Obstacle::NodeIp(error)),
+    }
+    let mut effects = vec![Effect::PatchNode(
+        node_ref(node),
+        initial_patch(facts, &checked),
+    )];
+    effects.extend(events(facts, &checked));
+    effects.push(Effect::RecordNodeEvent(node_ref(node), synced()));
+    Decision::Do(effects)
+}
+
+/// An initialised node: its labels at every change (NODE-012), its addresses in the periodic pass.
+fn maintain(facts: &Facts, now: Moment) -> Decision {
+    let node = &facts.node;
+    let owner = owner(node, &facts.claimant);
+    if matches!(owner, Owner::Other(_) | Owner::Nobody) {
+        return Decision::Done(When::AwaitChange);
+    }
+    let changes = labels::reconcile(stored_labels(node));
+    if !changes.is_empty() && !facts.labels_settled() {
+        return patch_labels(node, changes);
+    }
+    if !facts.refresh {
+        return Decision::Done(When::AwaitChange);
+    }
+    let checked = match found(facts) {
+        Found::Ask(decision) => return decision,
+        Found::Not(obstacle) => return waiting::skip(facts, now, obstacle),
+        Found::Instance(checked) => checked,
+    };
+    // A change of an InternalIP of a Ready node goes through here, and nowhere else.
+    match write_addresses(facts, &checked) {
+        Ok(Some(effect)) => return Decision::Do(vec![effect]),
+        Ok(None) => {}
+        Err(error) => return waiting::skip(facts, now, Obstacle::NodeIp(error)),
+    }
+    let events = events(facts, &checked);
+    if !events.is_empty() && !facts.has_told() {
+        return Decision::Do(events);
+    }
+    if owner == Owner::Implied && !facts.labels_settled() {
+        return patch_labels(node, owner_label(facts));
+    }
+    Decision::Done(When::AwaitChange)
+}
+
+/// What is known about the node's instance.
+enum Found<'a> {
+    /// Nothing yet.
+    Ask(Decision),
+    /// Nothing that could be written down.
+    Not(Obstacle<'a>),
+    /// An instance whose every part may be written down.
+    Instance(Box<Checked>),
+}
+
+fn found(facts: &Facts) -> Found<'_> {
+    let looked = match facts.looked() {
+        None => {
+            return Found::Ask(Decision::Do(vec![Effect::Find(Box::new(cloud_node(
+                &facts.node,
+            )))]));
+        }
+        Some(Err(error)) => return Found::Not(Obstacle::Provider(error)),
+        Some(Ok(looked)) => looked,
+    };
+    match &looked.lookup {
+        Lookup::Found(instance) => {
+            let stored = stored_provider_id(&facts.node);
+            match answer::check(instance, stored, &facts.claimant.schemes) {
+                Ok(checked) => Found::Instance(Box::new(checked)),
+                Err(unusable) => Found::Not(Obstacle::Answer(unusable)),
+            }
+        }
+        Lookup::Gone => Found::Not(Obstacle::Gone),
+        Lookup::NotMine => Found::Not(Obstacle::NotMine),
+        Lookup::Unknown(why) => Found::Not(Obstacle::Unknown(why)),
+    }
+}
+
+/// The write that makes the stored addresses right, if they are not (NODE-056).
+fn write_addresses(
+    facts: &Facts,
+    checked: &Checked,
+) -> Result<Option<Effect>, addresses::NodeIpError> {
+    if facts.addresses_settled() {
+        return Ok(None);
+    }
+    let node = &facts.node;
+    let next = addresses::next(
+        &checked.instance.addresses,
+        stored_addresses(node),
+        provided_node_ip(node),
+    )?;
+    Ok(next.map(|addresses| {
+        let patch = NodeStatusPatch {
+            uid: uid(node).to_owned(),
+            addresses,
+        };
+        Effect::PatchNodeStatus(node_ref(node), patch)
+    }))
+}
+
+/// Provider ID, labels, owner and the taint's removal, for exactly the version of the node in `facts`.
+fn initial_patch(facts: &Facts, checked: &Checked) -> NodePatch {
+    let node = &facts.node;
+    let stored = stored_labels(node);
+    let mut labels = labels::of_instance(&checked.instance, stored);
+    labels.extend(owner_label(facts));
+    labels.retain(|key, value| stored.get(key) != Some(value));
+    let provider_id = match stored_provider_id(node) {
+        Some(_) => None,
+        None => Some(checked.instance.provider_id.clone()),
+    };
+    let remaining = taints(node)
+        .iter()
+        .filter(|taint| taint.key != UNINITIALIZED_TAINT);
+    NodePatch {
+        uid: uid(node).to_owned(),
+        provider_id,
+        labels,
+        taints: Some(RemainingTaints {
+            resource_version: node.metadata.resource_version.clone().unwrap_or_default(),
+            taints: remaining.cloned().collect(),
+        }),
+    }
+}
+
+fn patch_labels(node: &Node, labels: BTreeMap<String, String>) -> Decision {
+    let patch = NodePatch {
+        uid: uid(node).to_owned(),
+        labels,
+        ..NodePatch::default()
+    };
+    Decision::Do(vec![Effect::PatchNode(node_ref(node), patch)])
+}
+
+fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
+    [(OWNER_LABEL.to_owned(), facts.claimant.name.clone())].into()
+}
+
+/// What the provider wants recorded, and what was left out of its answer.
+fn events(facts: &Facts, checked: &Checked) -> Vec<Effect> {
+    let mut events = provider_events(facts.looked().and_then(|looked| looked.as_ref().ok()));
+    events.extend(answer::faults_event(&checked.faults));
+    let node = node_ref(&facts.node);
+    events
+        .into_iter()
+        .map(|event| Effect::RecordNodeEvent(node.clone(), event))
+        .collect()
+}
+
+/// The provider's own events that are fit to be recorded.
+fn provider_events(looked: Option<&Looked>) -> Vec<CloudEvent> {
+    let events = looked
+        .map(|looked| looked.events.as_slice())
+        .unwrap_or_default();
+    events.iter().filter_map(answer::check_event).collect()
+}
+
+/// NODE-046.
+fn synced() -> CloudEvent {
+    CloudEvent {
+        event_type: EventType::Normal,
+        reason: "Synced".to_owned(),
+        message: "Node synced successfully".to_owned(),
+    }
+}
+
+fn node_ref(node: &Node) -> NodeRef {
+    NodeRef {
+        name: node.metadata.name.clone().unwrap_or_default(),
+        uid: uid(node).to_owned(),
+    }
+}
+
+fn uid(node: &Node) -> &str {
+    node.metadata.uid.as_deref().unwrap_or_default()
+}
+
+fn taints(node: &Node) -> &[Taint] {
+    let spec = node.spec.as_ref();
+    spec.and_then(|spec| spec.taints.as_deref())
+        .unwrap_or_default()
+}
+
+fn stored_addresses(node: &Node) -> &[NodeAddress] {
+    let status = node.status.as_ref();
+    status
+        .and_then(|status| status.addresses.as_deref())
+        .unwrap_or_default()
+}
+
+fn stored_labels(node: &Node) -> &BTreeMap<String, String> {
+    static NONE: BTreeMap<String, String> = BTreeMap::new();
+    node.metadata.labels.as_ref().unwrap_or(&NONE)
+}
+
+/// The annotation, if it exists, even as an empty string (NODE-025).
+fn provided_node_ip(node: &Node) -> Option<&str> {
+    let annotations = node.metadata.annotations.as_ref()?;
+    annotations.get(PROVIDED_NODE_IP).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! What one conversation about a node knows so far, and how outcomes become knowledge. Decides nothing.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+
+use crate::cloud::ProviderError;
+use crate::effect::{ClusterError, Effect, Looked, Outcome};
+use crate::ownership::Claimant;
+use crate::permit::Moment;
+
+/// How often a conversation reads the node again after a conflict before it gives up and comes back
+/// later; upstream's number (NODE-041).
+const MAX_CONFLICTS: u32 = 20;
+
+/// The facts of one conversation. Made from the first five fields; [`Facts::absorb`] adds to them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The node: as it was in the cache, or as the API server answered since.
+    pub node: Arc<Node>,
+    /// The provider that this is about.
+    pub claimant: Arc<Claimant>,
+    /// Whether the periodic pass wants an initialised node's addresses checked (NODE-050).
+    pub refresh: bool,
+    /// How many conversations about this node have failed in a row before this one.
+    pub failures: u32,
+    /// Since when the node has been waiting, if it has.
+    pub waiting_since: Option<Moment>,
+    learnt: Learnt,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Learnt {
+    looked: Option<Result<Looked, ProviderError>>,
+    conflicts: u32,
+    read_again: bool,
+    suspect: Option<ClusterError>,
+    trouble: Option<ClusterError>,
+    addresses_settled: bool,
+    labels_settled: bool,
+    told: bool,
+    over: bool,
+}
+
+impl Facts {
+    /// What is known at the beginning.
+    pub fn new(
+        node: Arc<Node>,
+        claimant: Arc<Claimant>,
+        refresh: bool,
+        failures: u32,
+        waiting_since: Option<Moment>,
+    ) -> Facts {
+        Facts {
+            node,
+            claimant,
+            refresh,
+            failures,
+            waiting_since,
+            learnt: Learnt::default(),
+        }
+    }
+
+    /// Adds how `effect` ended.
+    pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
+        match outcome {
+            Outcome::Looked(looked) => self.learnt.looked = Some(looked),
+            Outcome::Recorded => self.learnt.told = true,
+            Outcome::Withheld => self.settle(effect),
+            Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
+                self.node = Arc::from(node);
+                self.settle(effect);
+            }
+            // Gone, or made again under the same name: the new one has a conversation of its own.
+            Outcome::Node(Ok(_)) => self.learnt.over = true,
+            Outcome::Node(Err(error)) => self.absorb_error(effect, error),
+        }
+    }
+
+    /// A write was made (or withheld), or the node was read again.
+    fn settle(&mut self, effect: &Effect) {
+        let learnt = &mut self.learnt;
+        match effect {
+            Effect::ReadNode(_) => {
+                learnt.read_again = false;
+                learnt.addresses_settled = false;
+                learnt.labels_settled = false;
+                learnt.trouble = learnt.suspect.take();
+            }
+            Effect::PatchNodeStatus(..) => learnt.addresses_settled = true,
+            Effect::PatchNode(_, patch) => {
+                learnt.labels_settled = true;
+                // In plan mode the taint is still there: everything has been said.
+                let is_removal = patch.taints.is_some();
+                learnt.over |= is_removal && super::is_uninitialized(&self.node);
+            }
+            Effect::Find(_) | Effect::RecordNodeEvent(..) => {}
+        }
+    }
+
+    fn absorb_error(&mut self, effect: &Effect, error: ClusterError) {
+        let is_read = matches!(effect, Effect::ReadNode(_));
+        let learnt = &mut self.learnt;
+        match error {
+            ClusterError::Conflict(_) if !is_read && learnt.conflicts < MAX_CONFLICTS => {
+                learnt.conflicts += 1;
+                learnt.read_again = true;
+            }
+            // A patch with a UID that is no longer the object's is rejected too: look before it is believed.
+            ClusterError::Rejected(_) if !is_read => {
+                learnt.suspect = Some(error);
+                learnt.read_again = true;
+            }
+            _ => {
+                learnt.read_again = false;
+                learnt.trouble = Some(error);
+            }
+        }
+    }
+
+    /// The provider's answer, when it has been asked.
+    pub(super) fn looked(&self) -> Option<&Result<Looked, ProviderError>> {
+        self.learnt.looked.as_ref()
+    }
+
+    /// The node has to be read from the API server before anything else.
+    pub(super) fn has_to_read_again(&self) -> bool {
+        self.learnt.read_again
+    }
+
+    /// What the API server would not do.
+    pub(super) fn trouble(&self) -> Option<&ClusterError> {
+        self.learnt.trouble.as_ref()
+    }
+
+    /// The addresses were written (or withheld) in this conversation and nobody has read the node since.
+    pub(super) fn addresses_settled(&self) -> bool {
+        self.learnt.addresses_settled
+    }
+
+    /// The same for labels.
+    pub(super) fn labels_settled(&self) -> bool {
+        self.learnt.labels_settled
+    }
+
+    /// An Event was recorded in this conversation.
+    pub(super) fn has_told(&self) -> bool {
+        self.learnt.told
+    }
+
+    /// There is nothing more to say about this node.
+    pub(super) fn is_over(&self) -> bool {
+        self.learnt.over
+    }
+}

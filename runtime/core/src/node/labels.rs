@@ -1,0 +1,154 @@
+//! Which labels a node gets from its instance, and how deprecated and current names are kept equal.
+//! Returns only what is to change; never removes a label.
+
+use std::collections::BTreeMap;
+
+use crate::cloud::Instance;
+use crate::names;
+
+/// Deprecated name, current name. The deprecated one is the source of truth (NODE-070, NODE-071).
+const PAIRS: [(&str, &str); 3] = [
+    (names::ZONE_BETA, names::ZONE),
+    (names::REGION_BETA, names::REGION),
+    (names::INSTANCE_TYPE_BETA, names::INSTANCE_TYPE),
+];
+
+/// The labels to be set when a node is initialised with a checked `instance`.
+///
+/// Type, zone and region overwrite, under both names (NODE-031, NODE-032); where the instance has none,
+/// labels stay as they are (NODE-033). Additional labels only fill gaps (NODE-034).
+pub fn of_instance(
+    instance: &Instance,
+    stored: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let mut wanted = BTreeMap::new();
+    for (value, both) in [
+        (
+            &instance.instance_type,
+            [names::INSTANCE_TYPE_BETA, names::INSTANCE_TYPE],
+        ),
+        (&instance.zone, [names::ZONE_BETA, names::ZONE]),
+        (&instance.region, [names::REGION_BETA, names::REGION]),
+    ] {
+        if let Some(value) = value {
+            wanted.extend(both.map(|key| (key.to_owned(), value.clone())));
+        }
+    }
+    for (key, value) in &instance.labels {
+        if !stored.contains_key(key) {
+            wanted.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    wanted.retain(|key, value| stored.get(key) != Some(value));
+    wanted
+}
+
+/// The current names that have to follow their deprecated ones (NODE-070 to NODE-072). Without the
+/// deprecated label a pair is left alone.
+pub fn reconcile(stored: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    PAIRS
+        .into_iter()
+        .filter_map(|(beta, current)| {
+            let value = stored.get(beta)?;
+            (stored.get(current) != Some(value)).then(|| (current.to_owned(), value.clone()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    fn instance() -> Instance {
+        Instance {
+            instance_type: Some("small".to_owned()),
+            zone: Some("a".to_owned()),
+            region: Some("r".to_owned()),
+            ..Instance::default()
+        }
+    }
+
+    #[test]
+    fn node_031_and_032_type_zone_and_region_overwrite_under_both_names() {
+        let stored = map(&[
+            (names::ZONE, "old"),
+            (names::INSTANCE_TYPE, "small"),
+            ("kept", "yes"),
+        ]);
+        let expected = map(&[
+            (names::INSTANCE_TYPE_BETA, "small"),
+            (names::ZONE_BETA, "a"),
+            (names::ZONE, "a"),
+            (names::REGION_BETA, "r"),
+            (names::REGION, "r"),
+        ]);
+        assert_eq!(of_instance(&instance(), &stored), expected);
+    }
+
+    #[test]
+    fn node_033_what_the_instance_does_not_have_is_neither_set_nor_removed() {
+        let stored = map(&[(names::ZONE, "old")]);
+        assert_eq!(of_instance(&Instance::default(), &stored), BTreeMap::new());
+    }
+
+    #[test]
+    fn node_034_additional_labels_only_fill_gaps() {
+        let labels = [("foo", "new"), ("bar", "foo"), ("app.k8snio/bar", "x")];
+        let answer = Instance {
+            labels: labels
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .to_vec(),
+            ..Instance::default()
+        };
+        let stored = map(&[("foo", "fizz"), ("bar", "foo")]);
+        assert_eq!(
+            of_instance(&answer, &stored),
+            map(&[("app.k8snio/bar", "x")])
+        );
+    }
+
+    #[test]
+    fn node_071_the_deprecated_label_is_the_source_of_truth() {
+        let beta = [
+            (names::ZONE_BETA, "a"),
+            (names::REGION_BETA, "r"),
+            (names::INSTANCE_TYPE_BETA, "t"),
+        ];
+        let current = [
+            (names::ZONE, "a"),
+            (names::REGION, "r"),
+            (names::INSTANCE_TYPE, "t"),
+        ];
+        assert_eq!(
+            reconcile(&map(&beta)),
+            map(&current),
+            "absent ones are added"
+        );
+        let mut all = map(&beta);
+        all.extend(map(&current));
+        assert_eq!(
+            reconcile(&all),
+            BTreeMap::new(),
+            "equal ones are left alone"
+        );
+        all.insert(names::ZONE.to_owned(), "edited".to_owned());
+        assert_eq!(
+            reconcile(&all),
+            map(&[(names::ZONE, "a")]),
+            "different ones are overwritten"
+        );
+        assert_eq!(
+            reconcile(&map(&current)),
+            BTreeMap::new(),
+            "nothing is copied back"
+        );
+        assert_eq!(reconcile(&BTreeMap::new()), BTreeMap::new());
+    }
+}

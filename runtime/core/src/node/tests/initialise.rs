@@ -1,0 +1,463 @@
+//! NODE-010 to NODE-048: what happens to a tainted node.
+
+use super::world::*;
+use crate::cloud::{AddressType, CloudEvent, EventType, Instance, Lookup, ProviderError};
+use crate::effect::{ClusterError, Looked, When};
+use crate::node::is_uninitialized;
+use crate::permit::Moment;
+use serde_json::json;
+use std::time::Duration;
+
+fn stored_addresses(world: &World) -> String {
+    let list = world.stored["status"]["addresses"].as_array().unwrap();
+    let one = |value: &serde_json::Value| {
+        format!(
+            "{}={}",
+            value["type"].as_str().unwrap(),
+            value["address"].as_str().unwrap()
+        )
+    };
+    list.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// Holds a conversation that must leave the stored node exactly as it is.
+fn changes_nothing(world: &mut World) -> Talk {
+    let before = world.stored.clone();
+    let talk = world.talk();
+    assert_eq!(world.stored, before, "{:?}", talk.effects);
+    talk
+}
+
+#[test]
+fn node_045_addresses_are_stored_before_the_taint_goes() {
+    let mut world = world();
+    let talk = world.talk();
+    assert_eq!(
+        talk.effects,
+        [
+            "find node/node0",
+            "patch node/node0/status addresses(3)",
+            "patch node/node0 providerID=sim://42 labels(7) -taint(uninitialized) taints(0)",
+            "event node/node0 Normal Synced",
+        ]
+    );
+    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(
+        stored_addresses(&world),
+        "InternalIP=10.0.0.1 ExternalIP=192.0.2.1 Hostname=kubelets-name"
+    );
+    assert_eq!(world.stored["spec"]["providerID"], "sim://42");
+    assert_eq!(world.stored["spec"]["taints"], json!([]));
+    assert_eq!(
+        world.stored["metadata"]["labels"],
+        json!({
+            "beta.kubernetes.io/instance-type": "small",
+            "failure-domain.beta.kubernetes.io/region": "region-a",
+            "failure-domain.beta.kubernetes.io/zone": "zone-a",
+            "node.kubernetes.io/instance-type": "small",
+            "topology.kubernetes.io/region": "region-a",
+            "topology.kubernetes.io/zone": "zone-a",
+            "wasm-ccm.dev/provider": "sim",
+        })
+    );
+}
+
+#[test]
+fn node_046_the_event_is_recorded_only_after_the_patch() {
+    let mut world = world();
+    world.errors = vec![ClusterError::Unavailable("gone away".to_owned()); 2];
+    let talk = world.talk();
+    assert!(talk.events.is_empty());
+    let talk = world.talk();
+    assert!(talk.events.is_empty());
+    let talk = world.talk();
+    assert_eq!(
+        talk.events,
+        [("Synced".to_owned(), "Node synced successfully".to_owned())]
+    );
+}
+
+#[test]
+fn node_011_the_key_alone_makes_a_node_uninitialised() {
+    for (value, effect) in [
+        ("true", "NoSchedule"),
+        ("", "NoExecute"),
+        ("x", "PreferNoSchedule"),
+    ] {
+        let mut world = world();
+        world.stored["spec"]["taints"][0]["value"] = json!(value);
+        world.stored["spec"]["taints"][0]["effect"] = json!(effect);
+        assert!(is_uninitialized(&world.node()), "{value} {effect}");
+        world.talk();
+        assert!(!is_uninitialized(&world.node()), "{value} {effect}");
+    }
+}
+
+#[test]
+fn node_035_every_taint_of_the_key_goes_and_the_others_keep_their_order() {
+    let mut world = world();
+    let ours =
+        json!({ "key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule" });
+    let again =
+        json!({ "key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoExecute" });
+    let other = |key: &str| json!({ "key": key, "value": "v", "effect": "NoSchedule" });
+    world.stored["spec"]["taints"] = json!([other("z"), ours, other("a"), again, other("m")]);
+    world.talk();
+    assert_eq!(
+        world.stored["spec"]["taints"],
+        json!([other("z"), other("a"), other("m")])
+    );
+}
+
+#[test]
+fn node_020_a_failed_look_up_keeps_the_taint_and_comes_back() {
+    let mut world = world();
+    world.answer = Err(ProviderError::Unavailable("502".to_owned()));
+    let talk = changes_nothing(&mut world);
+    assert_eq!(
+        talk.effects,
+        ["find node/node0"],
+        "what may pass by itself is not told at once"
+    );
+    assert_eq!(
+        talk.end,
+        When::Retry {
+            after: Duration::from_secs(1),
+            why: "failed to look up the instance: unavailable: 502".to_owned()
+        }
+    );
+}
+
+#[test]
+fn a_node_that_waits_for_thirty_seconds_says_why() {
+    let mut world = world();
+    for answer in [
+        Err(ProviderError::Unavailable("502".to_owned())),
+        looked(Lookup::Gone),
+        looked(Lookup::NotMine),
+        looked(Lookup::Unknown("page 2 is missing".to_owned())),
+    ] {
+        world.answer = answer;
+        world.waiting_since = Some(Moment(NOW.0 - Duration::from_secs(29)));
+        assert_eq!(changes_nothing(&mut world).events, []);
+        world.waiting_since = Some(Moment(NOW.0 - Duration::from_secs(30)));
+        assert_eq!(changes_nothing(&mut world).events.len(), 1);
+    }
+}
+
+#[test]
+fn what_a_person_has_to_change_is_told_at_once() {
+    let mut world = world();
+    world.answer = Err(ProviderError::Denied("401".to_owned()));
+    let talk = changes_nothing(&mut world);
+    assert_eq!(
+        talk.events,
+        [(
+            "InstanceLookupFailed".to_owned(),
+            "failed to look up the instance: denied: 401".to_owned()
+        )]
+    );
+    assert!(matches!(talk.end, When::Retry { after, .. } if after == Duration::from_secs(10)));
+}
+
+#[test]
+fn a_throttling_cloud_is_not_asked_earlier_whatever_changes() {
+    let mut world = world();
+    world.answer = Err(ProviderError::Throttled {
+        message: "slow down".to_owned(),
+        retry_after: Some(Duration::from_secs(90)),
+    });
+    let end = changes_nothing(&mut world).end;
+    assert!(
+        matches!(end, When::NotBefore { after, .. } if after == Duration::from_secs(90)),
+        "{end:?}"
+    );
+}
+
+#[test]
+fn node_021_a_machine_that_is_not_known_keeps_the_taint_and_is_asked_for_again() {
+    for lookup in [
+        Lookup::Gone,
+        Lookup::NotMine,
+        Lookup::Unknown("?".to_owned()),
+    ] {
+        let mut world = world();
+        world.answer = looked(lookup.clone());
+        world.failures = 3;
+        let talk = changes_nothing(&mut world);
+        assert_eq!(talk.effects, ["find node/node0"]);
+        assert!(
+            matches!(talk.end, When::Retry { after, .. } if after == Duration::from_secs(8)),
+            "{lookup:?} {:?}",
+            talk.end
+        );
+    }
+}
+
+#[test]
+fn node_022_without_any_provider_id_the_taint_stays() {
+    let mut world = world();
+    world.answer = found(Instance {
+        provider_id: String::new(),
+        ..instance()
+    });
+    let talk = changes_nothing(&mut world);
+    assert_eq!(talk.events[0].0, "InvalidProviderAnswer");
+    assert!(
+        talk.events[0].1.contains("did not set a provider ID"),
+        "{:?}",
+        talk.events
+    );
+    assert!(matches!(talk.end, When::Retry { .. }));
+}
+
+#[test]
+fn node_022_a_stored_provider_id_is_enough() {
+    let mut world = world();
+    world.stored["spec"]["providerID"] = json!("sim://42");
+    world.answer = found(Instance {
+        provider_id: String::new(),
+        ..instance()
+    });
+    let talk = world.talk();
+    assert!(!is_uninitialized(&world.node()));
+    assert!(
+        !talk
+            .effects
+            .iter()
+            .any(|effect| effect.contains("providerID")),
+        "{:?}",
+        talk.effects
+    );
+}
+
+#[test]
+fn node_024_another_provider_id_than_the_stored_one_holds_the_node() {
+    let mut world = world();
+    world.stored["spec"]["providerID"] = json!("sim://41");
+    let talk = changes_nothing(&mut world);
+    assert_eq!(talk.events[0].0, "InvalidProviderAnswer");
+    assert!(talk.events[0].1.contains("sim://41") && talk.events[0].1.contains("sim://42"));
+}
+
+#[test]
+fn a_node_of_another_provider_is_not_even_asked_about() {
+    for (pointer, value) in [("providerID", "other://1"), ("label", "other")] {
+        let mut world = world();
+        if pointer == "label" {
+            world.stored["metadata"]["labels"] = json!({ "wasm-ccm.dev/provider": value });
+        } else {
+            world.stored["spec"]["providerID"] = json!(value);
+        }
+        let talk = changes_nothing(&mut world);
+        assert!(talk.effects.is_empty());
+        assert!(matches!(talk.end, When::Blocked { .. }), "{:?}", talk.end);
+    }
+}
+
+#[test]
+fn node_025_a_node_ip_that_cannot_be_honoured_keeps_the_taint() {
+    for provided in ["", "invalid-ip", "10.0.0.2", "10.0.0.1,2001:db8::1"] {
+        let mut world = world();
+        world.stored["metadata"]["annotations"] =
+            json!({ "alpha.kubernetes.io/provided-node-ip": provided });
+        let talk = changes_nothing(&mut world);
+        assert_eq!(talk.events[0].0, "InvalidProvidedNodeIP", "{provided}");
+        assert!(matches!(talk.end, When::Retry { .. }));
+    }
+    let mut world = world();
+    world.stored["metadata"]["annotations"] =
+        json!({ "alpha.kubernetes.io/provided-node-ip": "10.0.0.1" });
+    world.answer = found(Instance {
+        addresses: Vec::new(),
+        ..instance()
+    });
+    assert_eq!(
+        changes_nothing(&mut world).events[0].0,
+        "InvalidProvidedNodeIP"
+    );
+}
+
+#[test]
+fn node_025_a_node_ip_that_is_known_comes_first() {
+    let mut world = world();
+    world.stored["metadata"]["annotations"] =
+        json!({ "alpha.kubernetes.io/provided-node-ip": "192.0.2.1" });
+    world.talk();
+    assert_eq!(
+        stored_addresses(&world),
+        "ExternalIP=192.0.2.1 InternalIP=10.0.0.1 Hostname=kubelets-name"
+    );
+}
+
+#[test]
+fn node_056_an_answer_without_addresses_initialises_and_keeps_what_is_stored() {
+    let mut world = world();
+    world.answer = found(Instance {
+        addresses: Vec::new(),
+        ..instance()
+    });
+    world.talk();
+    assert!(!is_uninitialized(&world.node()));
+    assert_eq!(stored_addresses(&world), "Hostname=kubelets-name");
+}
+
+#[test]
+fn an_answer_whose_addresses_are_all_wrong_keeps_the_taint() {
+    let mut world = world();
+    let bad = addresses(&[
+        (AddressType::InternalIp, "999.1.1.1"),
+        (AddressType::ExternalIp, "127.0.0.1"),
+    ]);
+    world.answer = found(Instance {
+        addresses: bad,
+        ..instance()
+    });
+    assert_eq!(
+        changes_nothing(&mut world).events[0].0,
+        "InvalidProviderAnswer"
+    );
+}
+
+#[test]
+fn an_answer_with_one_wrong_part_initialises_and_says_what_was_left_out() {
+    let mut world = world();
+    world.answer = found(Instance {
+        zone: Some("no zone".to_owned()),
+        labels: vec![("node-role.kubernetes.io/master".to_owned(), String::new())],
+        ..instance()
+    });
+    let talk = world.talk();
+    assert!(!is_uninitialized(&world.node()));
+    assert_eq!(
+        world.stored["metadata"]["labels"]["topology.kubernetes.io/zone"],
+        json!(null)
+    );
+    let reasons: Vec<&str> = talk
+        .events
+        .iter()
+        .map(|(reason, _)| reason.as_str())
+        .collect();
+    assert_eq!(reasons, ["InvalidProviderAnswer", "Synced"]);
+    assert!(talk.events[0].1.contains("no zone") && talk.events[0].1.contains("node-role"));
+}
+
+#[test]
+fn what_the_provider_wants_recorded_is_recorded_once() {
+    let mut world = world();
+    let event = |reason: &str| CloudEvent {
+        event_type: EventType::Warning,
+        reason: reason.to_owned(),
+        message: "text".to_owned(),
+    };
+    world.answer = Ok(Looked {
+        lookup: Lookup::NotMine,
+        events: vec![event("Locked"), event("not a reason")],
+        complete: true,
+    });
+    assert_eq!(
+        changes_nothing(&mut world).events,
+        [("Locked".to_owned(), "text".to_owned())]
+    );
+}
+
+#[test]
+fn node_041_a_conflict_is_answered_by_reading_and_deciding_again() {
+    let mut world = world();
+    world.meanwhile = Some(|stored| {
+        stored["spec"]["taints"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({ "key": "meanwhile", "effect": "NoExecute" }));
+        stored["metadata"]["resourceVersion"] = json!("7");
+    });
+    world.stored["status"]["addresses"] = json!([
+        { "type": "InternalIP", "address": "10.0.0.1" },
+        { "type": "ExternalIP", "address": "192.0.2.1" }
+    ]);
+    let talk = world.talk();
+    assert_eq!(
+        talk.effects
+            .iter()
+            .filter(|effect| effect.starts_with("find"))
+            .count(),
+        1
+    );
+    assert_eq!(
+        talk.effects[1],
+        talk.effects[3].replace("taints(1)", "taints(0)")
+    );
+    assert_eq!(talk.effects[2], "read node/node0");
+    assert_eq!(
+        world.stored["spec"]["taints"],
+        json!([{ "key": "meanwhile", "effect": "NoExecute" }])
+    );
+    assert_eq!(talk.end, When::AwaitChange);
+}
+
+#[test]
+fn node_041_endless_conflicts_end_after_twenty_and_come_back_later() {
+    let mut world = world();
+    world.errors = vec![ClusterError::Conflict("busy".to_owned()); 40];
+    let talk = world.talk();
+    assert!(matches!(talk.end, When::Retry { .. }), "{:?}", talk.end);
+    assert_eq!(world.errors.len(), 19);
+}
+
+#[test]
+fn node_042_a_node_that_was_made_again_meanwhile_is_left_alone() {
+    let mut world = world();
+    let cached = world.node();
+    world.stored["metadata"]["uid"] = json!("u1");
+    world.stored["metadata"]["resourceVersion"] = json!("9");
+    let before = world.stored.clone();
+    let talk = world.talk_from(cached);
+    assert_eq!(
+        talk.effects.last().map(String::as_str),
+        Some("read node/node0")
+    );
+    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(world.stored, before);
+}
+
+#[test]
+fn node_043_what_the_api_server_rejects_is_told_and_backs_off() {
+    let mut world = world();
+    world.errors = vec![ClusterError::Rejected("no such field".to_owned())];
+    let talk = changes_nothing(&mut world);
+    assert_eq!(talk.events[0].0, "NodeUpdateFailed");
+    assert!(talk.events[0].1.contains("no such field"));
+    let end = talk.end;
+    assert!(
+        matches!(end, When::Retry { after, .. } if after == Duration::from_millis(5)),
+        "{end:?}"
+    );
+}
+
+#[test]
+fn node_048_the_taint_put_back_initialises_again_and_refreshes_the_labels() {
+    let mut world = world();
+    world.talk();
+    world.stored["spec"]["taints"] = json!([{ "key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule" }]);
+    world.answer = found(Instance {
+        instance_type: Some("large".to_owned()),
+        ..instance()
+    });
+    let talk = world.talk();
+    assert!(!is_uninitialized(&world.node()));
+    assert_eq!(
+        world.stored["metadata"]["labels"]["node.kubernetes.io/instance-type"],
+        "large"
+    );
+    assert_eq!(talk.events.last().unwrap().0, "Synced");
+}
+
+#[test]
+fn in_plan_mode_everything_is_said_and_nothing_is_written() {
+    let mut world = world();
+    world.withholds = true;
+    let talk = changes_nothing(&mut world);
+    assert_eq!(talk.effects.len(), 3, "{:?}", talk.effects);
+    assert!(talk.effects[2].contains("-taint(uninitialized)"));
+    assert_eq!(talk.end, When::AwaitChange);
+}

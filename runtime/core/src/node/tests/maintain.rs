@@ -1,0 +1,208 @@
+//! NODE-012 and NODE-050 to NODE-072: what happens to an initialised node.
+
+use super::world::*;
+use crate::cloud::{AddressType, Instance, Lookup, ProviderError};
+use crate::effect::{ClusterError, When};
+use serde_json::json;
+
+#[test]
+fn node_012_an_untainted_node_is_not_asked_about() {
+    let mut world = initialised();
+    world.refresh = false;
+    let talk = world.talk();
+    assert!(talk.effects.is_empty(), "{:?}", talk.effects);
+    assert_eq!(talk.end, When::AwaitChange);
+}
+
+#[test]
+fn what_no_provider_owns_is_never_touched() {
+    for spec in [
+        json!({}),
+        json!({ "providerID": "other://1" }),
+        json!({ "providerID": "garbage" }),
+    ] {
+        let mut world = initialised();
+        world.stored["metadata"]["labels"] = json!({ "beta.kubernetes.io/instance-type": "t" });
+        world.stored["spec"] = spec;
+        assert!(world.talk().effects.is_empty());
+    }
+}
+
+#[test]
+fn node_070_deprecated_labels_are_copied_to_the_current_ones_in_one_patch() {
+    let mut world = initialised();
+    world.refresh = false;
+    world.stored["metadata"]["labels"] = json!({
+        "wasm-ccm.dev/provider": "sim",
+        "failure-domain.beta.kubernetes.io/zone": "z",
+        "beta.kubernetes.io/instance-type": "t",
+        "node.kubernetes.io/instance-type": "edited",
+    });
+    let talk = world.talk();
+    assert_eq!(talk.effects, ["patch node/node0 labels(2)"]);
+    assert_eq!(
+        world.stored["metadata"]["labels"]["topology.kubernetes.io/zone"],
+        "z"
+    );
+    assert_eq!(
+        world.stored["metadata"]["labels"]["node.kubernetes.io/instance-type"],
+        "t"
+    );
+    assert!(world.talk().effects.is_empty(), "nothing is left to do");
+}
+
+#[test]
+fn node_073_a_conflict_over_labels_is_read_again_and_retried() {
+    let mut world = initialised();
+    world.refresh = false;
+    world.stored["metadata"]["labels"]["beta.kubernetes.io/instance-type"] = json!("t");
+    world.errors = vec![ClusterError::Conflict("busy".to_owned())];
+    let talk = world.talk();
+    let patch = "patch node/node0 labels(1)";
+    assert_eq!(talk.effects, [patch, "read node/node0", patch]);
+    assert_eq!(talk.end, When::AwaitChange);
+}
+
+#[test]
+fn node_050_an_address_that_changed_is_stored_in_the_periodic_pass() {
+    let mut world = initialised();
+    let moved = addresses(&[
+        (AddressType::InternalIp, "10.0.0.1"),
+        (AddressType::ExternalIp, "192.0.2.9"),
+    ]);
+    world.answer = found(Instance {
+        addresses: moved,
+        ..instance()
+    });
+    let talk = world.talk();
+    assert_eq!(
+        talk.effects,
+        ["find node/node0", "patch node/node0/status addresses(3)"]
+    );
+    assert_eq!(
+        world.stored["status"]["addresses"][1]["address"],
+        "192.0.2.9"
+    );
+    assert_eq!(
+        world.talk().effects,
+        ["find node/node0"],
+        "what is equal is not written"
+    );
+}
+
+#[test]
+fn node_055_the_periodic_pass_leaves_labels_alone() {
+    let mut world = initialised();
+    world.answer = found(Instance {
+        instance_type: Some("large".to_owned()),
+        ..instance()
+    });
+    assert_eq!(world.talk().effects, ["find node/node0"]);
+}
+
+#[test]
+fn node_057_dual_stack_addresses_are_not_written_again_and_again() {
+    let mut world = initialised();
+    let dual = addresses(&[
+        (AddressType::InternalIp, "10.0.0.1"),
+        (AddressType::InternalIp, "2001:db8::1"),
+        (AddressType::ExternalIp, "192.0.2.1"),
+    ]);
+    world.answer = found(Instance {
+        addresses: dual,
+        ..instance()
+    });
+    assert_eq!(world.talk().effects.len(), 2);
+    assert_eq!(world.talk().effects, ["find node/node0"]);
+}
+
+#[test]
+fn node_053_a_failed_look_up_waits_for_the_next_pass() {
+    for answer in [
+        Err(ProviderError::Unavailable("502".to_owned())),
+        looked(Lookup::Unknown("?".to_owned())),
+        looked(Lookup::NotMine),
+    ] {
+        let mut world = initialised();
+        world.answer = answer;
+        let talk = world.talk();
+        assert_eq!(talk.effects, ["find node/node0"]);
+        assert!(matches!(talk.end, When::Blocked { .. }), "{:?}", talk.end);
+    }
+}
+
+#[test]
+fn a_gone_instance_changes_nothing_here() {
+    let mut world = initialised();
+    world.answer = looked(Lookup::Gone);
+    let before = world.stored.clone();
+    assert_eq!(world.talk().effects, ["find node/node0"]);
+    assert_eq!(world.stored, before);
+}
+
+#[test]
+fn node_059_a_failed_write_of_addresses_is_retried() {
+    let mut world = initialised();
+    world.answer = found(Instance {
+        addresses: addresses(&[(AddressType::InternalIp, "10.0.0.7")]),
+        ..instance()
+    });
+    world.errors = vec![ClusterError::Unavailable("restarting".to_owned())];
+    let talk = world.talk();
+    assert!(matches!(talk.end, When::Retry { .. }), "{:?}", talk.end);
+    assert_eq!(world.talk().end, When::AwaitChange);
+    assert_eq!(
+        world.stored["status"]["addresses"][0]["address"],
+        "10.0.0.7"
+    );
+}
+
+#[test]
+fn node_060_a_changed_node_ip_is_followed_in_the_next_pass() {
+    let mut world = initialised();
+    world.stored["metadata"]["annotations"] =
+        json!({ "alpha.kubernetes.io/provided-node-ip": "192.0.2.1" });
+    world.talk();
+    assert_eq!(
+        world.stored["status"]["addresses"][0]["address"],
+        "192.0.2.1"
+    );
+    world.stored["metadata"]["annotations"] =
+        json!({ "alpha.kubernetes.io/provided-node-ip": "nonsense" });
+    let talk = world.talk();
+    assert_eq!(talk.events[0].0, "InvalidProvidedNodeIP");
+    assert_eq!(
+        world.stored["status"]["addresses"][0]["address"], "192.0.2.1",
+        "nothing is written"
+    );
+}
+
+#[test]
+fn another_provider_id_in_the_periodic_pass_is_told_and_changes_nothing() {
+    let mut world = initialised();
+    world.answer = found(Instance {
+        provider_id: "sim://43".to_owned(),
+        ..instance()
+    });
+    let before = world.stored.clone();
+    let talk = world.talk();
+    assert_eq!(talk.events[0].0, "InvalidProviderAnswer");
+    assert!(matches!(talk.end, When::Blocked { .. }));
+    assert_eq!(world.stored, before);
+}
+
+#[test]
+fn the_owner_of_a_node_that_another_manager_initialised_is_written_down_once() {
+    let mut world = initialised();
+    world.stored["metadata"]["labels"] = json!({});
+    let talk = world.talk();
+    assert_eq!(
+        talk.effects,
+        ["find node/node0", "patch node/node0 labels(1)"]
+    );
+    assert_eq!(
+        world.stored["metadata"]["labels"]["wasm-ccm.dev/provider"],
+        "sim"
+    );
+    assert_eq!(world.talk().effects, ["find node/node0"]);
+}

@@ -1,0 +1,219 @@
+//! The smallest world in which a conversation can be held: one node, one answer, no time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use serde_json::{Value, json};
+
+use crate::cloud::{Address, AddressType, Instance, Lookup, ProviderError};
+use crate::effect::{ClusterError, Decision, Effect, Looked, Outcome, When};
+use crate::node::{Facts, decide};
+use crate::ownership::Claimant;
+use crate::permit::Moment;
+
+/// The moment at which every conversation is held.
+pub(super) const NOW: Moment = Moment(Duration::from_secs(1_000));
+
+pub(super) struct World {
+    /// The node as the API server has it.
+    pub(super) stored: Value,
+    /// What the provider answers.
+    pub(super) answer: Result<Looked, ProviderError>,
+    /// Errors for the next writes, in order.
+    pub(super) errors: Vec<ClusterError>,
+    /// Performed before the first write: what somebody else does meanwhile.
+    pub(super) meanwhile: Option<fn(&mut Value)>,
+    /// Whether writes are withheld, as in plan mode.
+    pub(super) withholds: bool,
+    pub(super) refresh: bool,
+    pub(super) failures: u32,
+    pub(super) waiting_since: Option<Moment>,
+}
+
+/// How a conversation went: what was done, and when to come back.
+pub(super) struct Talk {
+    pub(super) effects: Vec<String>,
+    /// Reason and message of every Event.
+    pub(super) events: Vec<(String, String)>,
+    pub(super) end: When,
+}
+
+/// A node with the taint, the kubelet's host name and nothing else, and a provider that knows its instance.
+pub(super) fn world() -> World {
+    World {
+        stored: json!({
+            "metadata": { "name": "node0", "uid": "u0", "resourceVersion": "1" },
+            "spec": { "taints": [
+                { "key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule" }
+            ] },
+            "status": { "addresses": [{ "type": "Hostname", "address": "kubelets-name" }] }
+        }),
+        answer: found(instance()),
+        errors: Vec::new(),
+        meanwhile: None,
+        withholds: false,
+        refresh: false,
+        failures: 0,
+        waiting_since: None,
+    }
+}
+
+/// The same after its initialisation, in the periodic pass.
+pub(super) fn initialised() -> World {
+    let mut world = world();
+    world.stored["metadata"]["labels"] = json!({ "wasm-ccm.dev/provider": "sim" });
+    world.stored["spec"] = json!({ "providerID": "sim://42" });
+    world.stored["status"]["addresses"] = json!([
+        { "type": "InternalIP", "address": "10.0.0.1" },
+        { "type": "ExternalIP", "address": "192.0.2.1" },
+        { "type": "Hostname", "address": "kubelets-name" }
+    ]);
+    world.refresh = true;
+    world
+}
+
+pub(super) fn instance() -> Instance {
+    Instance {
+        provider_id: "sim://42".to_owned(),
+        instance_type: Some("small".to_owned()),
+        zone: Some("zone-a".to_owned()),
+        region: Some("region-a".to_owned()),
+        addresses: addresses(&[
+            (AddressType::InternalIp, "10.0.0.1"),
+            (AddressType::ExternalIp, "192.0.2.1"),
+        ]),
+        ..Instance::default()
+    }
+}
+
+pub(super) fn addresses(list: &[(AddressType, &str)]) -> Vec<Address> {
+    list.iter()
+        .map(|(address_type, address)| Address {
+            address_type: *address_type,
+            address: (*address).to_owned(),
+        })
+        .collect()
+}
+
+pub(super) fn found(instance: Instance) -> Result<Looked, ProviderError> {
+    looked(Lookup::Found(Box::new(instance)))
+}
+
+pub(super) fn looked(lookup: Lookup) -> Result<Looked, ProviderError> {
+    Ok(Looked {
+        lookup,
+        events: Vec::new(),
+        complete: true,
+    })
+}
+
+impl World {
+    pub(super) fn node(&self) -> Node {
+        serde_json::from_value(self.stored.clone()).unwrap()
+    }
+
+    /// Holds one conversation about the node as it is stored now.
+    pub(super) fn talk(&mut self) -> Talk {
+        let cached = self.node();
+        self.talk_from(cached)
+    }
+
+    /// The same, beginning with a cached copy.
+    pub(super) fn talk_from(&mut self, cached: Node) -> Talk {
+        let claimant = Claimant {
+            name: "sim".to_owned(),
+            schemes: vec!["sim".to_owned()],
+        };
+        let mut facts = Facts::new(
+            Arc::new(cached),
+            Arc::new(claimant),
+            self.refresh,
+            self.failures,
+            self.waiting_since,
+        );
+        let mut talk = Talk {
+            effects: Vec::new(),
+            events: Vec::new(),
+            end: When::AwaitChange,
+        };
+        for _ in 0..100 {
+            match decide(&facts, NOW) {
+                Decision::Done(end) => {
+                    talk.end = end;
+                    return talk;
+                }
+                Decision::Do(effects) => {
+                    assert_ne!(effects, [], "an empty list of effects would never end");
+                    for effect in effects {
+                        let outcome = self.perform(&effect, &mut talk);
+                        let goes_on = outcome.is_success();
+                        facts.absorb(&effect, outcome);
+                        if !goes_on {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        panic!("the conversation does not end: {:?}", talk.effects);
+    }
+
+    fn perform(&mut self, effect: &Effect, talk: &mut Talk) -> Outcome {
+        talk.effects.push(effect.to_string());
+        match effect {
+            Effect::Find(_) => Outcome::Looked(self.answer.clone()),
+            Effect::ReadNode(_) => Outcome::Node(Ok(Some(Box::new(self.node())))),
+            Effect::PatchNodeStatus(_, patch) => self.write(patch.to_json()),
+            Effect::PatchNode(_, patch) => self.write(patch.to_json()),
+            Effect::RecordNodeEvent(_, event) => {
+                talk.events
+                    .push((event.reason.clone(), event.message.clone()));
+                Outcome::Recorded
+            }
+        }
+    }
+
+    fn write(&mut self, patch: Value) -> Outcome {
+        if let Some(change) = self.meanwhile.take() {
+            change(&mut self.stored);
+        }
+        if self.withholds {
+            return Outcome::Withheld;
+        }
+        if !self.errors.is_empty() {
+            return Outcome::Node(Err(self.errors.remove(0)));
+        }
+        let metadata = &patch["metadata"];
+        let version = self.stored["metadata"]["resourceVersion"].clone();
+        if !metadata["resourceVersion"].is_null() && metadata["resourceVersion"] != version {
+            return Outcome::Node(Err(ClusterError::Conflict("too old".to_owned())));
+        }
+        if metadata["uid"] != self.stored["metadata"]["uid"] {
+            return Outcome::Node(Err(ClusterError::Rejected(
+                "uid: field is immutable".to_owned(),
+            )));
+        }
+        let mut patch = patch;
+        if let Some(list) = patch["status"]["addresses"].as_array_mut() {
+            assert_eq!(list.pop(), Some(json!({ "$patch": "replace" })));
+        }
+        merge(&mut self.stored, &patch);
+        let next = version.as_str().unwrap().parse::<u32>().unwrap() + 1;
+        self.stored["metadata"]["resourceVersion"] = json!(next.to_string());
+        Outcome::Node(Ok(Some(Box::new(self.node()))))
+    }
+}
+
+/// Objects are merged, everything else is replaced; an index into `Value` leaves a null that says nothing.
+fn merge(target: &mut Value, patch: &Value) {
+    match patch {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                merge(&mut target[key], value);
+            }
+        }
+        Value::Null => {}
+        value => *target = value.clone(),
+    }
+}

@@ -1,0 +1,131 @@
+//! Why a node is not done, said to people, and when it is looked at again. Upstream says nothing at all
+//! (NODE-020, EDGE-021).
+
+use std::time::Duration;
+
+use crate::answer::{self, Unusable};
+use crate::cloud::{CloudEvent, EventType, ProviderError};
+use crate::effect::{ClusterError, Decision, Effect, When};
+use crate::permit::Moment;
+use crate::retry::{self, Backoff, Retry};
+
+use super::addresses::NodeIpError;
+use super::{Facts, node_ref, provider_events};
+
+/// What passes by itself is worth an Event only after this long: a machine that was made a moment ago is
+/// in most clouds' inventories by then.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What stands in the way.
+pub(super) enum Obstacle<'a> {
+    /// The call failed (NODE-020).
+    Provider(&'a ProviderError),
+    /// The cloud says that there is no such machine. Not a reason to delete anything, here.
+    Gone,
+    /// No machine of this provider.
+    NotMine,
+    /// The provider could not tell.
+    Unknown(&'a str),
+    /// The answer may not be written down.
+    Answer(Unusable),
+    /// The kubelet's `--node-ip` cannot be honoured (NODE-025).
+    NodeIp(NodeIpError),
+    /// The API server did not do what was asked (NODE-043, NODE-059).
+    Cluster(&'a ClusterError),
+}
+
+/// Tells about the obstacle if it is time to, and comes back.
+pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decision {
+    let why = obstacle.why();
+    let waiting = facts
+        .waiting_since
+        .map_or(Duration::ZERO, |since| since.until(now));
+    let is_due = obstacle.is_told_at_once() || waiting >= PATIENCE;
+    if let Some(decision) = tell(facts, &obstacle, is_due, &why) {
+        return decision;
+    }
+    let failures = facts.failures.saturating_add(1);
+    Decision::Done(match obstacle.retry(failures) {
+        Retry::After(after) => When::Retry { after, why },
+        Retry::NotBefore(after) => When::NotBefore { after, why },
+        Retry::OnChange => When::Blocked { why },
+    })
+}
+
+/// The same in the periodic pass, where the next pass is the retry (NODE-053): only what a person has to
+/// change is told. Failed writes are retried before.
+pub(super) fn skip(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decision {
+    if let Obstacle::Cluster(_) = obstacle {
+        return wait(facts, now, obstacle);
+    }
+    let why = obstacle.why();
+    let is_due = obstacle.is_told_at_once();
+    tell(facts, &obstacle, is_due, &why).unwrap_or(Decision::Done(When::Blocked { why }))
+}
+
+fn tell(facts: &Facts, obstacle: &Obstacle<'_>, is_due: bool, why: &str) -> Option<Decision> {
+    if facts.has_told() {
+        return None;
+    }
+    let mut events = provider_events(facts.looked().and_then(|looked| looked.as_ref().ok()));
+    if is_due {
+        events.push(CloudEvent {
+            event_type: EventType::Warning,
+            reason: obstacle.reason().to_owned(),
+            message: answer::message(why),
+        });
+    }
+    let node = node_ref(&facts.node);
+    let effects: Vec<Effect> = events
+        .into_iter()
+        .map(|event| Effect::RecordNodeEvent(node.clone(), event))
+        .collect();
+    (!effects.is_empty()).then_some(Decision::Do(effects))
+}
+
+impl Obstacle<'_> {
+    fn why(&self) -> String {
+        match self {
+            Obstacle::Provider(error) => format!("failed to look up the instance: {error}"),
+            Obstacle::Gone => "the cloud says that there is no such instance".to_owned(),
+            Obstacle::NotMine => "the provider knows no instance for this node".to_owned(),
+            Obstacle::Unknown(why) => format!("the provider cannot tell: {why}"),
+            Obstacle::Answer(unusable) => format!("the provider's answer was not used: {unusable}"),
+            Obstacle::NodeIp(error) => format!("provided node ip is not valid: {error}"),
+            Obstacle::Cluster(error) => format!("the API server did not store the node: {error}"),
+        }
+    }
+
+    /// The reason of the Event.
+    fn reason(&self) -> &'static str {
+        match self {
+            Obstacle::Provider(_) | Obstacle::Unknown(_) => "InstanceLookupFailed",
+            Obstacle::Gone | Obstacle::NotMine => "InstanceNotFound",
+            Obstacle::Answer(_) => "InvalidProviderAnswer",
+            Obstacle::NodeIp(_) => "InvalidProvidedNodeIP",
+            Obstacle::Cluster(_) => "NodeUpdateFailed",
+        }
+    }
+
+    /// Whether waiting alone will not help.
+    fn is_told_at_once(&self) -> bool {
+        match self {
+            Obstacle::Provider(error) => retry::needs_a_person(error),
+            Obstacle::Answer(_) | Obstacle::NodeIp(_) => true,
+            Obstacle::Cluster(error) => matches!(error, ClusterError::Rejected(_)),
+            Obstacle::Gone | Obstacle::NotMine | Obstacle::Unknown(_) => false,
+        }
+    }
+
+    fn retry(&self, failures: u32) -> Retry {
+        let backoff: Backoff = match self {
+            Obstacle::Provider(error) => return retry::after(error, failures),
+            Obstacle::Cluster(_) => retry::CLUSTER,
+            Obstacle::Gone | Obstacle::NotMine | Obstacle::Unknown(_) | Obstacle::Answer(_) => {
+                retry::CLOUD
+            }
+            Obstacle::NodeIp(_) => retry::PERSON,
+        };
+        Retry::After(backoff.after(failures))
+    }
+}

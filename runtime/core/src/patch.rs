@@ -1,0 +1,143 @@
+//! What we write to the cluster, as typed patches that print themselves as JSON. Each names only the
+//! fields that we own. Sends nothing.
+//!
+//! All are strategic merge patches. The UID is always part of them: the API server refuses the patch when
+//! the object was deleted and made again under the same name.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Taint;
+use serde_json::{Map, Value, json};
+
+use crate::cloud::Address;
+
+/// A patch of `nodes/<name>/status`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeStatusPatch {
+    /// `metadata.uid` of the node that is meant.
+    pub uid: String,
+    /// The complete new list, in its order.
+    pub addresses: Vec<Address>,
+}
+
+impl NodeStatusPatch {
+    /// The body. The API declares `status.addresses` to be merged by `type`, which would drop one of two
+    /// addresses of a type and never remove any; the `$patch: replace` element makes the list ours as a
+    /// whole (NODE-058; unlike upstream also when the stored list is empty, EDGE-033).
+    pub fn to_json(&self) -> Value {
+        let mut addresses: Vec<Value> = self
+            .addresses
+            .iter()
+            .map(|one| json!({ "type": one.address_type.as_str(), "address": one.address }))
+            .collect();
+        addresses.push(json!({ "$patch": "replace" }));
+        json!({ "metadata": { "uid": self.uid }, "status": { "addresses": addresses } })
+    }
+}
+
+/// A patch of `nodes/<name>`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NodePatch {
+    /// `metadata.uid` of the node that is meant.
+    pub uid: String,
+    /// `spec.providerID`, only where the node has none.
+    pub provider_id: Option<String>,
+    /// Labels to be set; those that are not named stay.
+    pub labels: BTreeMap<String, String>,
+    /// The taints that are to remain.
+    pub taints: Option<RemainingTaints>,
+}
+
+/// `spec.taints` is an atomic list: whoever changes it writes all of it. So the patch is valid for one
+/// version of the object only, and a taint that somebody else adds meanwhile is not lost (EDGE-012).
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemainingTaints {
+    /// `metadata.resourceVersion` of the object that `taints` was made from.
+    pub resource_version: String,
+    /// The complete new list, in the old order.
+    pub taints: Vec<Taint>,
+}
+
+impl NodePatch {
+    /// The body.
+    pub fn to_json(&self) -> Value {
+        let mut metadata = Map::new();
+        metadata.insert("uid".to_owned(), json!(self.uid));
+        if !self.labels.is_empty() {
+            metadata.insert("labels".to_owned(), json!(self.labels));
+        }
+        let mut spec = Map::new();
+        if let Some(provider_id) = &self.provider_id {
+            spec.insert("providerID".to_owned(), json!(provider_id));
+        }
+        if let Some(remaining) = &self.taints {
+            metadata.insert(
+                "resourceVersion".to_owned(),
+                json!(remaining.resource_version),
+            );
+            spec.insert("taints".to_owned(), json!(remaining.taints));
+        }
+        let mut body = Map::new();
+        body.insert("metadata".to_owned(), Value::Object(metadata));
+        if !spec.is_empty() {
+            body.insert("spec".to_owned(), Value::Object(spec));
+        }
+        Value::Object(body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::AddressType;
+
+    #[test]
+    fn node_058_addresses_are_replaced_as_a_whole() {
+        let patch = NodeStatusPatch {
+            uid: "u1".to_owned(),
+            addresses: vec![Address {
+                address_type: AddressType::InternalIp,
+                address: "10.0.0.2".to_owned(),
+            }],
+        };
+        let expected = json!({
+            "metadata": { "uid": "u1" },
+            "status": { "addresses": [
+                { "type": "InternalIP", "address": "10.0.0.2" },
+                { "$patch": "replace" }
+            ] }
+        });
+        assert_eq!(patch.to_json(), expected);
+    }
+
+    #[test]
+    fn node_040_provider_id_labels_and_taints_go_into_one_patch_for_one_version() {
+        let patch = NodePatch {
+            uid: "u1".to_owned(),
+            provider_id: Some("sim://42".to_owned()),
+            labels: [("a".to_owned(), "b".to_owned())].into(),
+            taints: Some(RemainingTaints {
+                resource_version: "7".to_owned(),
+                taints: Vec::new(),
+            }),
+        };
+        let expected = json!({
+            "metadata": { "uid": "u1", "resourceVersion": "7", "labels": { "a": "b" } },
+            "spec": { "providerID": "sim://42", "taints": [] }
+        });
+        assert_eq!(patch.to_json(), expected);
+    }
+
+    #[test]
+    fn a_patch_of_labels_alone_names_nothing_else() {
+        let patch = NodePatch {
+            uid: "u1".to_owned(),
+            labels: [("a".to_owned(), "b".to_owned())].into(),
+            ..NodePatch::default()
+        };
+        assert_eq!(
+            patch.to_json(),
+            json!({ "metadata": { "uid": "u1", "labels": { "a": "b" } } })
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! When to come back after something failed. One table; no randomness and no clock.
+//!
+//! There is no jitter on purpose: nodes that failed in one batch come back together, and so are asked
+//! in one batch again.
+
+use std::time::Duration;
+
+use crate::cloud::ProviderError;
+
+/// A growing delay: `first · 2ⁿ` after n failures, never more than `most`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// After the first failure.
+    pub first: Duration,
+    /// The ceiling.
+    pub most: Duration,
+}
+
+/// After a failed read or write of the cluster: client-go's per-item limiter (NODE-003), without its
+/// token bucket that all items share, because priority and fairness is the API server's.
+pub const CLUSTER: Backoff = Backoff {
+    first: Duration::from_millis(5),
+    most: Duration::from_secs(1000),
+};
+
+/// While the cloud does not answer, or does not know a machine yet. One second is the pace at which new
+/// machines appear in clouds' inventories; five minutes is how long a user waits after an outage, at worst.
+pub const CLOUD: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    most: Duration::from_secs(300),
+};
+
+/// When a person has to change something first. Slower at the start, so that a wrong credential does not
+/// get an account locked.
+pub const PERSON: Backoff = Backoff {
+    first: Duration::from_secs(10),
+    most: Duration::from_secs(300),
+};
+
+/// What a cloud may ask for when it throttles; anything outside is moved to the nearest end.
+const ASKED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+
+impl Backoff {
+    /// The delay after `failures` failures in a row, the latest included; one is the least.
+    pub fn after(self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(31);
+        self.first.saturating_mul(1 << doublings).min(self.most)
+    }
+}
+
+/// Whether and when a failed cloud call is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// After this long, or earlier when the object changes.
+    After(Duration),
+    /// After this long and not earlier, whatever changes: the cloud asked for it.
+    NotBefore(Duration),
+    /// Not at all, until the object changes.
+    OnChange,
+}
+
+/// What to do after a cloud call ended with `error`, for the `failures`-th time in a row (from 1).
+pub fn after(error: &ProviderError, failures: u32) -> Retry {
+    match error {
+        ProviderError::Throttled {
+            retry_after: Some(asked),
+            ..
+        } => Retry::NotBefore((*asked).clamp(ASKED.0, ASKED.1)),
+        ProviderError::Throttled {
+            retry_after: None, ..
+        } => Retry::NotBefore(CLOUD.after(failures)),
+        ProviderError::Elsewhere => Retry::OnChange,
+        ProviderError::Unavailable(_)
+        | ProviderError::TimedOut(_)
+        | ProviderError::Trapped(_)
+        | ProviderError::Internal(_)
+        | ProviderError::Conflict { .. } => Retry::After(CLOUD.after(failures)),
+        ProviderError::Invalid(_) | ProviderError::Denied(_) | ProviderError::Unsupported(_) => {
+            Retry::After(PERSON.after(failures))
+        }
+    }
+}
+
+/// Whether the error stays until a person changes something, so that it is worth an Event at once.
+pub fn needs_a_person(error: &ProviderError) -> bool {
+    matches!(
+        error,
+        ProviderError::Invalid(_) | ProviderError::Denied(_) | ProviderError::Unsupported(_)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_003_delays_double_from_five_milliseconds_to_a_thousand_seconds() {
+        let delays: Vec<u128> = (0..=4)
+            .map(|failures| CLUSTER.after(failures).as_millis())
+            .collect();
+        assert_eq!(delays, [5, 5, 10, 20, 40]);
+        assert_eq!(CLUSTER.after(18).as_millis(), 655_360);
+        for failures in [19, 32, 33, u32::MAX] {
+            assert_eq!(CLUSTER.after(failures), Duration::from_secs(1000));
+        }
+    }
+
+    #[test]
+    fn what_the_cloud_asks_for_is_honoured_within_one_second_and_one_hour() {
+        for (asked, honoured) in [(0, 1), (1, 1), (90, 90), (3600, 3600), (86_400, 3600)] {
+            let error = ProviderError::Throttled {
+                message: String::new(),
+                retry_after: Some(Duration::from_secs(asked)),
+            };
+            assert_eq!(
+                after(&error, 5),
+                Retry::NotBefore(Duration::from_secs(honoured))
+            );
+        }
+        let silent = ProviderError::Throttled {
+            message: String::new(),
+            retry_after: None,
+        };
+        assert_eq!(after(&silent, 3), Retry::NotBefore(Duration::from_secs(4)));
+    }
+
+    #[test]
+    fn a_persons_mistake_is_retried_slower_than_an_outage() {
+        let outage = ProviderError::Unavailable(String::new());
+        let mistake = ProviderError::Denied(String::new());
+        assert_eq!(after(&outage, 1), Retry::After(Duration::from_secs(1)));
+        assert_eq!(after(&outage, 40), Retry::After(Duration::from_secs(300)));
+        assert_eq!(after(&mistake, 1), Retry::After(Duration::from_secs(10)));
+        assert_eq!(after(&mistake, 40), Retry::After(Duration::from_secs(300)));
+        assert_eq!(after(&ProviderError::Elsewhere, 1), Retry::OnChange);
+        assert!(needs_a_person(&mistake) && !needs_a_person(&outage));
+    }
+}

@@ -1,0 +1,24 @@
+//! What the bindings generator makes of the contract in `wit/`, and nothing else. The host compiles against the world
+//! that has everything; which of its exports a component has is asked per interface.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::allow_attributes_without_reason,
+    reason = "generated; the contract documents it"
+)]
+
+wasmtime::component::bindgen!({
+    path: "../../wit/v0.1",
+    world: "provider",
+    imports: {
+        "ccm:provider/http.fetch": async,
+        "ccm:provider/http.fetch-all": async,
+        "ccm:provider/random.bytes": trappable,
+    },
+    exports: { default: async },
+    require_store_data_send: true,
+});
+
+pub(crate) use ccm::provider::{clock, common, http, log, random, state};
+pub(crate) use exports::ccm::provider::{instances, lifecycle, load_balancer, routes, self_check};

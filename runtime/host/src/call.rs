@@ -1,0 +1,149 @@
+//! One call: a fresh store, `init`, the function, and the end of the store, whatever happened. A guest that traps,
+//! spins, floods or waits for ever ends in a [`ProviderError`], never in a panic and never late.
+
+mod failure;
+mod meter;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::ProviderError;
+use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+use wasmtime::Store;
+use wasmtime::component::{Instance, InstancePre};
+
+use crate::bindings::lifecycle;
+use crate::digest::Digest;
+use crate::egress::CallScope;
+use crate::guest::Guest;
+use crate::guest_log::GuestLog;
+use crate::limits;
+use crate::state::StateStore;
+use failure::Failure;
+use meter::Meter;
+
+/// What every call of one generation has in common.
+pub(crate) struct Calls {
+    pub(crate) provider: Arc<str>,
+    pub(crate) digest: Digest,
+    pub(crate) component: InstancePre<Guest>,
+    pub(crate) lifecycle: lifecycle::GuestIndices,
+    pub(crate) config: lifecycle::Config,
+    pub(crate) memory_bytes: usize,
+    slots: Semaphore,
+}
+
+/// What is particular to one call.
+pub(crate) struct Call {
+    /// The function's name, for messages.
+    pub(crate) function: &'static str,
+    /// When it has to be over, waiting for its turn included.
+    pub(crate) deadline: Instant,
+    /// The way out, opened after `init`.
+    pub(crate) scope: Option<CallScope>,
+    /// What outlives the call.
+    pub(crate) state: Arc<StateStore>,
+}
+
+/// The part of a call after `init`: gets what `init` enabled, and the instance.
+type Body<'b, R> = dyn for<'a> FnOnce(
+        &'a mut Store<Guest>,
+        &'a Instance,
+        Vec<lifecycle::Capability>,
+    ) -> BoxFuture<'a, wasmtime::Result<R>>
+    + Send
+    + 'b;
+
+impl Calls {
+    /// Calls of a component that has been linked.
+    pub(crate) fn new(
+        provider: Arc<str>,
+        digest: Digest,
+        component: InstancePre<Guest>,
+        lifecycle: lifecycle::GuestIndices,
+        config: lifecycle::Config,
+        memory_bytes: usize,
+    ) -> Calls {
+        let slots = Semaphore::new(limits::CALLS_AT_ONCE);
+        Calls { provider, digest, component, lifecycle, config, memory_bytes, slots }
+    }
+
+    /// Performs one call.
+    ///
+    /// # Errors
+    /// `init` did not accept the configuration, or the guest did not come to its end.
+    pub(crate) async fn run<R: Send>(&self, call: Call, body: Box<Body<'_, R>>) -> Result<R, ProviderError> {
+        let began = Instant::now();
+        let _slot = match timeout_at(call.deadline, self.slots.acquire()).await {
+            Ok(Ok(slot)) => slot,
+            _ => {
+                let at_once = limits::CALLS_AT_ONCE;
+                return Err(ProviderError::TimedOut(format!(
+                    "{}: {at_once} calls were under way for the whole {} ms",
+                    call.function,
+                    began.elapsed().as_millis()
+                )));
+            }
+        };
+        let log = GuestLog::new(&self.provider);
+        let outcome = self.run_in_store(&call, &log, body).await;
+        let lines = log.finish();
+        match outcome {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(error),
+            Err((stage, failure)) => Err(failure.into_error(stage, &self.digest, began.elapsed(), &lines)),
+        }
+    }
+
+    /// The inner error is what `init` answered, the outer one how the guest failed, and where.
+    async fn run_in_store<R: Send>(
+        &self,
+        call: &Call,
+        log: &GuestLog,
+        body: Box<Body<'_, R>>,
+    ) -> Result<Result<R, ProviderError>, (&'static str, Failure)> {
+        let mut store = self.store(log, call);
+        let mut meter = Meter::new(call.deadline, limits::CALL_CPU);
+
+        let instance = meter
+            .run(self.component.instantiate_async(&mut store))
+            .await
+            .map_err(|failure| ("instantiation", failure))?;
+        let enabled = meter.run(self.init(&mut store, &instance)).await.map_err(|failure| ("init", failure))?;
+        let enabled = match enabled {
+            Ok(enabled) => enabled,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        store.data_mut().way_out.0.clone_from(&call.scope);
+        let result = meter.run(body(&mut store, &instance, enabled)).await;
+        result.map(Ok).map_err(|failure| (call.function, failure))
+    }
+
+    async fn init(
+        &self,
+        store: &mut Store<Guest>,
+        instance: &Instance,
+    ) -> wasmtime::Result<Result<Vec<lifecycle::Capability>, lifecycle::Error>> {
+        let guest = self.lifecycle.load(&mut *store, instance)?;
+        guest.call_init(&mut *store, &self.config).await
+    }
+
+    fn store(&self, log: &GuestLog, call: &Call) -> Store<Guest> {
+        let guest = Guest::new(self.memory_bytes, log.clone(), call.state.clone());
+        let mut store = Store::new(self.component.engine(), guest);
+        store.limiter(|guest| &mut guest.allowance);
+        store.set_hostcall_fuel(limits::CROSSING_BYTES);
+        store.set_max_component_handles(limits::HANDLES);
+        // Every tick the guest gives way; the meter decides whether it may go on.
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        store
+    }
+}
+
+/// The moment by which a call has to be over.
+pub(crate) fn deadline(call: Duration, permit: Duration) -> Instant {
+    Instant::now() + call.min(permit)
+}

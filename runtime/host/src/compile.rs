@@ -1,0 +1,133 @@
+//! From untrusted bytes to trusted code: the pre-scan looks, a child process compiles, the cache remembers.
+//! Nothing of a module runs here, and nothing is compiled in this process.
+
+pub(crate) mod cache;
+pub(crate) mod child;
+pub(crate) mod prescan;
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thiserror::Error;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::digest::Digest;
+use crate::limits;
+use cache::{Cache, CacheError};
+
+/// The program that compiles, started once per module: it calls [`crate::compile_child`] and nothing else.
+///
+/// The product starts itself with a hidden subcommand.
+#[derive(Debug, Clone)]
+pub struct Compiler {
+    /// The program's file.
+    pub program: PathBuf,
+    /// What makes the program compile. `--memory-mib=N` and `--cpu-seconds=N` among them lower the limits.
+    pub arguments: Vec<OsString>,
+}
+
+/// Why a module could not be compiled.
+#[derive(Debug, Error)]
+pub enum CompileError {
+    /// The program could not be started or talked to.
+    #[error("cannot run the compiler {}", program.display())]
+    Run {
+        /// The program.
+        program: PathBuf,
+        /// What the operating system says.
+        #[source]
+        reason: std::io::Error,
+    },
+    /// The compiler does not accept the module.
+    #[error("the module is not valid: {0}")]
+    Invalid(String),
+    /// Address space.
+    #[error("compiling needs more than {0} MiB of memory")]
+    Memory(u64),
+    /// CPU time.
+    #[error("compiling needs more than {0} s of CPU time")]
+    Cpu(u64),
+    /// Waiting.
+    #[error("compiling did not end within {0} s")]
+    TimedOut(u64),
+    /// The result.
+    #[error("the compiled code has more than {0} MiB")]
+    TooLarge(usize),
+    /// The compiler ended in another way. The module is as suspicious as the compiler.
+    #[error("the compiler crashed: {0}")]
+    Crashed(String),
+    /// The compiled code does not fit this process.
+    #[error("the compiled code cannot be loaded: {0}")]
+    Load(String),
+}
+
+/// Compiles modules, each once.
+pub(crate) struct Workshop {
+    engine: Engine,
+    compiler: Compiler,
+    cache: Option<Arc<Cache>>,
+    recent: Mutex<VecDeque<(Digest, Component)>>,
+    /// Held by the one load that compiles: two at a time would need twice the memory.
+    bench: tokio::sync::Mutex<()>,
+}
+
+impl Workshop {
+    /// A workshop that keeps compiled code below `cache_dir`, or only in memory.
+    pub(crate) fn open(engine: Engine, compiler: Compiler, cache_dir: Option<&Path>) -> Result<Workshop, CacheError> {
+        let cache = cache_dir.map(|folder| Cache::open(folder, &engine)).transpose()?.map(Arc::new);
+        Ok(Workshop { engine, compiler, cache, recent: Mutex::default(), bench: tokio::sync::Mutex::default() })
+    }
+
+    /// The component of a module that the pre-scan has let through.
+    pub(crate) async fn component(&self, digest: Digest, wasm: &[u8]) -> Result<Component, CompileError> {
+        if let Some(component) = self.recall(digest) {
+            return Ok(component);
+        }
+        let _bench = self.bench.lock().await;
+        if let Some(component) = self.recall(digest) {
+            return Ok(component);
+        }
+        let component = match self.look_up(digest).await {
+            Some(component) => component,
+            None => self.compile(digest, wasm).await?,
+        };
+        self.remember(digest, component.clone());
+        Ok(component)
+    }
+
+    async fn look_up(&self, digest: Digest) -> Option<Component> {
+        let cache = self.cache.clone()?;
+        let engine = self.engine.clone();
+        tokio::task::spawn_blocking(move || cache.load(&engine, digest)).await.ok().flatten()
+    }
+
+    async fn compile(&self, digest: Digest, wasm: &[u8]) -> Result<Component, CompileError> {
+        let code = child::compile(&self.compiler, wasm).await?;
+        let cache = self.cache.clone();
+        let engine = self.engine.clone();
+        let load = move || {
+            let component = cache::load(&engine, &code).map_err(|error| CompileError::Load(format!("{error:#}")))?;
+            if let Some(cache) = cache
+                && let Err(error) = cache.store(digest, &code)
+            {
+                tracing::warn!(%digest, error = &error as &dyn std::error::Error, "compiled code is not cached");
+            }
+            Ok(component)
+        };
+        tokio::task::spawn_blocking(load).await.map_err(|error| CompileError::Load(error.to_string()))?
+    }
+
+    fn recall(&self, digest: Digest) -> Option<Component> {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.iter().find(|(known, _)| *known == digest).map(|(_, component)| component.clone())
+    }
+
+    fn remember(&self, digest: Digest, component: Component) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.truncate(limits::RECENT_COMPONENTS.saturating_sub(1));
+        recent.push_front((digest, component));
+    }
+}

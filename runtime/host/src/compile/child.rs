@@ -1,0 +1,192 @@
+//! Both ends of the compile child: the host's end starts it, feeds it and ends it; the child's end limits
+//! itself and compiles. The child gets no environment, no secret and no file, and can only write to its pipes.
+
+use std::ffi::OsStr;
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, ExitStatus, Stdio};
+
+use rlimit::Resource;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+
+use super::{CompileError, Compiler};
+use crate::text::clean;
+use crate::{engine, limits};
+
+/// Code that our own child has just compiled. Made in this file only.
+pub(crate) struct Compiled(Vec<u8>);
+
+impl Compiled {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// What the child allows itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ChildLimits {
+    memory_mib: u64,
+    cpu_seconds: u64,
+}
+
+impl ChildLimits {
+    /// The limits that a command line asks for. They can only be lowered.
+    fn of<'a>(arguments: impl Iterator<Item = &'a OsStr>) -> ChildLimits {
+        let mut limits =
+            ChildLimits { memory_mib: limits::COMPILE_MEMORY_BYTES >> 20, cpu_seconds: limits::COMPILE_CPU_SECONDS };
+        for argument in arguments.filter_map(OsStr::to_str) {
+            let Some((name, value)) = argument.split_once('=') else { continue };
+            let Ok(value) = value.parse::<u64>() else { continue };
+            match name {
+                "--memory-mib" => limits.memory_mib = limits.memory_mib.min(value),
+                "--cpu-seconds" => limits.cpu_seconds = limits.cpu_seconds.min(value),
+                _ => {}
+            }
+        }
+        limits
+    }
+}
+
+/// Compiles a module in a child process.
+///
+/// # Errors
+/// The module is not valid, needs too much, or the child cannot be run.
+pub(crate) async fn compile(compiler: &Compiler, wasm: &[u8]) -> Result<Compiled, CompileError> {
+    let run = |reason| CompileError::Run { program: compiler.program.clone(), reason };
+    let mut child = Command::new(&compiler.program)
+        .args(&compiler.arguments)
+        .env_clear()
+        // Each thread, and each arena of the allocator, reserves address space, which is limited.
+        .env("RAYON_NUM_THREADS", limits::COMPILE_THREADS.to_string())
+        .env("MALLOC_ARENA_MAX", "2")
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(run)?;
+    let outcome = tokio::time::timeout(limits::COMPILE_WALL, converse(&mut child, wasm)).await;
+    if !matches!(outcome, Ok(Ok(_))) {
+        // It may still run; whether killing works makes no difference to the answer.
+        let _ = child.kill().await;
+    }
+    let (status, code, message) = match outcome {
+        Ok(outcome) => outcome.map_err(run)?,
+        Err(_) => return Err(CompileError::TimedOut(limits::COMPILE_WALL.as_secs())),
+    };
+    if code.len() > limits::COMPILED_BYTES {
+        return Err(CompileError::TooLarge(limits::COMPILED_BYTES >> 20));
+    }
+    if status.success() && !code.is_empty() {
+        return Ok(Compiled(code));
+    }
+    let limits = ChildLimits::of(compiler.arguments.iter().map(|argument| argument.as_os_str()));
+    Err(explain(status, &message, limits))
+}
+
+/// Feeds the child, and reads what it writes and how it ends. What exceeds a cap is read and dropped, all but the
+/// first byte of it, so that the child does not wait for a reader.
+async fn converse(child: &mut Child, wasm: &[u8]) -> std::io::Result<(ExitStatus, Vec<u8>, String)> {
+    let stdin = child.stdin.take();
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // A child that dies before it has read everything has its reason; its status says more than EPIPE.
+            let _ = stdin.write_all(wasm).await;
+        }
+    };
+    let code = read(child.stdout.take(), limits::COMPILED_BYTES);
+    let message = read(child.stderr.take(), limits::COMPILE_MESSAGE_BYTES);
+    let ((), code, message) = tokio::join!(feed, code, message);
+    let status = child.wait().await?;
+    Ok((status, code?, String::from_utf8_lossy(&message?).into_owned()))
+}
+
+async fn read(pipe: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        (&mut pipe).take(cap as u64 + 1).read_to_end(&mut bytes).await?;
+        tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await?;
+    }
+    Ok(bytes)
+}
+
+/// Why a child that ended without a result did so.
+fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileError {
+    // What the allocator, the standard library and the operating system say when address space is used up.
+    let out_of_memory =
+        ["memory allocation of", "Cannot allocate memory", "out of memory", "os error 12", "Resource temporarily unavailable"];
+    if out_of_memory.iter().any(|words| message.contains(words)) {
+        return CompileError::Memory(limits.memory_mib);
+    }
+    let signal = status.signal();
+    // SIGXCPU at the soft limit, SIGKILL at the hard one a second later.
+    if signal == Some(24) || signal == Some(9) {
+        return CompileError::Cpu(limits.cpu_seconds);
+    }
+    let message = clean(message.trim(), limits::ERROR_BYTES);
+    match (status.code(), signal) {
+        (Some(REJECTED), _) => CompileError::Invalid(message),
+        (Some(code), _) => CompileError::Crashed(format!("exit code {code}: {message}")),
+        (None, signal) => CompileError::Crashed(format!("signal {}: {message}", signal.unwrap_or_default())),
+    }
+}
+
+/// Exit code of a child whose compiler said no. 1 is what an unrelated program would return, 101 is a panic's.
+const REJECTED: i32 = 65;
+
+/// The whole main of the compile child: a module on standard input, compiled code on standard output, or an
+/// error on standard error and another exit code.
+///
+/// Reads no environment and no file, and starts with limiting itself: address space, CPU time, no files, no core
+/// dump, no new privileges, low priority. `--memory-mib=N` and `--cpu-seconds=N` on the command line lower the limits.
+pub fn compile_child() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let limits = ChildLimits::of(arguments.iter().map(|argument| argument.as_os_str()));
+    match restrict(limits).and_then(|()| work()) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(rejected)) => complain(&rejected, REJECTED as u8),
+        Err(failed) => complain(&failed.to_string(), 1),
+    }
+}
+
+fn restrict(limits: ChildLimits) -> std::io::Result<()> {
+    rustix::thread::set_no_new_privs(true)?;
+    // Leader election and health checks of the parent come first.
+    rustix::process::nice(5)?;
+    let memory = limits.memory_mib << 20;
+    Resource::CORE.set(0, 0)?;
+    Resource::FSIZE.set(0, 0)?;
+    // Standard input, output and error, and a few for the standard library to look around.
+    Resource::NOFILE.set(16, 16)?;
+    Resource::CPU.set(limits.cpu_seconds, limits.cpu_seconds + 1)?;
+    Resource::AS.set(memory, memory)
+}
+
+/// The outer error is the child's, the inner one the module's.
+fn work() -> std::io::Result<Result<(), String>> {
+    let mut wasm = Vec::new();
+    std::io::stdin().take(limits::MODULE_BYTES as u64 + 1).read_to_end(&mut wasm)?;
+    if wasm.len() > limits::MODULE_BYTES {
+        return Ok(Err(format!("more than {} bytes", limits::MODULE_BYTES)));
+    }
+    let engine = engine::new().map_err(std::io::Error::other)?;
+    let code = match engine.precompile_component(&wasm) {
+        Ok(code) => code,
+        Err(error) => return Ok(Err(format!("{error:#}"))),
+    };
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&code)?;
+    stdout.flush()?;
+    Ok(Ok(()))
+}
+
+fn complain(message: &str, code: u8) -> ExitCode {
+    // Nobody may be reading; the exit code says the rest.
+    let _ = writeln!(std::io::stderr(), "{message}");
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! Reads a module's structure in one pass and refuses what would be expensive or dangerous to compile. It
+//! decodes sections, never function bodies, and decides nothing about validity: the compile child does.
+
+use thiserror::Error;
+use wasmparser::{
+    BinaryReaderError, ComponentExternalKind, CompositeInnerType, Encoding, MemoryType, Parser, Payload, SubType,
+    TableType, TypeRef, WasmFeatures,
+};
+use wasmtime::Engine;
+
+use crate::limits;
+use crate::text::clean;
+
+/// Name of the custom section that holds the manifest.
+pub(crate) const MANIFEST_SECTION: &str = "ccm:manifest";
+
+/// Names in messages are cut at this length.
+const NAME_BYTES: usize = 200;
+/// A page of linear memory.
+const PAGE_BYTES: u64 = 65_536;
+
+/// Why a file is not compiled. Offsets are in bytes from the beginning of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// Nothing there.
+    #[error("the file is empty")]
+    Empty,
+    /// Some other kind of file.
+    #[error("the file is not WebAssembly: it does not begin with the bytes 00 61 73 6d")]
+    NotWasm,
+    /// A core module.
+    #[error("the file is a core module, not a component; build it for wasm32-wasip2, or turn it into a component with `wasm-tools component new`")]
+    NotAComponent,
+    /// Output of wasmtime's compiler.
+    #[error("the file is compiled code, not WebAssembly; only code that this host compiled itself is run")]
+    Precompiled,
+    /// Truncated or damaged.
+    #[error("the file is damaged at offset {offset}: {message}")]
+    Damaged {
+        /// Where.
+        offset: usize,
+        /// What the decoder says.
+        message: String,
+    },
+    /// More than a limit.
+    #[error("{what} at offset {offset}: {found}, at most {limit} allowed")]
+    TooMuch {
+        /// What there is too much of.
+        what: &'static str,
+        /// Where the limit was passed.
+        offset: usize,
+        /// How much.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A proposal that is switched off.
+    #[error("{what} at offset {offset}: not allowed")]
+    Feature {
+        /// The proposal.
+        what: &'static str,
+        /// Where it is used.
+        offset: usize,
+    },
+}
+
+/// What the pre-scan has seen.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Structure<'a> {
+    /// Every manifest section, in the component or in one of its core modules.
+    pub(crate) manifests: Vec<&'a [u8]>,
+    /// Names of the component's imports.
+    pub(crate) imports: Vec<&'a str>,
+    /// Names of the component's exported interfaces. Other exports are no part of the contract.
+    pub(crate) exports: Vec<&'a str>,
+}
+
+/// Scans a file.
+///
+/// # Errors
+/// The first reason for which the file must not be compiled.
+pub(crate) fn scan(wasm: &[u8]) -> Result<Structure<'_>, Refusal> {
+    check_kind(wasm)?;
+    let mut parser = Parser::new(0);
+    parser.set_features(features());
+    let mut scan = Scan::default();
+    for payload in parser.parse_all(wasm) {
+        scan.payload(payload?)?;
+    }
+    Ok(scan.structure)
+}
+
+fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
+    if wasm.is_empty() {
+        return Err(Refusal::Empty);
+    }
+    at_most("bytes", 0, wasm.len() as u64, limits::MODULE_BYTES as u64)?;
+    if Engine::detect_precompiled(wasm).is_some() {
+        return Err(Refusal::Precompiled);
+    }
+    if !wasm.starts_with(b"\0asm") {
+        return Err(Refusal::NotWasm);
+    }
+    Ok(())
+}
+
+/// What the decoder accepts. Everything that the engine has switched off or does not have is off here, too, except
+/// multiple memories, which are counted to say so by name.
+fn features() -> WasmFeatures {
+    WasmFeatures::WASM2 | WasmFeatures::COMPONENT_MODEL | WasmFeatures::EXTENDED_CONST | WasmFeatures::MULTI_MEMORY
+}
+
+impl From<BinaryReaderError> for Refusal {
+    fn from(error: BinaryReaderError) -> Refusal {
+        Refusal::Damaged { offset: error.offset(), message: clean(error.message(), NAME_BYTES) }
+    }
+}
+
+fn at_most(what: &'static str, offset: usize, found: u64, limit: u64) -> Result<(), Refusal> {
+    if found <= limit { Ok(()) } else { Err(Refusal::TooMuch { what, offset, found, limit }) }
+}
+
+#[derive(Default)]
+struct Scan<'a> {
+    structure: Structure<'a>,
+    /// Modules and components that have begun and not ended, outermost first; true for a core module.
+    open: Vec<bool>,
+    modules: u64,
+    components: u64,
+    functions: u64,
+    instances: u64,
+    /// Memories of the core module that is being read; modules do not contain modules.
+    memories: u64,
+}
+
+impl<'a> Scan<'a> {
+    fn payload(&mut self, payload: Payload<'a>) -> Result<(), Refusal> {
+        match payload {
+            Payload::Version { encoding, range, .. } => self.begin(encoding, range.start),
+            Payload::End(_) => {
+                self.open.pop();
+                Ok(())
+            }
+            Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
+                at_most("manifest bytes", section.data_offset(), section.data().len() as u64, limits::MANIFEST_BYTES as u64)?;
+                self.structure.manifests.push(section.data());
+                Ok(())
+            }
+            Payload::TypeSection(section) => {
+                for group in section.into_iter_with_offsets() {
+                    let (offset, group) = group?;
+                    let is_function = |kind: &SubType| matches!(kind.composite_type.inner, CompositeInnerType::Func(_));
+                    if group.is_explicit_rec_group() || !group.types().all(is_function) {
+                        return Err(Refusal::Feature { what: "garbage collection", offset });
+                    }
+                }
+                Ok(())
+            }
+            Payload::ImportSection(section) => {
+                for import in section.into_imports_with_offsets() {
+                    let (offset, import) = import?;
+                    match import.ty {
+                        TypeRef::Memory(memory) => self.memory(offset, &memory)?,
+                        TypeRef::Table(table) => check_table(offset, &table)?,
+                        TypeRef::Tag(_) => return Err(Refusal::Feature { what: "exceptions", offset }),
+                        TypeRef::Func(_) | TypeRef::FuncExact(_) | TypeRef::Global(_) => {}
+                    }
+                }
+                Ok(())
+            }
+            Payload::MemorySection(section) => {
+                for memory in section.into_iter_with_offsets() {
+                    let (offset, memory) = memory?;
+                    self.memory(offset, &memory)?;
+                }
+                Ok(())
+            }
+            Payload::TableSection(section) => {
+                for table in section.into_iter_with_offsets() {
+                    let (offset, table) = table?;
+                    check_table(offset, &table.ty)?;
+                }
+                Ok(())
+            }
+            Payload::TagSection(section) => {
+                Err(Refusal::Feature { what: "exceptions", offset: section.range().start })
+            }
+            Payload::FunctionSection(section) => {
+                self.functions += u64::from(section.count());
+                at_most("functions", section.range().start, self.functions, limits::FUNCTIONS)
+            }
+            Payload::CodeSectionEntry(body) => check_body(&body),
+            Payload::InstanceSection(section) => self.instantiate(section.count(), section.range().start),
+            Payload::ComponentInstanceSection(section) => self.instantiate(section.count(), section.range().start),
+            Payload::ComponentImportSection(section) if self.open.len() == 1 => {
+                for import in section {
+                    self.structure.imports.push(import?.name.name);
+                }
+                at_most("imports", 0, self.structure.imports.len() as u64, limits::EXTERNS as u64)
+            }
+            Payload::ComponentExportSection(section) if self.open.len() == 1 => {
+                for export in section {
+                    let export = export?;
+                    if export.kind == ComponentExternalKind::Instance {
+                        self.structure.exports.push(export.name.name);
+                    }
+                }
+                at_most("exports", 0, self.structure.exports.len() as u64, limits::EXTERNS as u64)
+            }
+            Payload::UnknownSection { id, range, .. } => {
+                Err(Refusal::Damaged { offset: range.start, message: format!("a section of unknown kind {id}") })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, encoding: Encoding, offset: usize) -> Result<(), Refusal> {
+        let is_module = encoding == Encoding::Module;
+        if is_module && self.open.is_empty() {
+            return Err(Refusal::NotAComponent);
+        }
+        self.open.push(is_module);
+        at_most("nested components", offset, self.open.len() as u64, limits::NESTING as u64)?;
+        self.memories = 0;
+        let counter = if is_module { &mut self.modules } else { &mut self.components };
+        *counter += 1;
+        let what = if is_module { "core modules" } else { "components" };
+        at_most(what, offset, *counter, limits::MODULES as u64)
+    }
+
+    fn memory(&mut self, offset: usize, memory: &MemoryType) -> Result<(), Refusal> {
+        self.memories += 1;
+        let refused = [
+            (self.memories > 1, "multiple memories"),
+            (memory.memory64, "64-bit memory"),
+            (memory.shared, "shared memory"),
+            (memory.page_size_log2.is_some(), "custom page sizes"),
+        ];
+        if let Some((_, what)) = refused.into_iter().find(|(found, _)| *found) {
+            return Err(Refusal::Feature { what, offset });
+        }
+        let bytes = memory.initial.saturating_mul(PAGE_BYTES);
+        at_most("initial bytes of a memory", offset, bytes, limits::MEMORY_CEILING_BYTES as u64)
+    }
+
+    fn instantiate(&mut self, count: u32, offset: usize) -> Result<(), Refusal> {
+        self.instances += u64::from(count);
+        at_most("instances", offset, self.instances, limits::INSTANCE_ENTRIES)
+    }
+}
+
+fn check_table(offset: usize, table: &TableType) -> Result<(), Refusal> {
+    for (found, what) in [(table.table64, "64-bit tables"), (table.shared, "shared tables")] {
+        if found {
+            return Err(Refusal::Feature { what, offset });
+        }
+    }
+    at_most("initial elements of a table", offset, table.initial, limits::TABLE_ELEMENTS as u64)
+}
+
+fn check_body(body: &wasmparser::FunctionBody<'_>) -> Result<(), Refusal> {
+    let range = body.range();
+    let bytes = range.len() as u64;
+    at_most("bytes of a function", range.start, bytes, limits::BODY_BYTES)?;
+    let mut locals = 0_u64;
+    for group in body.get_locals_reader()? {
+        let (count, _) = group?;
+        locals += u64::from(count);
+        // Inside the loop, because a body can hold half a million groups.
+        at_most("locals of a function", range.start, locals, limits::LOCALS)?;
+    }
+    at_most("locals times bytes of a function", range.start, locals * bytes, limits::LOCALS_TIMES_BYTES)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! What a module says about itself before anything of it is compiled or run: its manifest, its imports, its
+//! exports. Compares them with what this host offers and speaks.
+
+use ccm_core::cloud::Capabilities;
+
+use crate::compile::prescan::{self, Structure};
+use crate::digest::Digest;
+use crate::load_error::LoadError;
+use crate::manifest::Manifest;
+use crate::text::clean;
+use crate::wasi;
+
+/// The version of the contract that this host speaks. Until 1.0 the second number decides.
+pub const CONTRACT_VERSION: &str = "0.1.0";
+
+/// The contract's package.
+const PACKAGE: &str = "ccm:provider";
+/// What the contract's guests may import. `common` has only types, but is an import all the same.
+const OFFERED: &[&str] = &["clock", "common", "http", "log", "random", "state"];
+/// What the contract's guests may export.
+const KNOWN: &[&str] = &["instances", "lifecycle", "load-balancer", "routes", "self-check"];
+/// Names in messages are cut at this length, and lists at this many names.
+const NAME_BYTES: usize = 120;
+const NAMES: usize = 32;
+
+/// What [`inspect`] finds.
+#[derive(Debug, Clone)]
+pub struct Inspection {
+    /// The SHA-256 of the module's bytes.
+    pub digest: Digest,
+    /// Bytes.
+    pub size: usize,
+    /// What the provider says about itself and requests.
+    pub manifest: Manifest,
+    /// What it exports for controllers. `init` may enable less.
+    pub capabilities: Capabilities,
+    /// Whether it can check its credential.
+    pub self_check: bool,
+    /// Names of its imports, in the file's order.
+    pub imports: Vec<String>,
+    /// Names of its exported interfaces, in the file's order.
+    pub exports: Vec<String>,
+}
+
+/// Looks at a module without compiling or running anything of it. `source` says in messages where it is from.
+///
+/// # Errors
+/// The module could not be loaded by any grant or configuration.
+pub fn inspect(source: &str, wasm: &[u8]) -> Result<Inspection, LoadError> {
+    let module = || source.to_owned();
+    let structure = prescan::scan(wasm).map_err(|reason| LoadError::Refused { module: module(), reason })?;
+    let manifest = manifest(source, &structure)?;
+    check_contract(source, &manifest.contract)?;
+    check_imports(source, &structure.imports)?;
+    let exported = exports(source, &structure.exports)?;
+    let has = |interface: &str| exported.contains(&interface);
+    if !has("lifecycle") {
+        return Err(LoadError::MissingExport { module: module(), export: "ccm:provider/lifecycle@0.1" });
+    }
+    let capabilities =
+        Capabilities { instances: has("instances"), load_balancer: has("load-balancer"), routes: has("routes") };
+    if capabilities.instances && manifest.schemes.is_empty() {
+        let what = "it exports instances, and names no provider ID scheme".to_owned();
+        return Err(LoadError::Contradiction { module: module(), what });
+    }
+    let owned = |names: &[&str]| names.iter().map(|name| clean(name, NAME_BYTES)).collect();
+    Ok(Inspection {
+        digest: Digest::of(wasm),
+        size: wasm.len(),
+        manifest,
+        capabilities,
+        self_check: has("self-check"),
+        imports: owned(&structure.imports),
+        exports: owned(&structure.exports),
+    })
+}
+
+fn manifest(source: &str, structure: &Structure<'_>) -> Result<Manifest, LoadError> {
+    let module = source.to_owned();
+    match structure.manifests.as_slice() {
+        [] => Err(LoadError::NoManifest { module }),
+        [section] => Manifest::parse(section).map_err(|reason| LoadError::Manifest { module, reason }),
+        several => Err(LoadError::ManyManifests { module, count: several.len() }),
+    }
+}
+
+fn check_contract(source: &str, contract: &str) -> Result<(), LoadError> {
+    if track(contract) == track(CONTRACT_VERSION) {
+        return Ok(());
+    }
+    let found = format!("ccm:provider@{} (says its manifest)", clean(contract, NAME_BYTES));
+    Err(LoadError::Contract { module: source.to_owned(), found, host: CONTRACT_VERSION })
+}
+
+/// A name such as `ccm:provider/instances@0.1.0`, taken apart.
+struct Interface<'a> {
+    /// `ccm:provider/instances`.
+    path: &'a str,
+    /// `ccm:provider`.
+    package: &'a str,
+    /// `instances`.
+    name: &'a str,
+    /// `0.1.0`; empty without a version.
+    version: &'a str,
+}
+
+fn interface(full: &str) -> Option<Interface<'_>> {
+    let (path, version) = full.split_once('@').unwrap_or((full, ""));
+    let (package, name) = path.split_once('/')?;
+    Some(Interface { path, package, name, version })
+}
+
+/// Versions on the same track are compatible: `0.1` of `0.1.3`, `1` of `1.2.3`. Pre-releases are only themselves.
+fn track(version: &str) -> &str {
+    if version.contains(['-', '+']) {
+        return version;
+    }
+    let dots = if version.starts_with("0.") { 2 } else { 1 };
+    let end = version.match_indices('.').map(|(at, _)| at).nth(dots - 1);
+    end.and_then(|end| version.get(..end)).unwrap_or(version)
+}
+
+fn check_imports(source: &str, imports: &[&str]) -> Result<(), LoadError> {
+    let mut refused = Vec::new();
+    for full in imports {
+        let is_offered = interface(full).is_some_and(|import| {
+            let ours = import.package == PACKAGE && OFFERED.contains(&import.name);
+            ours || (wasi::INTERFACES.contains(&import.path) && track(import.version) == "0.2")
+        });
+        if !is_offered {
+            refused.push(clean(full, NAME_BYTES));
+        } else {
+            check_version(source, full)?;
+        }
+    }
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let more = refused.len().saturating_sub(NAMES);
+    refused.truncate(NAMES);
+    if more > 0 {
+        refused.push(format!("and {more} more"));
+    }
+    Err(LoadError::Imports { module: source.to_owned(), refused })
+}
+
+/// The known interfaces among the exports. Others are nobody's business: toolchains add some of their own.
+fn exports<'a>(source: &str, exports: &[&'a str]) -> Result<Vec<&'a str>, LoadError> {
+    let mut found = Vec::new();
+    for full in exports {
+        let Some(export) = interface(full) else { continue };
+        if export.package == PACKAGE && KNOWN.contains(&export.name) {
+            check_version(source, full)?;
+            found.push(export.name);
+        }
+    }
+    Ok(found)
+}
+
+/// An interface of ours at another version is never taken for one that is absent.
+fn check_version(source: &str, full: &str) -> Result<(), LoadError> {
+    match interface(full) {
+        Some(ours) if ours.package == PACKAGE && track(ours.version) != track(CONTRACT_VERSION) => {
+            let found = clean(full, NAME_BYTES);
+            Err(LoadError::Contract { module: source.to_owned(), found, host: CONTRACT_VERSION })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! What identifies a module: the SHA-256 of its bytes.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+/// The SHA-256 of a module's bytes. Displayed as `sha256:` and 64 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> Digest {
+        Digest(Sha256::digest(bytes).into())
+    }
+
+    /// The 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The first twelve hexadecimal digits: enough for people to tell modules apart in a log line.
+    pub fn short(&self) -> String {
+        self.hex().chars().take(12).collect()
+    }
+
+    /// All 64 hexadecimal digits, without the name of the algorithm: fit for file names.
+    pub fn hex(&self) -> String {
+        hex(&self.0)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.hex())
+    }
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Digest;
+
+    #[test]
+    fn digest_of_nothing_is_the_known_one() {
+        let digest = Digest::of(b"");
+        assert_eq!(digest.to_string(), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_eq!(digest.short(), "e3b0c44298fc");
+    }
+}

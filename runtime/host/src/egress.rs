@@ -1,0 +1,160 @@
+//! The only way out of the sandbox.
+//!
+//! Every request of a guest, whether through `ccm:provider/http` or through `wasi:http`, takes the same steps:
+//!
+//! ```text
+//! guest → rules (path, prepare) → kept answers → slots → patience → permit → dial (address) → cloud
+//!         denied: 0 connections                                     refused: 0 connections
+//! ```
+//!
+//! An [`Egress`] belongs to one generation of one provider and owns its connections, kept answers and holds; a
+//! [`CallScope`] belongs to one guest call. Guests name *targets*; which host a target is, and which credential goes
+//! there, only the grant says. Redirects are never followed, nothing is sent twice, proxies are not used,
+//! cookies do not exist. The permit is asked when everything else is ready; what remains between it and the wire
+//! is taking a connection from the pool or, at most for [`EgressLimits::connect`], making one.
+
+pub mod address;
+pub mod path;
+pub mod rules;
+
+mod counts;
+mod credentials;
+mod dial;
+mod headers;
+mod kept;
+mod limits;
+mod message;
+mod patience;
+mod permit;
+mod prepare;
+mod record;
+mod scope;
+mod send;
+mod target;
+
+use std::sync::Arc;
+
+use ccm_core::permit::Permit;
+use thiserror::Error;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+pub use counts::Count;
+pub use credentials::CredentialError;
+pub use dial::{DialError, Lookup, SystemLookup};
+pub use limits::EgressLimits;
+pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse};
+pub use permit::now;
+pub use scope::CallScope;
+
+use crate::manifest::Granted;
+use kept::Kept;
+use target::Target;
+
+/// Texts of errors are cut after this many characters.
+const MAX_TEXT: usize = 512;
+
+/// Why the way out of a provider cannot be built from its grant.
+#[derive(Debug, Error)]
+pub enum EgressError {
+    /// The endpoint or its TLS cannot be used.
+    #[error("target {target} cannot be dialled")]
+    Dial {
+        /// The target's name.
+        target: String,
+        /// The reason.
+        #[source]
+        source: DialError,
+    },
+    /// The credential cannot be used.
+    #[error("the credential of target {target} cannot be used")]
+    Credential {
+        /// The target's name.
+        target: String,
+        /// The reason.
+        #[source]
+        source: CredentialError,
+    },
+}
+
+/// Whether an endpoint has the form that requests can go to; addresses are judged later, against a grant.
+///
+/// # Errors
+/// What is wrong, for people.
+pub(crate) fn check_endpoint(endpoint: &url::Url) -> Result<(), String> {
+    match dial::endpoint(endpoint, &[]) {
+        Ok(_) => Ok(()),
+        Err(DialError::Endpoint { why, .. }) => Err(why),
+        Err(error) => Err(std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)),
+    }
+}
+
+/// The way out of one generation of one provider. See the module's documentation.
+pub struct Egress {
+    provider: String,
+    targets: Vec<Target>,
+    limits: EgressLimits,
+    kept: Arc<Kept>,
+    slots: Semaphore,
+}
+
+impl Egress {
+    /// Builds the way out; nothing is resolved or dialled yet.
+    ///
+    /// # Errors
+    /// What about a grant cannot be used.
+    pub fn new(provider: &str, granted: &Granted, limits: EgressLimits) -> Result<Egress, EgressError> {
+        Egress::with_lookup(provider, granted, limits, Arc::new(SystemLookup))
+    }
+
+    /// The same with another way to find the addresses of names.
+    ///
+    /// # Errors
+    /// What about a grant cannot be used.
+    pub fn with_lookup(
+        provider: &str,
+        granted: &Granted,
+        limits: EgressLimits,
+        lookup: Arc<dyn Lookup>,
+    ) -> Result<Egress, EgressError> {
+        let user_agent = format!("ccm/{} {provider}", env!("CARGO_PKG_VERSION"));
+        let targets = granted.targets.iter();
+        Ok(Egress {
+            provider: provider.to_owned(),
+            targets: targets
+                .map(|target| Target::new(target, &user_agent, &limits, lookup.clone()))
+                .collect::<Result<_, _>>()?,
+            kept: Kept::new(limits.kept_bytes),
+            slots: Semaphore::new(limits.in_flight),
+            limits,
+        })
+    }
+
+    /// What one guest call may send, until `deadline` and as far as `permit` allows. A `fresh` call neither
+    /// gets kept answers nor leaves any: its answers are independent of every other call's.
+    pub fn scope(self: &Arc<Egress>, permit: Arc<Permit>, deadline: Instant, fresh: bool) -> CallScope {
+        CallScope::new(self.clone(), permit, deadline, fresh)
+    }
+
+    /// The provider's name, as the permits and logs say it.
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// Whether anything can be reached at all.
+    pub fn has_targets(&self) -> bool {
+        !self.targets.is_empty()
+    }
+
+    /// How many requests were made since the generation began, per target, method and end.
+    pub fn counts(&self) -> Vec<Count> {
+        self.targets.iter().flat_map(|target| target.counts.read(&target.name)).collect()
+    }
+
+    /// A text as it may be shown: no credential of any target, no control characters, not too long.
+    fn shown(&self, text: &str) -> String {
+        let redacted = self.targets.iter().fold(text.to_owned(), |text, target| target.watch.redact(&text));
+        let plain = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
+        redacted.chars().map(plain).take(MAX_TEXT).collect()
+    }
+}

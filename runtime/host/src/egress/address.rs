@@ -1,0 +1,193 @@
+//! Which IP addresses may be dialled.
+//!
+//! Metadata services, link-local and reserved addresses never; loopback and private ones only when the
+//! grant names them; the rest of the Internet always. An IPv4 address inside an IPv6 address counts as
+//! itself. Plain functions: nothing here resolves a name or opens a connection.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+use thiserror::Error;
+
+/// Why an address is not dialled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("address {address} is refused: {why}")]
+pub struct AddressRefused {
+    /// The address as it was resolved or written.
+    pub address: IpAddr,
+    /// A fixed text.
+    pub why: &'static str,
+}
+
+/// What an address is, as far as dialling goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Nobody may grant it.
+    Never(&'static str),
+    /// Somebody has to grant it.
+    Local(&'static str),
+    /// Anybody's.
+    Public,
+}
+
+/// Whether `address` may be dialled under a grant that names the ranges `granted`.
+///
+/// # Errors
+/// The reason for which it may not.
+pub fn check(address: IpAddr, granted: &[IpNet]) -> Result<(), AddressRefused> {
+    let refused = |why| Err(AddressRefused { address, why });
+    // Every address that this one may lead to has to pass; usually it is the only one.
+    for inner in readings(address) {
+        let kind = match inner {
+            IpAddr::V4(inner) => v4(inner),
+            IpAddr::V6(inner) => v6(inner),
+        };
+        match kind {
+            Kind::Never(why) => return refused(why),
+            Kind::Local(why) if !granted.iter().any(|range| range.contains(&inner)) => return refused(why),
+            Kind::Local(_) | Kind::Public => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether an address stays inside this machine: the only place to which unencrypted requests go.
+pub fn is_loopback(address: IpAddr) -> bool {
+    readings(address).iter().all(IpAddr::is_loopback)
+}
+
+/// An IPv4 network, as address and prefix length.
+type Block4 = (Ipv4Addr, u8);
+
+/// Never dialled: IANA's special-purpose registry (RFC 6890) and clouds' metadata services outside of it.
+const NEVER_V4: &[(Block4, &str)] = &[
+    ((Ipv4Addr::new(0, 0, 0, 0), 8), "unspecified"),
+    ((Ipv4Addr::new(169, 254, 0, 0), 16), "link-local, where metadata services are"),
+    ((Ipv4Addr::new(192, 0, 0, 0), 24), "reserved for protocols"),
+    ((Ipv4Addr::new(192, 0, 2, 0), 24), "reserved for documentation"),
+    ((Ipv4Addr::new(192, 88, 99, 0), 24), "reserved"),
+    ((Ipv4Addr::new(198, 18, 0, 0), 15), "reserved for benchmarks"),
+    ((Ipv4Addr::new(198, 51, 100, 0), 24), "reserved for documentation"),
+    ((Ipv4Addr::new(203, 0, 113, 0), 24), "reserved for documentation"),
+    ((Ipv4Addr::new(224, 0, 0, 0), 4), "multicast"),
+    ((Ipv4Addr::new(240, 0, 0, 0), 4), "reserved or broadcast"),
+    // Alibaba Cloud's metadata service, inside the range of RFC 6598.
+    ((Ipv4Addr::new(100, 100, 100, 200), 32), "a metadata service"),
+    // Azure's wire server.
+    ((Ipv4Addr::new(168, 63, 129, 16), 32), "a metadata service"),
+];
+
+const LOCAL_V4: &[(Block4, &str)] = &[
+    ((Ipv4Addr::new(127, 0, 0, 0), 8), "loopback, and the grant does not name it"),
+    ((Ipv4Addr::new(10, 0, 0, 0), 8), "private, and the grant does not name it"),
+    ((Ipv4Addr::new(172, 16, 0, 0), 12), "private, and the grant does not name it"),
+    ((Ipv4Addr::new(192, 168, 0, 0), 16), "private, and the grant does not name it"),
+    ((Ipv4Addr::new(100, 64, 0, 0), 10), "shared (RFC 6598), and the grant does not name it"),
+];
+
+fn v4(address: Ipv4Addr) -> Kind {
+    let inside = |((network, length), _): &&(Block4, &'static str)| {
+        let mask = u32::MAX.checked_shl(32 - u32::from(*length)).unwrap_or(0);
+        address.to_bits() & mask == network.to_bits()
+    };
+    if let Some((_, why)) = NEVER_V4.iter().find(inside) {
+        return Kind::Never(why);
+    }
+    match LOCAL_V4.iter().find(inside) {
+        Some((_, why)) => Kind::Local(why),
+        None => Kind::Public,
+    }
+}
+
+/// An IPv6 network, as its first bits and their number.
+type Block6 = (u128, u8);
+
+const fn bits(a: u16, b: u16, c: u16, d: u16, h: u16) -> u128 {
+    Ipv6Addr::new(a, b, c, d, 0, 0, 0, h).to_bits()
+}
+
+/// Never dialled, though within ranges that are granted or public.
+const NEVER_V6: &[(Block6, &str)] = &[
+    // Amazon EC2: metadata, DNS and time.
+    ((bits(0xfd00, 0xec2, 0, 0, 0), 32), "a metadata service"),
+    // Google Cloud.
+    ((bits(0xfd20, 0xce, 0, 0, 0), 32), "a metadata service"),
+    // Akamai (Linode).
+    ((bits(0xfd00, 0xa9fe, 0xa9fe, 0, 0), 48), "a metadata service"),
+    // Oracle Cloud.
+    ((bits(0xfd00, 0xc1, 0, 0, 0), 32), "a metadata service"),
+    // Scaleway.
+    ((bits(0xfd00, 0x42, 0, 0, 0x42), 128), "a metadata service"),
+    ((bits(0x2001, 2, 0, 0, 0), 48), "reserved for benchmarks"),
+    ((bits(0x2001, 0x10, 0, 0, 0), 28), "reserved"),
+    ((bits(0x2001, 0x20, 0, 0, 0), 28), "reserved"),
+    ((bits(0x2001, 0xdb8, 0, 0, 0), 32), "reserved for documentation"),
+    ((bits(0x3fff, 0, 0, 0, 0), 20), "reserved for documentation"),
+];
+
+fn v6(address: Ipv6Addr) -> Kind {
+    let inside = |(network, length): Block6| {
+        let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+        address.to_bits() & mask == network
+    };
+    if let Some((_, why)) = NEVER_V6.iter().find(|(block, _)| inside(*block)) {
+        return Kind::Never(why);
+    }
+    match address.segments()[0] {
+        _ if address.is_loopback() => Kind::Local("loopback, and the grant does not name it"),
+        _ if address.is_unspecified() => Kind::Never("unspecified"),
+        0xfe80..=0xfebf => Kind::Never("link-local, where metadata services are"),
+        0xff00..=0xffff => Kind::Never("multicast"),
+        0xfc00..=0xfdff => Kind::Local("private, and the grant does not name it"),
+        // NAT64 leads to what is inside, which is checked beside this.
+        0x64 => Kind::Public,
+        // The only part of the address space that is given out (RFC 4291, IANA).
+        0x2000..=0x3fff => Kind::Public,
+        _ => Kind::Never("reserved"),
+    }
+}
+
+/// All addresses that dialling this one may reach: itself, and IPv4 addresses that are written inside of it.
+/// Mapped ones are only what is inside: the kernel dials IPv4 for them.
+fn readings(address: IpAddr) -> Vec<IpAddr> {
+    let IpAddr::V6(outer) = address else {
+        return vec![address];
+    };
+    let octets = outer.octets();
+    let segments = outer.segments();
+    let pick = |at: [usize; 4]| IpAddr::from(at.map(|index| octets.get(index).copied().unwrap_or_default()));
+    if let Some(mapped) = outer.to_ipv4_mapped() {
+        return vec![IpAddr::V4(mapped)];
+    }
+    let mut found = vec![address];
+    let last = [12, 13, 14, 15];
+    match segments {
+        // IPv4-compatible (RFC 4291, 2.5.5.1), but neither `::` nor `::1`.
+        [0, 0, 0, 0, 0, 0, high, low] if high != 0 || low > 1 => found.push(pick(last)),
+        // NAT64's well-known prefix (RFC 6052).
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => found.push(pick(last)),
+        // NAT64's local-use prefix (RFC 8215): the prefix length is not known, so every place counts.
+        [0x64, 0xff9b, 1, 0, 0, 0, ..] => found.push(pick(last)),
+        [0x64, 0xff9b, 1, ..] => {
+            found.extend([[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], last].map(pick));
+        }
+        [0x64, ..] => found.push(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+        // 6to4 (RFC 3056).
+        [0x2002, ..] => found.push(pick([2, 3, 4, 5])),
+        // Teredo (RFC 4380): the server, and the client with its bits turned over.
+        [0x2001, 0, ..] => {
+            found.push(pick([4, 5, 6, 7]));
+            let client = u32::from(segments[6]) << 16 | u32::from(segments[7]);
+            found.push(IpAddr::V4(Ipv4Addr::from_bits(!client)));
+        }
+        _ => {}
+    }
+    // ISATAP (RFC 5214): the interface identifier says that an IPv4 address follows.
+    if matches!((segments[4], segments[5]), (0 | 0x200, 0x5efe)) {
+        found.push(pick(last));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

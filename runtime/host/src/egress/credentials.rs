@@ -1,0 +1,104 @@
+//! Credentials: the header that a target's requests get, and the watch that its value never comes back out.
+//!
+//! A guest never sees a credential: it is added below everything that a guest can read, and an answer that
+//! repeats it is withheld. No text that leaves this module's [`Watch`] holds one.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::grant::{Credential, Secret};
+
+/// Shorter values appear in answers by chance; a shorter secret could be guessed anyway.
+const SHORTEST_WATCHED: usize = 8;
+
+/// Why a credential cannot be used. Never repeats any of its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum CredentialError {
+    /// Headers cannot carry it.
+    #[error("the credential is empty or has characters that no header can carry")]
+    Value,
+    /// RFC 7617: the first colon ends the user name.
+    #[error("a user name has no colon")]
+    User,
+    /// A header that is not one, or that the host needs for itself.
+    #[error("the credential's header name is not a header that a credential can use")]
+    Name,
+}
+
+/// The header that a credential becomes; `None` without a credential. The value is marked as sensitive, so
+/// that HTTP/2 does not put it into its compression tables and nothing prints it.
+///
+/// # Errors
+/// See [`CredentialError`].
+pub(super) fn header(credential: &Credential) -> Result<Option<(HeaderName, HeaderValue)>, CredentialError> {
+    let (name, text) = match credential {
+        Credential::None => return Ok(None),
+        Credential::Bearer(token) => (AUTHORIZATION, filled("Bearer ", token)?),
+        Credential::Basic { user, password } => {
+            if user.contains(':') {
+                return Err(CredentialError::User);
+            }
+            let encoded = Zeroizing::new(basic(user, password));
+            (AUTHORIZATION, Zeroizing::new(format!("Basic {}", encoded.as_str())))
+        }
+        Credential::Header { name, value } => {
+            let name: HeaderName = name.parse().map_err(|_| CredentialError::Name)?;
+            // A header of the vendor's own; those of HTTP itself would change what the request means.
+            if name != AUTHORIZATION && super::headers::is_owned(&name) {
+                return Err(CredentialError::Name);
+            }
+            (name, filled("", value)?)
+        }
+    };
+    let mut value = HeaderValue::from_str(&text).map_err(|_| CredentialError::Value)?;
+    value.set_sensitive(true);
+    Ok(Some((name, value)))
+}
+
+fn filled(prefix: &str, secret: &Secret) -> Result<Zeroizing<String>, CredentialError> {
+    let text = secret.expose();
+    if text.is_empty() || !text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return Err(CredentialError::Value);
+    }
+    Ok(Zeroizing::new(format!("{prefix}{text}")))
+}
+
+fn basic(user: &str, password: &Secret) -> String {
+    BASE64_STANDARD.encode(Zeroizing::new(format!("{user}:{}", password.expose())).as_bytes())
+}
+
+/// Knows what must not be seen.
+pub(super) struct Watch {
+    values: Vec<Secret>,
+}
+
+impl Watch {
+    /// Watches every form in which the credential is sent.
+    pub(super) fn new(credential: &Credential) -> Watch {
+        let values = match credential {
+            Credential::None => Vec::new(),
+            Credential::Bearer(token) => vec![token.clone()],
+            Credential::Basic { user, password } => vec![password.clone(), Secret::new(basic(user, password))],
+            Credential::Header { value, .. } => vec![value.clone()],
+        };
+        Watch { values: values.into_iter().filter(|value| !value.expose().is_empty()).collect() }
+    }
+
+    /// Whether the bytes hold a watched value.
+    pub(super) fn finds(&self, bytes: &[u8]) -> bool {
+        let mut long = self.values.iter().filter(|value| value.expose().len() >= SHORTEST_WATCHED);
+        long.any(|value| memchr::memmem::find(bytes, value.expose().as_bytes()).is_some())
+    }
+
+    /// The text without any watched value.
+    pub(super) fn redact(&self, text: &str) -> String {
+        let replace = |text: String, value: &Secret| text.replace(value.expose(), "[redacted]");
+        self.values.iter().fold(text.to_owned(), replace)
+    }
+}
+
+#[cfg(test)]
+mod tests;

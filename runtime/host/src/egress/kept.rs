@@ -1,0 +1,211 @@
+//! Kept answers: equal `GET` requests of one burst become one request.
+//!
+//! A guest asks for it with `Cache-Control: max-age=N`. Whoever asks first leads and sends the request;
+//! who asks for the same meanwhile follows and gets the same answer. When a leader is cancelled or fails for
+//! a reason of its own, one of its followers leads. Any other method through a target drops what was
+//! kept for it. Nothing here sends anything.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::message::{FetchError, FetchResponse};
+
+/// Nobody is given an older answer, whatever a guest asks for; decisions about nodes should not rest on more.
+pub(super) const OLDEST: Duration = Duration::from_secs(600);
+/// Keeps the bookkeeping small when answers are tiny.
+const MAX_ANSWERS: usize = 4096;
+
+/// An answer as followers get it.
+type Shared = Result<FetchResponse, FetchError>;
+
+/// What makes two requests equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    target: usize,
+    url: String,
+    headers: Vec<(String, Vec<u8>)>,
+}
+
+impl Key {
+    /// `target` is the target's index in its egress, `url` path and query as sent, `headers` the guest's.
+    pub(super) fn new(target: usize, url: &str, headers: &HeaderMap) -> Key {
+        let pairs = headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
+        let mut headers: Vec<_> = pairs.collect();
+        headers.sort();
+        Key { target, url: url.to_owned(), headers }
+    }
+
+    fn bytes(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
+        self.url.len() + headers.sum::<usize>()
+    }
+}
+
+/// The answers kept for one egress.
+pub(super) struct Kept {
+    cap: usize,
+    flights: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    stored: HashMap<Key, Stored>,
+    bytes: usize,
+    under_way: HashMap<Key, UnderWay>,
+    /// Per target, how often something may have changed there.
+    changes: HashMap<usize, u64>,
+}
+
+struct Stored {
+    answer: FetchResponse,
+    begun: Instant,
+    bytes: usize,
+}
+
+struct UnderWay {
+    flight: u64,
+    begun: Instant,
+    answer: watch::Receiver<Option<Shared>>,
+}
+
+/// What a request does now.
+pub(super) enum Turn {
+    /// Here it is.
+    Answer(FetchResponse),
+    /// Wait for this; when it is closed without a value, ask again.
+    Follow(watch::Receiver<Option<Shared>>),
+    /// Send, and tell the end.
+    Lead(Lead),
+}
+
+impl Kept {
+    /// Keeps at most `cap` bytes.
+    pub(super) fn new(cap: usize) -> Arc<Kept> {
+        Arc::new(Kept { cap, flights: AtomicU64::new(0), state: Mutex::default() })
+    }
+
+    /// Whose turn it is to send a request that would be content with an answer of `max_age`.
+    pub(super) fn turn(self: &Arc<Kept>, key: &Key, max_age: Duration, now: Instant) -> Turn {
+        let max_age = max_age.min(OLDEST);
+        let is_young = |begun: Instant| now.saturating_duration_since(begun) <= max_age;
+        let mut state = self.state();
+        if let Some(stored) = state.stored.get(key).filter(|stored| is_young(stored.begun)) {
+            return Turn::Answer(stored.answer.clone());
+        }
+        if let Some(under_way) = state.under_way.get(key).filter(|under_way| is_young(under_way.begun)) {
+            return Turn::Follow(under_way.answer.clone());
+        }
+        let flight = self.flights.fetch_add(1, Ordering::Relaxed);
+        let (sender, answer) = watch::channel(None);
+        state.under_way.insert(key.clone(), UnderWay { flight, begun: now, answer });
+        let changes = state.changes.get(&key.target).copied().unwrap_or_default();
+        Turn::Lead(Lead { kept: self.clone(), key: key.clone(), flight, begun: now, changes, sender })
+    }
+
+    /// Forgets what is known about a target, now and when the guard is dropped: what was read while
+    /// something was changing is not kept either.
+    pub(super) fn changing(self: &Arc<Kept>, target: usize) -> Changing {
+        self.forget(target);
+        Changing { kept: self.clone(), target }
+    }
+
+    fn forget(&self, target: usize) {
+        let mut state = self.state();
+        *state.changes.entry(target).or_default() += 1;
+        state.under_way.retain(|key, _| key.target != target);
+        let State { stored, bytes, .. } = &mut *state;
+        stored.retain(|key, stored| {
+            let keep = key.target != target;
+            *bytes -= if keep { 0 } else { stored.bytes };
+            keep
+        });
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn store(&mut self, key: Key, answer: FetchResponse, begun: Instant, cap: usize) {
+        let headers = answer.headers.iter().map(|(name, value)| name.len() + value.len());
+        let bytes = key.bytes() + headers.sum::<usize>() + answer.body.len();
+        if let Some(old) = self.stored.remove(&key) {
+            self.bytes -= old.bytes;
+        }
+        while self.bytes + bytes > cap || self.stored.len() >= MAX_ANSWERS {
+            let oldest = self.stored.iter().min_by_key(|(_, stored)| stored.begun).map(|(key, _)| key.clone());
+            match oldest.and_then(|key| self.stored.remove(&key)) {
+                Some(old) => self.bytes -= old.bytes,
+                // Nothing is left to drop: the answer alone is over the cap.
+                None => return,
+            }
+        }
+        self.bytes += bytes;
+        self.stored.insert(key, Stored { answer, begun, bytes });
+    }
+}
+
+/// The one request that was really sent for a key.
+pub(super) struct Lead {
+    kept: Arc<Kept>,
+    key: Key,
+    flight: u64,
+    begun: Instant,
+    changes: u64,
+    sender: watch::Sender<Option<Shared>>,
+}
+
+impl Lead {
+    /// Tells the end to the followers, and keeps a complete answer of status 200. Dropping a lead without this
+    /// lets one of the followers lead; so do ends that only concern the leader: its deadline, its permit.
+    pub(super) fn done(self, end: &Shared) {
+        let share = match end {
+            Ok(_) | Err(FetchError::Unavailable(_) | FetchError::TooLarge(_)) => true,
+            Err(FetchError::Denied(_) | FetchError::Invalid(_) | FetchError::Throttled(_) | FetchError::TimedOut(_)) => false,
+        };
+        if let Ok(answer) = end
+            && answer.status == 200
+        {
+            let mut state = self.kept.state();
+            if state.changes.get(&self.key.target).copied().unwrap_or_default() == self.changes {
+                state.store(self.key.clone(), answer.clone(), self.begun, self.kept.cap);
+            }
+        }
+        if share {
+            self.sender.send_replace(Some(end.clone()));
+        }
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        let mut state = self.kept.state();
+        // Another lead may have begun meanwhile, because this one was too old or something changed.
+        if state.under_way.get(&self.key).is_some_and(|under_way| under_way.flight == self.flight) {
+            state.under_way.remove(&self.key);
+        }
+    }
+}
+
+/// See [`Kept::changing`].
+pub(super) struct Changing {
+    kept: Arc<Kept>,
+    target: usize,
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.kept.forget(self.target);
+    }
+}
+
+#[cfg(test)]
+mod tests;

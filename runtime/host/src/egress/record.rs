@@ -1,0 +1,141 @@
+//! What happened in one guest call: the exchanges, whether they were complete, and their log lines.
+//!
+//! Log lines and records hold provider, target, method, path pattern, status, sizes and times; never a
+//! header, a body, a query or a path as sent.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use ccm_core::permit::Access;
+use http::Method;
+use tokio::time::Instant;
+
+use super::Egress;
+use super::message::{Exchange, ExchangeEnd, FetchError, FetchResponse};
+use super::rules::Line;
+
+/// A guest that is denied again and again fills no log.
+const MAX_WARNINGS: usize = 10;
+
+/// The exchanges of one call.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    begun: AtomicUsize,
+    warnings: AtomicUsize,
+    ended: Mutex<Vec<Exchange>>,
+}
+
+impl Records {
+    /// How many were begun before this one, and counts it.
+    pub(super) fn begin(&self) -> usize {
+        self.begun.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Those that have ended, in that order.
+    pub(super) fn exchanges(&self) -> Vec<Exchange> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the call saw complete answers only, as `FindReply::complete` says: every exchange ended 2xx, or 404 where a
+    /// path names one object; and with `live`, at least one 2xx was sent for by this call itself.
+    pub(super) fn complete(&self, live: bool) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_success = |exchange: &Exchange| matches!(exchange.end, ExchangeEnd::Answered(200..=299));
+        let is_whole = |exchange: &Exchange| {
+            is_success(exchange) || exchange.end == ExchangeEnd::Answered(404) && exchange.one_object
+        };
+        // What was begun and is not among the ended is still under way, or was over the cap.
+        ended.len() == self.begun.load(Ordering::Relaxed)
+            && ended.iter().all(is_whole)
+            && (!live || ended.iter().any(|exchange| is_success(exchange) && !exchange.kept))
+    }
+}
+
+/// One exchange under way. Recorded when it ends, also when the guest goes away before.
+pub(super) struct Record<'a> {
+    egress: &'a Egress,
+    records: &'a Records,
+    begun: Instant,
+    access: Access,
+    exchange: Exchange,
+}
+
+impl<'a> Record<'a> {
+    /// Begins; [`Records::begin`] has counted it.
+    pub(super) fn new(egress: &'a Egress, records: &'a Records, target: &str, method: &Method) -> Record<'a> {
+        let exchange = Exchange {
+            target: egress.shown(target),
+            method: method.clone(),
+            template: None,
+            end: ExchangeEnd::Failed("cancelled"),
+            kept: false,
+            one_object: false,
+            bytes: 0,
+            took: std::time::Duration::ZERO,
+        };
+        Record { egress, records, begun: Instant::now(), access: Access::Read, exchange }
+    }
+
+    /// A line of the grant admits it.
+    pub(super) fn admitted(&mut self, line: &Line) {
+        self.exchange.template = Some(line.path.as_str().to_owned());
+        self.exchange.one_object = line.path.names_one_object();
+        self.access = line.access;
+    }
+
+    /// It ended.
+    pub(super) fn ended(&mut self, end: &Result<FetchResponse, FetchError>, kept: bool) {
+        self.exchange.kept = kept;
+        self.exchange.end = match end {
+            Ok(answer) => {
+                self.exchange.bytes = answer.body.len() as u64;
+                ExchangeEnd::Answered(answer.status)
+            }
+            Err(error) => ExchangeEnd::Failed(error.reason()),
+        };
+        if let Err(error) = end {
+            self.complain(error);
+        }
+    }
+
+    /// Refusals are what an operator wants to see first; they say what the grant lacks or the guest tried.
+    fn complain(&self, error: &FetchError) {
+        let Exchange { target, method, .. } = &self.exchange;
+        let provider = self.egress.provider();
+        let loud = self.records.warnings.fetch_add(1, Ordering::Relaxed) < MAX_WARNINGS;
+        match error {
+            FetchError::Denied(text) | FetchError::Invalid(text) if loud => {
+                tracing::warn!(target: "egress", provider, name = target, %method, reason = error.reason(), "refused: {text}");
+            }
+            _ => tracing::debug!(target: "egress", provider, name = target, %method, "{error}"),
+        }
+    }
+}
+
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        self.exchange.took = self.begun.elapsed();
+        let Exchange { target, method, template, end, kept, bytes, took, .. } = &self.exchange;
+        if let Some(target) = self.egress.targets.iter().find(|known| known.name == *target) {
+            target.counts.add(method, *end, *kept);
+        }
+        let provider = self.egress.provider();
+        let path = template.as_deref().unwrap_or_default();
+        let (status, reason) = match end {
+            ExchangeEnd::Answered(status) => (*status, ""),
+            ExchangeEnd::Failed(reason) => (0, *reason),
+        };
+        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        // Changes are news; reads are not.
+        if self.access == Access::Write {
+            tracing::info!(target: "egress", provider, name = target, %method, path, status, reason, bytes, ms, "change");
+        } else {
+            tracing::debug!(target: "egress", provider, name = target, %method, path, status, reason, kept, bytes, ms, "read");
+        }
+        let mut ended = self.records.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        // Begun exchanges over the cap are refused and not remembered one by one: memory stays bounded.
+        if ended.len() < self.egress.limits.requests_per_call {
+            ended.push(self.exchange.clone());
+        }
+    }
+}

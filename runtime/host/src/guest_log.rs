@@ -1,0 +1,166 @@
+//! The log of one call: lines that the guest writes, through the contract or to its standard output and error. They go
+//! to the operator's log as they come, and the last ones are kept for the error if the call fails.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::limits;
+use crate::text::clean;
+
+/// How loud a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+/// Standard output or standard error of a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    Stdout,
+    Stderr,
+}
+
+/// A handle to the log of one call.
+#[derive(Clone)]
+pub(crate) struct GuestLog {
+    provider: Arc<str>,
+    lines: Arc<Mutex<Lines>>,
+}
+
+#[derive(Default)]
+struct Lines {
+    written: usize,
+    dropped: usize,
+    tail: VecDeque<String>,
+    /// Begun and not ended by a line end yet.
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl GuestLog {
+    /// An empty log.
+    pub(crate) fn new(provider: &Arc<str>) -> GuestLog {
+        GuestLog { provider: provider.clone(), lines: Arc::default() }
+    }
+
+    /// Writes a line; beyond the limit it is counted only.
+    pub(crate) fn line(&self, level: Level, text: &str) {
+        self.write(&mut self.lines(), level, text);
+    }
+
+    /// Takes what a guest writes to an output: each line is a line of the log.
+    pub(crate) fn output(&self, output: Output, bytes: &[u8]) {
+        let mut lines = self.lines();
+        for &byte in bytes {
+            let buffer = lines.buffer(output);
+            if byte != b'\n' {
+                buffer.push(byte);
+            }
+            if byte == b'\n' || buffer.len() >= limits::LOG_LINE_BYTES {
+                self.end_line(&mut lines, output);
+            }
+        }
+    }
+
+    /// Writes what was begun, says how much was dropped, and hands out the last lines.
+    pub(crate) fn finish(&self) -> Vec<String> {
+        let mut lines = self.lines();
+        self.end_line(&mut lines, Output::Stdout);
+        self.end_line(&mut lines, Output::Stderr);
+        if lines.dropped > 0 {
+            let note = format!("{} more lines were not kept", lines.dropped);
+            lines.dropped = 0;
+            emit(&self.provider, Level::Warn, &note);
+        }
+        lines.tail.iter().cloned().collect()
+    }
+
+    fn end_line(&self, lines: &mut Lines, output: Output) {
+        let bytes = std::mem::take(lines.buffer(output));
+        if !bytes.is_empty() {
+            let level = if output == Output::Stdout { Level::Info } else { Level::Warn };
+            self.write(lines, level, &String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    fn write(&self, lines: &mut Lines, level: Level, text: &str) {
+        if lines.written >= limits::LOG_LINES {
+            lines.dropped += 1;
+            return;
+        }
+        lines.written += 1;
+        let text = clean(text, limits::LOG_LINE_BYTES);
+        emit(&self.provider, level, &text);
+        if lines.tail.len() == limits::LOG_TAIL {
+            lines.tail.pop_front();
+        }
+        lines.tail.push_back(text);
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lines {
+    fn buffer(&mut self, output: Output) -> &mut Vec<u8> {
+        match output {
+            Output::Stdout => &mut self.stdout,
+            Output::Stderr => &mut self.stderr,
+        }
+    }
+}
+
+fn emit(provider: &str, level: Level, text: &str) {
+    // The level has to be a constant where an event is defined.
+    match level {
+        Level::Debug => tracing::debug!(target: "guest", provider, "{text}"),
+        Level::Info => tracing::info!(target: "guest", provider, "{text}"),
+        Level::Warn => tracing::warn!(target: "guest", provider, "{text}"),
+        Level::Error => tracing::error!(target: "guest", provider, "{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> GuestLog {
+        GuestLog::new(&Arc::from("test"))
+    }
+
+    #[test]
+    fn only_the_last_lines_are_shown_and_only_the_first_hundred_are_kept() {
+        let log = log();
+        for number in 0..limits::LOG_LINES + 50 {
+            log.line(Level::Info, &format!("line {number}"));
+        }
+        let tail = log.finish();
+        assert_eq!(tail.len(), limits::LOG_TAIL);
+        assert_eq!(tail.last().map(String::as_str), Some("line 99"));
+        assert_eq!(log.lines().dropped, 0, "reported once");
+    }
+
+    #[test]
+    fn output_becomes_lines_also_without_a_line_end() {
+        let log = log();
+        log.output(Output::Stderr, b"first\nsec");
+        log.output(Output::Stdout, b"other");
+        log.output(Output::Stderr, b"ond");
+        assert_eq!(log.finish(), ["first", "other", "second"]);
+    }
+
+    #[test]
+    fn a_flood_without_line_ends_is_held_in_bounds() {
+        let log = log();
+        for _ in 0..1_000 {
+            log.output(Output::Stdout, &[b'x'; 64 * 1024]);
+        }
+        let tail = log.finish();
+        assert_eq!(tail.len(), limits::LOG_TAIL);
+        assert!(tail.iter().all(|line| line.len() <= limits::LOG_LINE_BYTES));
+    }
+}

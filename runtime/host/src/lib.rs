@@ -1,0 +1,48 @@
+//! Speaks Wasm: loads provider components into a sandbox and gives them one guarded way out. Knows no Kubernetes
+//! type; implements core's `CloudProvider`.
+//!
+//! What a module can and cannot do:
+//!
+//! - It is read before it is compiled ([`inspect`]), compiled in a child process with its own limits
+//!   ([`compile_child`]), and linked only to interfaces of a fixed list.
+//! - Each call has a fresh store with a memory allowance, a deadline, a CPU budget and limits on everything the host
+//!   keeps for it (`limits`); whatever a guest does ends in a `ProviderError`.
+//! - It has no files, environment, arguments or sockets. Requests leave through [`egress`] only, to granted targets,
+//!   with the call's permit; credentials are added there and never seen by the guest.
+//!
+//! Reading order: `host` (the steps of loading), `component` and `compile` (before anything runs), `call` (one call),
+//! `v0_1` (the contract's types), `functions` and `wasi` (what guests can call), [`manifest`], [`grant`], [`egress`].
+#![deny(unsafe_code)]
+
+pub mod egress;
+pub mod grant;
+pub mod limits;
+pub mod manifest;
+
+mod bindings;
+mod call;
+mod compile;
+mod component;
+mod digest;
+mod engine;
+mod functions;
+mod guest;
+mod guest_log;
+mod host;
+mod load_error;
+mod provider;
+mod signatures;
+mod state;
+mod text;
+mod v0_1;
+mod wasi;
+
+pub use compile::cache::CacheError;
+pub use compile::child::compile_child;
+pub use compile::prescan::Refusal;
+pub use compile::{CompileError, Compiler};
+pub use component::{CONTRACT_VERSION, Inspection, inspect};
+pub use digest::Digest;
+pub use host::{GuestConfig, Host, HostError, HostOptions, Module};
+pub use load_error::LoadError;
+pub use provider::Provider;

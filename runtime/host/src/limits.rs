@@ -1,0 +1,115 @@
+//! Every limit of the sandbox, each with its reason. The pre-scan, the compile child, the store of a call and
+//! the functions that the host offers take their numbers from here and nowhere else; the egress has its own.
+//!
+//! "Real guests" below are components built for this contract from Rust, C, JavaScript (QuickJS and
+//! StarlingMonkey) and Python (CPython).
+
+use std::time::Duration;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+// --- A module, before anything of it is compiled -------------------------------------------------
+
+/// A module's size. The largest real guest (CPython) has 18.6 MB.
+pub const MODULE_BYTES: usize = 32 * MIB;
+/// Core functions of a module, all together. Real guests have up to 13,500.
+pub const FUNCTIONS: u64 = 50_000;
+/// Local variables of one function. Real guests have up to 271; compile time grows with locals times blocks.
+pub const LOCALS: u64 = 2_000;
+/// One function's body. CPython's interpreter loop has 427 KB.
+pub const BODY_BYTES: u64 = MIB as u64;
+/// Locals times bytes of one function, which is about what the register allocator's time grows with. Real
+/// guests reach 9.0 million; a hostile module of 278 KB that took 146 s and 7.6 GB to compile has thousands of millions.
+pub const LOCALS_TIMES_BYTES: u64 = 64 << 20;
+/// Components within components. Real guests need 3.
+pub const NESTING: usize = 16;
+/// Core modules and components in a file, each. CPython guests have 38 modules.
+pub const MODULES: usize = 128;
+/// Entries of instance sections, adapters included. CPython guests have some 150.
+pub const INSTANCE_ENTRIES: u64 = 1_024;
+/// The manifest. Ours have 2 KB; every rule of a large cloud fits in a tenth of this.
+pub const MANIFEST_BYTES: usize = 64 * KIB;
+/// Imports or exports of the component itself. CPython guests import 25 interfaces.
+pub const EXTERNS: usize = 1_024;
+
+// --- Compilation ---------------------------------------------------------------------------------
+
+/// Address space of the compile child. CPython guests need 440 MB; a hostile module reached this after 4 s. An
+/// rlimit rather than the pod's limit, because an out-of-memory kill takes the whole container with it.
+pub const COMPILE_MEMORY_BYTES: u64 = 1536 * MIB as u64;
+/// CPU time of the compile child, in seconds over all its threads. StarlingMonkey guests need 14.
+pub const COMPILE_CPU_SECONDS: u64 = 60;
+/// How long the host waits for the compile child: its CPU time, and half as much again for a busy machine.
+pub const COMPILE_WALL: Duration = Duration::from_secs(90);
+/// Threads of the compile child. Each reserves address space, which is limited.
+pub const COMPILE_THREADS: usize = 4;
+/// Compiled code. StarlingMonkey guests have 37 MB.
+pub const COMPILED_BYTES: usize = 256 * MIB;
+/// What is kept of the compile child's error output.
+pub const COMPILE_MESSAGE_BYTES: usize = 64 * KIB;
+/// Compiled code on disk, over all modules: a dozen of the largest, thousands of the smallest.
+pub const CACHE_BYTES: u64 = 512 * MIB as u64;
+/// Components kept compiled in memory for the next load: the active and the previous module of two providers.
+pub const RECENT_COMPONENTS: usize = 4;
+
+// --- One call ------------------------------------------------------------------------------------
+
+/// Linear memory of one call, all memories together, unless the manifest asks for more. Rust guests use
+/// 1 to 2 MiB and their answers; CPython guests begin with 20.
+pub const MEMORY_BYTES: usize = 64 * MIB;
+/// The most that a manifest may ask for: [`CALLS_AT_ONCE`] of it still fit a node of 4 GiB.
+pub const MEMORY_CEILING_BYTES: usize = 256 * MIB;
+/// Elements of all tables together. CPython guests need 7,800.
+pub const TABLE_ELEMENTS: usize = 100_000;
+/// Core instances, tables and memories in a store, each. CPython guests make 38 instances.
+pub const INSTANCES: usize = 128;
+/// How long a call may take, waiting included, unless the manifest or the permit says otherwise.
+pub const CALL: Duration = Duration::from_secs(60);
+/// The most that a manifest may ask for. Guests return `pending` rather than wait for minutes.
+pub const CALL_CEILING: Duration = Duration::from_secs(300);
+/// How long `init` may take when a module is loaded. It makes no request, so that it is all computing.
+pub const INIT: Duration = Duration::from_secs(10);
+/// CPU time of one call. A guest that reads 5,000 machines needs less than one second.
+pub const CALL_CPU: Duration = Duration::from_secs(10);
+/// Calls of one provider at a time. As many as its requests at a time, since a call without a request ends at once.
+pub const CALLS_AT_ONCE: usize = 8;
+/// How often a running guest gives way to other tasks. Also how late it notices that its time is over.
+pub const TICK: Duration = Duration::from_millis(10);
+/// Stack of wasm code: the default of wasmtime, enough for CPython's recursion limit in practice.
+pub const WASM_STACK_BYTES: usize = 512 * KIB;
+/// The stack that a call runs on, host functions included; must exceed [`WASM_STACK_BYTES`].
+pub const CALL_STACK_BYTES: usize = 2 * MIB;
+/// Bytes that the host copies out of a guest in one crossing: an answer about 5,000 machines has some 5 MB.
+pub const CROSSING_BYTES: usize = 32 * MIB;
+/// Handles of a component, and resources that the host keeps for it. Guests in Rust have a dozen.
+pub const HANDLES: usize = 1_024;
+
+// --- What a guest may say and ask for --------------------------------------------------------------
+
+/// Log lines kept of one call (contract, interface `log`).
+pub const LOG_LINES: usize = 100;
+/// One log line (contract, interface `log`).
+pub const LOG_LINE_BYTES: usize = 4 * KIB;
+/// Log lines shown with an error.
+pub const LOG_TAIL: usize = 20;
+/// Text of an error; Events hold 1 KiB of it, logs all.
+pub const ERROR_BYTES: usize = 4 * KIB;
+/// Frames of a guest's stack shown with a trap.
+pub const FRAMES: usize = 20;
+/// Random bytes of one request (contract, interface `random`).
+pub const RANDOM_BYTES: u32 = 4 * KIB as u32;
+/// Keys and values of a state store together (contract, interface `state`).
+pub const STATE_BYTES: usize = 256 * KIB;
+/// Entries of a state store, so that many tiny ones do not cost the host more than a few large ones.
+pub const STATE_ENTRIES: usize = 1_024;
+/// The longest time to live of a state entry (contract, interface `state`).
+pub const STATE_TTL: Duration = Duration::from_secs(3_600);
+/// Body of a request through `wasi:http`; the same as through the contract's own `http`.
+pub const REQUEST_BODY_BYTES: usize = MIB;
+/// Entries of the configuration (contract, `lifecycle.config`).
+pub const CONFIG_ENTRIES: usize = 256;
+/// Keys and values of the configuration together (contract, `lifecycle.config`).
+pub const CONFIG_BYTES: usize = 256 * KIB;
+/// Nodes of one look-up (contract, `instances.find`).
+pub const NODES: usize = 5_000;

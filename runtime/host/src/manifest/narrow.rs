@@ -1,0 +1,106 @@
+//! Requested and granted, intersected: what is left, what is missing, what is superfluous.
+//!
+//! A module gets the smaller of both. Whatever it asks for and is not granted makes it unusable, so that it
+//! never runs with half of its rights; whatever it is granted and does not ask for is only worth a warning.
+
+use thiserror::Error;
+
+use super::{AuthKind, Manifest, Target};
+use crate::egress::rules::{Line, Rule};
+use crate::grant::{Credential, Grants, TargetGrant};
+
+/// What a module may do: requested and granted.
+#[derive(Clone)]
+pub struct Granted {
+    /// The targets, in the manifest's order.
+    pub targets: Vec<GrantedTarget>,
+    /// The annotation prefixes that the manifest requests; all of them are granted.
+    pub annotation_prefixes: Vec<String>,
+    /// What is granted and was not requested, for a person to tidy up.
+    pub warnings: Vec<String>,
+}
+
+/// A target as far as it was both requested and granted.
+#[derive(Clone)]
+pub struct GrantedTarget {
+    /// Endpoint, credential and addresses. Its rules are those that were granted, not what is left of them.
+    pub grant: TargetGrant,
+    /// What may be asked: the requested lines, each with the access that was granted.
+    pub lines: Vec<Line>,
+}
+
+/// What is requested and not granted.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("not granted: {}", .lines.join("; "))]
+pub struct Missing {
+    /// One text per missing line, as the operator would have to grant it.
+    pub lines: Vec<String>,
+}
+
+pub(super) fn narrow(manifest: &Manifest, grants: Grants) -> Result<Granted, Missing> {
+    let Grants { targets: mut granted, annotation_prefixes: prefixes } = grants;
+    let mut missing = Vec::new();
+    let mut warnings = Vec::new();
+    let mut targets = Vec::new();
+    for requested in &manifest.targets {
+        let Some(at) = granted.iter().position(|grant| grant.name == requested.name) else {
+            missing.extend(ungranted(requested));
+            continue;
+        };
+        targets.push(target(requested, granted.swap_remove(at), &mut missing, &mut warnings));
+    }
+    warnings.extend(granted.iter().map(|grant| format!("target {} is granted, but not requested", grant.name)));
+    for prefix in &manifest.annotation_prefixes {
+        if !prefixes.iter().any(|granted| covers(granted, prefix)) {
+            missing.push(format!("annotation prefix {prefix}"));
+        }
+    }
+    let is_idle = |granted: &&String| !manifest.annotation_prefixes.iter().any(|prefix| covers(granted, prefix));
+    warnings.extend(prefixes.iter().filter(is_idle).map(|prefix| format!("annotation prefix {prefix} is granted, but not requested")));
+    if missing.is_empty() {
+        Ok(Granted { targets, annotation_prefixes: manifest.annotation_prefixes.clone(), warnings })
+    } else {
+        Err(Missing { lines: missing })
+    }
+}
+
+/// A granted prefix covers longer ones, but only from a whole one on: `a.example/` covers `a.example/x`, `a.exam` nothing.
+fn covers(granted: &str, requested: &str) -> bool {
+    granted == requested || (granted.contains('/') && requested.starts_with(granted))
+}
+
+fn ungranted(requested: &Target) -> Vec<String> {
+    let Target { name, endpoint, auth, rules, .. } = requested;
+    let mut missing = vec![format!("target {name}: {endpoint} with {auth} credential")];
+    missing.extend(rules.iter().flat_map(Rule::lines).map(|line| format!("target {name}: {line}")));
+    missing
+}
+
+fn target(
+    requested: &Target,
+    mut grant: TargetGrant,
+    missing: &mut Vec<String>,
+    warnings: &mut Vec<String>,
+) -> GrantedTarget {
+    let name = &requested.name;
+    let kind = grant.credential.kind();
+    if requested.auth == AuthKind::None && kind != "none" {
+        warnings.push(format!("target {name}: a {kind} credential is granted, but not requested, and is not used"));
+        grant.credential = Credential::None;
+    } else if requested.auth.as_str() != kind {
+        missing.push(format!("target {name}: {} credential (granted: {kind})", requested.auth));
+    }
+    let wanted: Vec<Line> = requested.rules.iter().flat_map(Rule::lines).collect();
+    let given: Vec<Line> = grant.rules.iter().flat_map(Rule::lines).collect();
+    let mut lines = Vec::with_capacity(wanted.len());
+    for line in &wanted {
+        match given.iter().find(|given| given.covers(line)) {
+            // The operator's word decides whether this changes something.
+            Some(given) => lines.push(Line { access: given.access, ..line.clone() }),
+            None => missing.push(format!("target {name}: {line}")),
+        }
+    }
+    let is_idle = |given: &&Line| !wanted.iter().any(|line| given.covers(line));
+    warnings.extend(given.iter().filter(is_idle).map(|line| format!("target {name}: {line} is granted, but not requested")));
+    GrantedTarget { grant, lines }
+}

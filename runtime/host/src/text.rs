@@ -1,0 +1,65 @@
+//! Makes text that a module or a guest wrote fit for logs, Events and error messages. It never decides
+//! anything from such text.
+
+use std::fmt::Write as _;
+
+/// `text` in one line of at most `cap` bytes: line ends and tabs become spaces, other control characters and
+/// the ones that change the direction of writing are written as `\u{…}`. What does not fit is replaced by `…`.
+pub(crate) fn clean(text: &str, cap: usize) -> String {
+    let mut clean = String::with_capacity(text.len().min(cap));
+    for character in text.chars() {
+        let before = clean.len();
+        match character {
+            '\n' | '\r' | '\t' => clean.push(' '),
+            hidden if hidden.is_control() || turns_writing(hidden) => {
+                // Writing to a String cannot fail.
+                let _ = write!(clean, "\\u{{{:x}}}", u32::from(hidden));
+            }
+            visible => clean.push(visible),
+        }
+        if clean.len() > cap {
+            clean.truncate(before);
+            cut(&mut clean, cap.saturating_sub('…'.len_utf8()));
+            clean.push('…');
+            break;
+        }
+    }
+    clean
+}
+
+/// Cuts at the last character boundary that is not above `cap` bytes.
+fn cut(text: &mut String, cap: usize) {
+    let mut end = cap.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
+/// Marks, embeddings, overrides and isolates of the bidirectional algorithm (Unicode UAX #9, table 4), and the
+/// separators that some terminals and log viewers take for line ends.
+fn turns_writing(character: char) -> bool {
+    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clean;
+
+    #[test]
+    fn hostile_text_becomes_one_visible_line() {
+        let table = [
+            ("plain", 10, "plain"),
+            ("two\nlines\tand a tab", 30, "two lines and a tab"),
+            ("\u{1b}[31mred", 30, "\\u{1b}[31mred"),
+            ("evil\u{202e}txt", 30, "evil\\u{202e}txt"),
+            ("0123456789", 10, "0123456789"),
+            ("0123456789x", 10, "0123456…"),
+            ("üüüüüü", 10, "üüü…"),
+            ("x", 0, "…"),
+        ];
+        for (text, cap, expected) in table {
+            assert_eq!(clean(text, cap), expected, "{text:?} in {cap}");
+        }
+    }
+}

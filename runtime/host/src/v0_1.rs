@@ -1,0 +1,202 @@
+//! The contract's version 0.1: its types turned into core's and back, and the calls that controllers make. When a
+//! second version comes, it gets a file beside this one.
+//!
+//! Here the *shape* of answers is checked; what they mean is for core to judge.
+
+mod shape;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::{
+    Address, AddressType, Capabilities, CloudEvent, CloudNode, CloudProvider, EventType, FindReply, Instance, Lookup,
+    ProviderError, Reply,
+};
+use ccm_core::permit::Permit;
+
+use crate::bindings::{common, instances, lifecycle};
+use crate::limits;
+use crate::provider::Provider;
+use crate::text::clean;
+
+impl CloudProvider for Provider {
+    fn name(&self) -> &str {
+        &self.manifest.name
+    }
+
+    fn schemes(&self) -> &[String] {
+        &self.manifest.schemes
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
+        Box::pin(self.find_with(nodes, permit, false))
+    }
+}
+
+impl Provider {
+    /// The same as [`CloudProvider::find`], but independent of every other call: nothing that was kept is used, neither
+    /// answers of the cloud nor the guest's state. Deleting a node needs such a second opinion.
+    ///
+    /// # Errors
+    /// The same as for `find`.
+    pub fn find_fresh<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
+        Box::pin(self.find_with(nodes, permit, true))
+    }
+
+    async fn find_with(
+        &self,
+        nodes: &[CloudNode],
+        permit: Arc<Permit>,
+        fresh: bool,
+    ) -> Result<FindReply, ProviderError> {
+        let indices = match &self.instances {
+            Some(indices) if self.capabilities.instances => indices.clone(),
+            _ => return Err(ProviderError::Unsupported(format!("{} does not know machines", self.manifest.name))),
+        };
+        if nodes.len() > limits::NODES {
+            // Asking in pieces would break the rule that doubts about one node concern all nodes of an answer.
+            return Err(ProviderError::Invalid(format!("{} nodes asked for, at most {}", nodes.len(), limits::NODES)));
+        }
+        let asked: Vec<common::Node> = nodes.iter().map(common::Node::from).collect();
+        let call = self.call("instances.find", permit, fresh);
+        let scope = call.scope.clone();
+        let answer = self.calls.run(
+            call,
+            Box::new(move |store, instance, enabled| {
+                Box::pin(async move {
+                    if !enabled.contains(&lifecycle::Capability::Instances) {
+                        let why = "init enabled instances when the module was loaded, and does not now".to_owned();
+                        return Ok(Err(common::Error::Internal(why)));
+                    }
+                    let guest = indices.load(&mut *store, instance)?;
+                    guest.call_find(&mut *store, &asked).await
+                })
+            }),
+        );
+        let reply = answer.await??;
+        shape::check_find(&reply, nodes.len()).map_err(ProviderError::Internal)?;
+        Ok(FindReply {
+            lookups: reply.lookups.into_iter().map(Lookup::from).collect(),
+            events: reply.events.into_iter().map(|event| (event.node as usize, event.event.into())).collect(),
+            complete: scope.is_some_and(|scope| scope.complete()),
+        })
+    }
+}
+
+impl From<&CloudNode> for common::Node {
+    fn from(node: &CloudNode) -> common::Node {
+        common::Node {
+            name: node.name.clone(),
+            uid: node.uid.clone(),
+            provider_id: node.provider_id.clone(),
+            labels: pairs(&node.labels),
+            annotations: pairs(&node.annotations),
+            addresses: node.addresses.iter().map(common::Address::from).collect(),
+            pod_cidrs: node.pod_cidrs.clone(),
+            system_uuid: node.system_uuid.clone(),
+            created: node.created,
+            extra: Vec::new(),
+        }
+    }
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    map.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+impl From<&Address> for common::Address {
+    fn from(address: &Address) -> common::Address {
+        let address_type = match address.address_type {
+            AddressType::Hostname => common::AddressType::Hostname,
+            AddressType::InternalIp => common::AddressType::InternalIp,
+            AddressType::ExternalIp => common::AddressType::ExternalIp,
+            AddressType::InternalDns => common::AddressType::InternalDns,
+            AddressType::ExternalDns => common::AddressType::ExternalDns,
+        };
+        common::Address { address_type, address: address.address.clone() }
+    }
+}
+
+impl From<common::Address> for Address {
+    fn from(address: common::Address) -> Address {
+        let address_type = match address.address_type {
+            common::AddressType::Hostname => AddressType::Hostname,
+            common::AddressType::InternalIp => AddressType::InternalIp,
+            common::AddressType::ExternalIp => AddressType::ExternalIp,
+            common::AddressType::InternalDns => AddressType::InternalDns,
+            common::AddressType::ExternalDns => AddressType::ExternalDns,
+        };
+        Address { address_type, address: address.address }
+    }
+}
+
+impl From<common::Instance> for Instance {
+    fn from(instance: common::Instance) -> Instance {
+        Instance {
+            provider_id: instance.provider_id,
+            instance_type: instance.instance_type,
+            zone: instance.zone,
+            region: instance.region,
+            addresses: instance.addresses.into_iter().map(Address::from).collect(),
+            labels: instance.labels,
+            shutdown: instance.shutdown,
+        }
+    }
+}
+
+impl From<instances::Lookup> for Lookup {
+    fn from(lookup: instances::Lookup) -> Lookup {
+        match lookup {
+            instances::Lookup::Found(instance) => Lookup::Found(Box::new(instance.into())),
+            instances::Lookup::Gone => Lookup::Gone,
+            instances::Lookup::NotMine => Lookup::NotMine,
+            instances::Lookup::Unknown(reason) => Lookup::Unknown(clean(&reason, shape::MESSAGE_BYTES)),
+        }
+    }
+}
+
+impl From<common::Event> for CloudEvent {
+    fn from(event: common::Event) -> CloudEvent {
+        let event_type = match event.event_type {
+            common::EventType::Normal => EventType::Normal,
+            common::EventType::Warning => EventType::Warning,
+        };
+        CloudEvent { event_type, reason: event.reason, message: clean(&event.message, shape::MESSAGE_BYTES) }
+    }
+}
+
+impl From<common::Error> for ProviderError {
+    fn from(error: common::Error) -> ProviderError {
+        let text = |text: String| clean(&text, limits::ERROR_BYTES);
+        match error {
+            common::Error::Invalid(reason) => ProviderError::Invalid(text(reason)),
+            common::Error::Denied(reason) => ProviderError::Denied(text(reason)),
+            common::Error::Conflict(conflict) => ProviderError::Conflict {
+                message: clean(&conflict.message, shape::MESSAGE_BYTES),
+                // An owner that is cut would be somebody else's.
+                owner: conflict.owner.filter(|owner| owner.len() <= shape::OWNER_BYTES),
+            },
+            common::Error::Throttled(throttled) => ProviderError::Throttled {
+                message: text(throttled.message),
+                retry_after: throttled.retry_after_ms.map(patience),
+            },
+            common::Error::Unavailable(reason) => ProviderError::Unavailable(text(reason)),
+            common::Error::Unsupported(reason) => ProviderError::Unsupported(text(reason)),
+            common::Error::Elsewhere => ProviderError::Elsewhere,
+            common::Error::Internal(reason) => ProviderError::Internal(text(reason)),
+        }
+    }
+}
+
+/// What a cloud may ask for: between one second and one hour.
+fn patience(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_secs(3_600))
+}
+
+#[cfg(test)]
+mod tests;

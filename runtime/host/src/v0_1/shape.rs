@@ -1,0 +1,81 @@
+//! The caps and lengths that the contract documents for answers. An answer beyond one is an error of the guest,
+//! never cut to fit: who miscounts may also have misread.
+
+use crate::bindings::{common, instances};
+
+/// Messages of events, reasons of `unknown`, messages of conflicts.
+pub(super) const MESSAGE_BYTES: usize = 1024;
+/// UIDs, as the API server writes them, have 36.
+pub(super) const OWNER_BYTES: usize = 128;
+
+const EVENTS: usize = 256;
+const EVENTS_PER_NODE: usize = 8;
+const REASON_BYTES: usize = 64;
+const PROVIDER_ID_BYTES: usize = 512;
+const LABEL_VALUE_BYTES: usize = 63;
+const LABELS: usize = 64;
+const ADDRESSES: usize = 32;
+const ADDRESS_BYTES: usize = 253;
+
+/// Checks the answer to `find` about `asked` nodes.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(super) fn check_find(reply: &instances::FindReply, asked: usize) -> Result<(), String> {
+    if reply.lookups.len() != asked {
+        return Err(format!("find answered {} lookups for {asked} nodes", reply.lookups.len()));
+    }
+    for (index, lookup) in reply.lookups.iter().enumerate() {
+        check_lookup(lookup).map_err(|what| format!("find, lookup {index}: {what}"))?;
+    }
+    at_most("events", reply.events.len(), EVENTS).map_err(|what| format!("find: {what}"))?;
+    let mut per_node = vec![0_usize; asked];
+    for event in &reply.events {
+        let Some(count) = per_node.get_mut(event.node as usize) else {
+            return Err(format!("find: an event about node {} of {asked}", event.node));
+        };
+        *count += 1;
+        at_most("events of one node", *count, EVENTS_PER_NODE)
+            .and_then(|()| check_event(&event.event))
+            .map_err(|what| format!("find, event about node {}: {what}", event.node))?;
+    }
+    Ok(())
+}
+
+fn check_lookup(lookup: &instances::Lookup) -> Result<(), String> {
+    match lookup {
+        instances::Lookup::Found(instance) => check_instance(instance),
+        instances::Lookup::Unknown(reason) => at_most("bytes of a reason", reason.len(), MESSAGE_BYTES),
+        instances::Lookup::Gone | instances::Lookup::NotMine => Ok(()),
+    }
+}
+
+fn check_instance(instance: &common::Instance) -> Result<(), String> {
+    at_most("bytes of a provider ID", instance.provider_id.len(), PROVIDER_ID_BYTES)?;
+    for (what, value) in [
+        ("bytes of an instance type", &instance.instance_type),
+        ("bytes of a zone", &instance.zone),
+        ("bytes of a region", &instance.region),
+    ] {
+        at_most(what, value.as_ref().map_or(0, String::len), LABEL_VALUE_BYTES)?;
+    }
+    at_most("addresses", instance.addresses.len(), ADDRESSES)?;
+    for address in &instance.addresses {
+        at_most("bytes of an address", address.address.len(), ADDRESS_BYTES)?;
+    }
+    at_most("labels", instance.labels.len(), LABELS)
+}
+
+fn check_event(event: &common::Event) -> Result<(), String> {
+    let reason = &event.reason;
+    let is_word = reason.starts_with(|first: char| first.is_ascii_uppercase())
+        && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if !is_word || reason.len() > REASON_BYTES {
+        return Err(format!("its reason is not a CamelCase word of 1 to {REASON_BYTES} letters and digits"));
+    }
+    at_most("bytes of a message", event.message.len(), MESSAGE_BYTES)
+}
+
+fn at_most(what: &str, found: usize, limit: usize) -> Result<(), String> {
+    if found <= limit { Ok(()) } else { Err(format!("{found} {what}, at most {limit} allowed")) }
+}

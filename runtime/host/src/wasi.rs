@@ -1,0 +1,173 @@
+//! WASI for guests whose toolchain wants it: everything is there and everything is empty. No files, no environment, no
+//! arguments, no sockets; output goes to the guest's log; `wasi:http` leaves through the same egress as the
+//! contract's own `http`.
+
+mod output;
+
+use std::time::Duration;
+
+use ::http::header::RETRY_AFTER;
+use ::http::uri::Scheme;
+use ::http::{HeaderValue, Request, Response, StatusCode};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty, Full, Limited};
+use wasmtime::component::Linker;
+use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+
+use crate::egress::{CallScope, FetchError};
+use crate::functions::{monotonic_ms, wall_clock_ms};
+use crate::guest::Guest;
+use crate::guest_log::{GuestLog, Output};
+use crate::limits;
+use output::LogStream;
+
+/// The interfaces that guests may import, at any version 0.2.x. They are what the standard libraries of Rust
+/// (`wasm32-wasip2`, `cargo component`), JavaScript (jco) and Python (componentize-py) import, used or not.
+pub(crate) const INTERFACES: &[&str] = &[
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stderr",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stderr",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:clocks/monotonic-clock",
+    "wasi:clocks/wall-clock",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:http/outgoing-handler",
+    "wasi:http/types",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+    // componentize-py imports these; making a socket, binding, connecting and looking up names are all refused.
+    "wasi:sockets/instance-network",
+    "wasi:sockets/ip-name-lookup",
+    "wasi:sockets/network",
+    "wasi:sockets/tcp",
+    "wasi:sockets/tcp-create-socket",
+    "wasi:sockets/udp",
+    "wasi:sockets/udp-create-socket",
+];
+
+/// Links WASI 0.2.
+///
+/// # Errors
+/// Something is linked twice.
+pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
+}
+
+/// An empty world, with its output in the log.
+pub(crate) fn context(log: &GuestLog) -> WasiCtx {
+    WasiCtx::builder()
+        .stdout(LogStream::new(log.clone(), Output::Stdout))
+        .stderr(LogStream::new(log.clone(), Output::Stderr))
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false)
+        .max_random_size(u64::from(limits::RANDOM_BYTES))
+        .wall_clock(Coarse)
+        .monotonic_clock(Coarse)
+        .build()
+}
+
+/// Clocks with a resolution of one millisecond, as in the contract: too coarse to time the host's caches with.
+struct Coarse;
+
+impl HostWallClock for Coarse {
+    fn resolution(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_millis(wall_clock_ms())
+    }
+}
+
+impl HostMonotonicClock for Coarse {
+    fn resolution(&self) -> u64 {
+        1_000_000
+    }
+
+    fn now(&self) -> u64 {
+        monotonic_ms().saturating_mul(1_000_000)
+    }
+}
+
+/// Where `wasi:http` requests go: through the call's scope, or nowhere.
+pub(crate) struct WayOut(pub(crate) Option<CallScope>);
+
+type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+
+impl WasiHttpHooks for WayOut {
+    fn default_scheme(&mut self) -> Option<Scheme> {
+        // A guest has to say what it means, because the grant does.
+        None
+    }
+
+    fn set_host_header(&mut self) -> bool {
+        // The egress writes it.
+        false
+    }
+
+    fn send_request(
+        &mut self,
+        request: Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
+        let scope = self.0.clone();
+        Box::new(async move {
+            let scope = scope.ok_or(Error::HttpRequestDenied)?;
+            let patience = options.unwrap_or_default().first_byte_timeout.unwrap_or(Duration::MAX);
+            let response = tokio::time::timeout(patience, send(&scope, request))
+                .await
+                .map_err(|_| Error::HttpResponseTimeout)??;
+            // Whole bodies: when the head is there, everything is, and nothing remains to be driven.
+            let io: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
+            Ok((response, io))
+        })
+    }
+}
+
+async fn send(scope: &CallScope, request: Request<WasiBody>) -> Result<Response<WasiBody>, Error> {
+    let (parts, body) = request.into_parts();
+    let body = Limited::new(body, limits::REQUEST_BODY_BYTES)
+        .collect()
+        .await
+        .map_err(|_| Error::HttpRequestBodySize(None))?
+        .to_bytes();
+    match scope.fetch_url(Request::from_parts(parts, body)).await {
+        Ok(response) => Ok(response.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync())),
+        Err(FetchError::Throttled(milliseconds)) => Ok(too_many_requests(milliseconds)),
+        Err(error) => Err(error_code(error)),
+    }
+}
+
+/// What the host answers in place of a target that asked for patience: every HTTP library understands it.
+fn too_many_requests(milliseconds: u64) -> Response<WasiBody> {
+    let mut response = Response::new(Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync());
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(milliseconds.div_ceil(1_000)));
+    response
+}
+
+fn error_code(error: FetchError) -> Error {
+    match error {
+        FetchError::Denied(_) => Error::HttpRequestDenied,
+        FetchError::TimedOut(_) => Error::HttpResponseTimeout,
+        FetchError::TooLarge(_) => Error::HttpResponseBodySize(None),
+        FetchError::Unavailable(_) => Error::DestinationUnavailable,
+        // WASI has no code for these that carries a text.
+        FetchError::Invalid(_) | FetchError::Throttled(_) => Error::InternalError(Some(error.to_string())),
+    }
+}

@@ -1,0 +1,82 @@
+//! The documents about the server itself: version, health and which resources there are. Nothing here depends on
+//! what is stored.
+
+use serde_json::{Value, json};
+
+use super::kinds::{self, Kind};
+
+/// What a path outside the resources answers.
+pub(super) enum Document {
+    /// A JSON object.
+    Json(Value),
+    /// Plain text.
+    Text(&'static str),
+}
+
+/// The document at a path, if there is one.
+pub(super) fn document(path: &str) -> Option<Document> {
+    let json = match path.trim_end_matches('/') {
+        "/readyz" | "/livez" | "/healthz" => return Some(Document::Text("ok")),
+        "/version" => json!({
+            "major": "1", "minor": "36", "gitVersion": "v1.36.3", "gitCommit": "", "gitTreeState": "",
+            "buildDate": "", "goVersion": "", "compiler": "", "platform": "linux/amd64",
+        }),
+        "/api" => {
+            json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+        }
+        "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups()}),
+        "/api/v1" => resources("", "v1"),
+        path => {
+            let mut parts = path.strip_prefix("/apis/")?.split('/');
+            let (group, version) = (parts.next()?, parts.next());
+            if parts.next().is_some() {
+                return None;
+            }
+            match version {
+                None => groups().into_iter().find(|one| one["name"] == group)?,
+                Some(version) if kinds::serves(group, version) => resources(group, version),
+                Some(_) => return None,
+            }
+        }
+    };
+    Some(Document::Json(json))
+}
+
+fn groups() -> Vec<Value> {
+    let mut groups: Vec<Value> = Vec::new();
+    for kind in kinds::all().iter().filter(|kind| !kind.group.is_empty()) {
+        let version = json!({"groupVersion": kind.api_version(), "version": kind.version});
+        if !groups.iter().any(|group| group["name"] == kind.group) {
+            groups.push(json!({
+                "name": kind.group, "versions": [version], "preferredVersion": version,
+            }));
+        }
+    }
+    groups
+}
+
+fn resources(group: &str, version: &str) -> Value {
+    let of_group = |kind: &&Kind| kind.group == group && kind.version == version;
+    let mut list = Vec::new();
+    for kind in kinds::all().iter().filter(of_group) {
+        list.push(json!({
+            "name": kind.plural, "singularName": kind.kind.to_lowercase(), "namespaced": kind.namespaced,
+            "kind": kind.kind,
+            "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        }));
+        if kind.status {
+            list.push(json!({
+                "name": format!("{}/status", kind.plural), "singularName": "", "namespaced": kind.namespaced,
+                "kind": kind.kind, "verbs": ["get", "patch", "update"],
+            }));
+        }
+    }
+    let group_version = if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    };
+    json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list,
+    })
+}

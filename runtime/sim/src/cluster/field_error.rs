@@ -1,0 +1,92 @@
+//! Broken rules of single fields, in upstream's words. It never decides whether a rule is broken.
+
+use serde_json::{Value, json};
+
+/// One broken rule of one field.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FieldError {
+    reason: &'static str,
+    field: String,
+    body: String,
+}
+
+impl FieldError {
+    /// The value is not allowed; strings are quoted, everything else is shown as JSON.
+    pub(super) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        Self {
+            reason: "FieldValueInvalid",
+            field: field.into(),
+            body: format!("Invalid value: {value}: {detail}"),
+        }
+    }
+
+    /// The value may not stand here, or may not change.
+    pub(super) fn forbidden(field: impl Into<String>, detail: &str) -> Self {
+        Self {
+            reason: "FieldValueForbidden",
+            field: field.into(),
+            body: format!("Forbidden: {detail}"),
+        }
+    }
+
+    /// The value is missing.
+    pub(super) fn required(field: impl Into<String>, detail: &str) -> Self {
+        let body = if detail.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {detail}")
+        };
+        Self {
+            reason: "FieldValueRequired",
+            field: field.into(),
+            body,
+        }
+    }
+
+    /// The value is there twice.
+    pub(super) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self {
+            reason: "FieldValueDuplicate",
+            field: field.into(),
+            body: format!("Duplicate value: {value}"),
+        }
+    }
+
+    /// The value is none of the few that are allowed.
+    pub(super) fn unsupported(field: impl Into<String>, value: &Value, allowed: &[&str]) -> Self {
+        let quoted: Vec<String> = allowed.iter().map(|one| format!("\"{one}\"")).collect();
+        Self {
+            reason: "FieldValueNotSupported",
+            field: field.into(),
+            body: format!(
+                "Unsupported value: {value}: supported values: {}",
+                quoted.join(", ")
+            ),
+        }
+    }
+
+    /// The value is longer than allowed, in bytes.
+    pub(super) fn too_long(field: impl Into<String>, limit: usize) -> Self {
+        Self {
+            reason: "FieldValueTooLong",
+            field: field.into(),
+            body: format!("Too long: may not be more than {limit} bytes"),
+        }
+    }
+
+    /// Adds the reason that stands after the value.
+    pub(super) fn because(mut self, detail: &str) -> Self {
+        self.body = format!("{}: {detail}", self.body);
+        self
+    }
+
+    /// The rule as it stands in a message.
+    pub(super) fn text(&self) -> String {
+        format!("{}: {}", self.field, self.body)
+    }
+
+    /// The rule as it stands among the causes of a `Status`.
+    pub(super) fn cause(&self) -> Value {
+        json!({"reason": self.reason, "message": self.body, "field": self.field})
+    }
+}

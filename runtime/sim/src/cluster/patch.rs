@@ -1,0 +1,50 @@
+//! The three patch types this server applies, each to an object in the request's version. Server-side apply is
+//! refused with 415, because field ownership is not simulated.
+
+use serde_json::Value;
+
+use super::ask::Ask;
+use super::refusal::Refusal;
+use super::strategic;
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+/// How many operations one JSON patch may have, as upstream.
+const OPERATIONS_LIMIT: usize = 10_000;
+
+/// Refuses a type before the object is looked up, as upstream does.
+pub(super) fn check_type(content_type: &str) -> Result<(), Refusal> {
+    match content_type {
+        JSON | MERGE | STRATEGIC => Ok(()),
+        _ => Err(Refusal::unsupported_patch()),
+    }
+}
+
+/// Applies the patch and returns the new object.
+pub(super) fn apply(ask: &Ask, mut object: Value, body: &[u8]) -> Result<Value, Refusal> {
+    let unreadable =
+        |error: serde_json::Error| Refusal::bad_request(format!("error decoding patch: {error}"));
+    match ask.content_type.as_str() {
+        JSON => {
+            let patch: json_patch::Patch = serde_json::from_slice(body).map_err(unreadable)?;
+            if patch.len() > OPERATIONS_LIMIT {
+                return Err(Refusal::bad_request("too many operations in a JSON patch"));
+            }
+            json_patch::patch(&mut object, &patch).map_err(|_| Refusal::inapplicable_patch())?;
+            Ok(object)
+        }
+        MERGE => {
+            let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
+            if !patch.is_object() {
+                return Err(Refusal::bad_request("error decoding patch: not an object"));
+            }
+            json_patch::merge(&mut object, &patch);
+            Ok(object)
+        }
+        _ => {
+            let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
+            strategic::apply(ask.kind, object, patch)
+        }
+    }
+}

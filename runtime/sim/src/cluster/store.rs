@@ -1,0 +1,214 @@
+//! Objects, revisions and a bounded history: what etcd and the watch cache are to an API server.
+//! It knows no rules of any kind; whoever writes has validated before.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::metadata;
+
+/// How many changes are kept for watches and consistent pages. The real server keeps five minutes of them; 10 000
+/// is more than any test here writes between two looks, and at most some 100 MB of node objects.
+const HISTORY_LIMIT: usize = 10_000;
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// One committed write.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) revision: u64,
+    pub(super) room: &'static str,
+    pub(super) key: String,
+    pub(super) action: Action,
+    /// The object after the write; for a deletion, its last state under the revision of the deletion.
+    pub(super) object: Arc<Value>,
+    /// The object before the write.
+    pub(super) previous: Option<Arc<Value>>,
+}
+
+/// The objects of all kinds under one revision counter.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    revision: u64,
+    rooms: BTreeMap<&'static str, BTreeMap<String, Arc<Value>>>,
+    history: VecDeque<Change>,
+    /// Changes up to this revision are forgotten.
+    compacted: u64,
+    /// How often all watches were told that they are too old.
+    expiries: u64,
+    /// How often all watches were asked to send a bookmark.
+    bookmarks: u64,
+    /// How often all watches were ended.
+    endings: u64,
+}
+
+impl Store {
+    /// The revision of the newest write.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The revision up to which changes are forgotten.
+    pub(super) fn compacted(&self) -> u64 {
+        self.compacted
+    }
+
+    /// How often watches were expired on purpose.
+    pub(super) fn expiries(&self) -> u64 {
+        self.expiries
+    }
+
+    /// How often bookmarks were asked for.
+    pub(super) fn bookmarks(&self) -> u64 {
+        self.bookmarks
+    }
+
+    /// How often watches were ended on purpose.
+    pub(super) fn endings(&self) -> u64 {
+        self.endings
+    }
+
+    /// One object.
+    pub(super) fn get(&self, room: &str, key: &str) -> Option<&Arc<Value>> {
+        self.rooms.get(room)?.get(key)
+    }
+
+    /// The objects of a room whose keys start with a prefix, in key order.
+    pub(super) fn scan<'a>(
+        &'a self,
+        room: &str,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (&'a String, &'a Arc<Value>)> + use<'a> {
+        self.rooms
+            .get(room)
+            .into_iter()
+            .flat_map(move |objects| {
+                objects.range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
+            })
+            .take_while(move |(key, _)| key.starts_with(prefix))
+    }
+
+    /// The same, as it was at an earlier revision; `None` when that is forgotten.
+    pub(super) fn scan_at(
+        &self,
+        revision: u64,
+        room: &str,
+        prefix: &str,
+    ) -> Option<BTreeMap<String, Arc<Value>>> {
+        if revision < self.compacted {
+            return None;
+        }
+        let mut objects: BTreeMap<String, Arc<Value>> = self
+            .scan(room, prefix)
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        let newer = self
+            .history
+            .iter()
+            .rev()
+            .take_while(|change| change.revision > revision)
+            .filter(|change| change.room == room && change.key.starts_with(prefix));
+        for change in newer {
+            match &change.previous {
+                Some(previous) => objects.insert(change.key.clone(), previous.clone()),
+                None => objects.remove(&change.key),
+            };
+        }
+        Some(objects)
+    }
+
+    /// The changes of a room after a revision; the caller has compared with [`Store::compacted`].
+    pub(super) fn changes_after(&self, revision: u64, room: &str) -> impl Iterator<Item = &Change> {
+        let start = self
+            .history
+            .partition_point(|change| change.revision <= revision);
+        self.history
+            .range(start..)
+            .filter(move |change| change.room == room)
+    }
+
+    /// Writes an object under the next revision and returns it.
+    pub(super) fn put(&mut self, room: &'static str, key: String, mut object: Value) -> Arc<Value> {
+        self.revision += 1;
+        metadata::set(&mut object, "resourceVersion", self.revision.to_string());
+        let object = Arc::new(object);
+        let previous = self
+            .rooms
+            .entry(room)
+            .or_default()
+            .insert(key.clone(), object.clone());
+        let action = if previous.is_some() {
+            Action::Modified
+        } else {
+            Action::Added
+        };
+        self.remember(room, key, action, object.clone(), previous);
+        object
+    }
+
+    /// Removes an object; its last state is returned, as it was stored.
+    pub(super) fn remove(&mut self, room: &'static str, key: &str) -> Option<Arc<Value>> {
+        let previous = self.rooms.get_mut(room)?.remove(key)?;
+        self.revision += 1;
+        let mut last = (*previous).clone();
+        metadata::set(&mut last, "resourceVersion", self.revision.to_string());
+        self.remember(
+            room,
+            key.to_owned(),
+            Action::Deleted,
+            Arc::new(last),
+            Some(previous.clone()),
+        );
+        Some(previous)
+    }
+
+    /// Forgets the whole history, and ends every open watch with 410.
+    pub(super) fn expire(&mut self) {
+        // One revision more, so that even the newest list that anybody holds is too old.
+        self.revision += 1;
+        self.history.clear();
+        self.compacted = self.revision;
+        self.expiries += 1;
+    }
+
+    /// Ends every open watch after what it still has to send.
+    pub(super) fn end(&mut self) {
+        self.endings += 1;
+    }
+
+    /// Makes every open watch that allows bookmarks send one.
+    pub(super) fn ask_for_bookmarks(&mut self) {
+        self.bookmarks += 1;
+    }
+
+    fn remember(
+        &mut self,
+        room: &'static str,
+        key: String,
+        action: Action,
+        object: Arc<Value>,
+        previous: Option<Arc<Value>>,
+    ) {
+        self.history.push_back(Change {
+            revision: self.revision,
+            room,
+            key,
+            action,
+            object,
+            previous,
+        });
+        if self.history.len() > HISTORY_LIMIT
+            && let Some(oldest) = self.history.pop_front()
+        {
+            self.compacted = oldest.revision;
+        }
+    }
+}

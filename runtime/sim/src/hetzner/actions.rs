@@ -1,0 +1,215 @@
+//! Actions: what a write request started, whether it has ended, and what it changes when it ends well.
+//!
+//! An action that fails changes nothing. While an action runs, the objects it names are busy.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::objects::{PrivateNet, Route, ServerStatus, Subnet};
+
+/// Ended actions beyond this many are forgotten, the oldest first.
+const KEPT: usize = 20_000;
+
+/// An object that an action works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Resource {
+    Server(u64),
+    Network(u64),
+}
+
+impl Resource {
+    fn json(self) -> Value {
+        match self {
+            Self::Server(id) => json!({"id": id, "type": "server"}),
+            Self::Network(id) => json!({"id": id, "type": "network"}),
+        }
+    }
+}
+
+/// What a successful action changes.
+#[derive(Clone, Debug)]
+pub(super) enum Effect {
+    Nothing,
+    SetStatus(u64, ServerStatus),
+    Attach { server: u64, net: PrivateNet },
+    Detach { server: u64, network: u64 },
+    AddRoute { network: u64, route: Route },
+    DeleteRoute { network: u64, route: Route },
+    AddSubnet { network: u64, subnet: Subnet },
+}
+
+/// Why an action failed, in the vendor's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) code: String,
+    pub(super) message: String,
+}
+
+/// How an action that still runs will end.
+struct Ahead {
+    /// `None`: never.
+    at: Option<Instant>,
+    end: Result<Effect, Failure>,
+}
+
+enum State {
+    Running(Ahead),
+    Ended(Result<(), Failure>, Timestamp),
+}
+
+/// One action.
+pub(super) struct Action {
+    pub(super) id: u64,
+    pub(super) command: &'static str,
+    pub(super) resources: Vec<Resource>,
+    pub(super) started: Timestamp,
+    state: State,
+}
+
+impl Action {
+    pub(super) fn status(&self) -> &'static str {
+        match &self.state {
+            State::Running(_) => "running",
+            State::Ended(Ok(()), _) => "success",
+            State::Ended(Err(_), _) => "error",
+        }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let (progress, finished, error) = match &self.state {
+            State::Running(_) => (0, Value::Null, Value::Null),
+            State::Ended(Ok(()), at) => (100, json!(at.to_string()), Value::Null),
+            State::Ended(Err(why), at) => (
+                100,
+                json!(at.to_string()),
+                json!({"code": why.code, "message": why.message}),
+            ),
+        };
+        let resources: Vec<Value> = self.resources.iter().map(|one| one.json()).collect();
+        json!({
+            "id": self.id, "command": self.command, "status": self.status(),
+            "progress": progress, "started": self.started.to_string(), "finished": finished,
+            "resources": resources, "error": error,
+        })
+    }
+}
+
+/// All actions of a project.
+pub(super) struct Actions {
+    next: u64,
+    all: BTreeMap<u64, Action>,
+    running: BTreeSet<u64>,
+}
+
+impl Actions {
+    pub(super) fn new(first_id: u64) -> Self {
+        Self {
+            next: first_id,
+            all: BTreeMap::new(),
+            running: BTreeSet::new(),
+        }
+    }
+
+    /// Starts an action that ends at `at` (`None`: never) in the given way.
+    pub(super) fn start(
+        &mut self,
+        command: &'static str,
+        resources: Vec<Resource>,
+        started: Timestamp,
+        at: Option<Instant>,
+        end: Result<Effect, Failure>,
+    ) -> u64 {
+        let id = self.next;
+        self.next = self.next.saturating_add(1);
+        let action = Action {
+            id,
+            command,
+            resources,
+            started,
+            state: State::Running(Ahead { at, end }),
+        };
+        self.all.insert(id, action);
+        self.running.insert(id);
+        id
+    }
+
+    /// Ends every action that is due, earliest first, and hands back what they change.
+    pub(super) fn end_due(&mut self, now: Instant, finished: Timestamp) -> Vec<Effect> {
+        let mut due: Vec<(Instant, u64)> = self
+            .running
+            .iter()
+            .filter_map(|id| match &self.all.get(id)?.state {
+                State::Running(Ahead { at: Some(at), .. }) if *at <= now => Some((*at, *id)),
+                _ => None,
+            })
+            .collect();
+        due.sort_unstable();
+        due.into_iter()
+            .filter_map(|(_, id)| self.end(id, finished))
+            .collect()
+    }
+
+    pub(super) fn get(&self, id: u64) -> Option<&Action> {
+        self.all.get(&id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Action> {
+        self.all.values()
+    }
+
+    /// Whether an action runs on the object.
+    pub(super) fn busy(&self, resource: Resource) -> bool {
+        self.running()
+            .any(|action| action.resources.contains(&resource))
+    }
+
+    /// Addresses that running attachments will take.
+    pub(super) fn promised_addresses(&self, network: u64) -> impl Iterator<Item = Ipv4Addr> {
+        self.running()
+            .filter_map(move |action| match &action.state {
+                State::Running(Ahead {
+                    end: Ok(Effect::Attach { net, .. }),
+                    ..
+                }) if net.network == network => Some(net.ip),
+                _ => None,
+            })
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Action> {
+        self.running.iter().filter_map(|id| self.all.get(id))
+    }
+
+    fn end(&mut self, id: u64, finished: Timestamp) -> Option<Effect> {
+        self.running.remove(&id);
+        let action = self.all.get_mut(&id)?;
+        let placeholder = State::Ended(Ok(()), finished);
+        let State::Running(ahead) = std::mem::replace(&mut action.state, placeholder) else {
+            return None;
+        };
+        let effect = match ahead.end {
+            Ok(effect) => Some(effect),
+            Err(why) => {
+                action.state = State::Ended(Err(why), finished);
+                None
+            }
+        };
+        self.forget_oldest();
+        effect
+    }
+
+    fn forget_oldest(&mut self) {
+        while self.all.len() > KEPT {
+            let oldest = self
+                .all
+                .keys()
+                .find(|id| !self.running.contains(id))
+                .copied();
+            let Some(oldest) = oldest else { return };
+            self.all.remove(&oldest);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The API as a function: one call and the project's state in, one reply out.
+//!
+//! It knows the vendor's paths and envelopes and nothing of sockets, faults, tokens or budgets.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::actions::{Effect, Failure, Resource};
+use super::locations::Location;
+use super::query::Query;
+use super::server_types::ServerType;
+use super::world::World;
+use super::{networks, query, servers};
+
+/// One request, read and authorised.
+pub(super) struct Call {
+    pub(super) method: Method,
+    /// The path after `/v1/`, without the query; empty when the path does not begin so.
+    pub(super) path: String,
+    pub(super) query: Query,
+    pub(super) body: bytes::Bytes,
+    pub(super) now: Instant,
+    /// Set when a fault wants the action of this call to fail.
+    pub(super) doom: Option<Failure>,
+}
+
+/// An answer with the vendor's JSON, or with no body.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) body: Option<Value>,
+}
+
+/// A refusal in the vendor's error envelope.
+#[derive(Debug, thiserror::Error)]
+#[error("{code}: {message}")]
+pub(super) struct Refusal {
+    status: StatusCode,
+    code: String,
+    message: String,
+    details: Value,
+}
+
+impl Reply {
+    pub(super) fn ok(body: Value) -> Self {
+        Self {
+            status: StatusCode::OK,
+            body: Some(body),
+        }
+    }
+
+    pub(super) fn created(body: Value) -> Self {
+        Self {
+            status: StatusCode::CREATED,
+            body: Some(body),
+        }
+    }
+
+    pub(super) fn no_content() -> Self {
+        Self {
+            status: StatusCode::NO_CONTENT,
+            body: None,
+        }
+    }
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code: code.to_owned(),
+            message: message.into(),
+            details: Value::Null,
+        }
+    }
+
+    pub(super) fn not_found(what: &str, id: &str) -> Self {
+        let message = format!("{what} with ID '{id}' not found");
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    /// A field of the request that cannot be used, and why.
+    pub(super) fn invalid(field: &str, why: &str) -> Self {
+        Self {
+            details: json!({"fields": [{"name": field, "messages": [why]}]}),
+            ..Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "invalid_input",
+                format!("invalid input in field '{field}'"),
+            )
+        }
+    }
+
+    pub(super) fn into_reply(self) -> Reply {
+        let Self {
+            status,
+            code,
+            message,
+            details,
+        } = self;
+        let error = json!({"error": {"code": code, "message": message, "details": details}});
+        Reply {
+            status,
+            body: Some(error),
+        }
+    }
+}
+
+/// Answers one call. Actions that are due end first, so a reply never shows stale state.
+pub(super) fn answer(world: &mut World, call: &Call) -> Reply {
+    world.settle(call.now);
+    dispatch(world, call).unwrap_or_else(Refusal::into_reply)
+}
+
+fn dispatch(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
+    let segments: Vec<&str> = call.path.split('/').collect();
+    // A HEAD is a GET whose body the server drops.
+    let method = if call.method == Method::HEAD {
+        "GET"
+    } else {
+        call.method.as_str()
+    };
+    match (method, segments.as_slice()) {
+        ("GET", ["locations"]) => {
+            let named = named(&Location::ALL, call, |place| place.name());
+            query::list(call, "locations", &named, |place| place.json())
+        }
+        ("GET", ["locations", id]) => Location::ALL
+            .into_iter()
+            .find(|place| place.id().to_string() == *id)
+            .map(|place| Reply::ok(json!({"location": place.json()})))
+            .ok_or_else(|| Refusal::not_found("location", id)),
+        ("GET", ["server_types"]) => {
+            let named = named(&ServerType::ALL, call, |size| size.name());
+            query::list(call, "server_types", &named, |size| size.json())
+        }
+        ("GET", ["server_types", id]) => ServerType::ALL
+            .into_iter()
+            .find(|size| size.id().to_string() == *id)
+            .map(|size| Reply::ok(json!({"server_type": size.json()})))
+            .ok_or_else(|| Refusal::not_found("server type", id)),
+        ("GET", ["servers"]) => servers::list(world, call),
+        ("POST", ["servers"]) => servers::create(world, call),
+        ("GET", ["servers", id]) => servers::get(world, id),
+        ("DELETE", ["servers", id]) => servers::delete(world, call, id),
+        ("POST", ["servers", id, "actions", command]) => servers::act(world, call, id, command),
+        ("GET", ["servers", id, "actions"]) => {
+            let id = servers::known(world, id)?;
+            list_actions(world, call, Some(Resource::Server(id)))
+        }
+        ("GET", ["networks"]) => networks::list(world, call),
+        ("POST", ["networks"]) => networks::create(world, call),
+        ("GET", ["networks", id]) => networks::get(world, id),
+        ("DELETE", ["networks", id]) => networks::delete(world, id),
+        ("POST", ["networks", id, "actions", command]) => networks::act(world, call, id, command),
+        ("GET", ["networks", id, "actions"]) => {
+            let id = networks::known(world, id)?;
+            list_actions(world, call, Some(Resource::Network(id)))
+        }
+        ("GET", ["actions"]) => list_actions(world, call, None),
+        ("GET", ["actions", id] | ["servers" | "networks", _, "actions", id]) => {
+            let action = id.parse().ok().and_then(|id| world.actions.get(id));
+            let action = action.ok_or_else(|| Refusal::not_found("action", id))?;
+            Ok(Reply::ok(json!({"action": action.json()})))
+        }
+        _ => {
+            let message = format!("no endpoint {} {}", call.method, call.path);
+            Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message))
+        }
+    }
+}
+
+/// Starts an action for this call and shows it.
+pub(super) fn start(
+    world: &mut World,
+    call: &Call,
+    command: &'static str,
+    resources: Vec<Resource>,
+    effect: Effect,
+) -> Value {
+    let at = ends_at(call.now, world.action_duration);
+    let end = call.doom.clone().map_or(Ok(effect), Err);
+    let started = world.timestamp();
+    let id = world.actions.start(command, resources, started, at, end);
+    world
+        .actions
+        .get(id)
+        .map_or(Value::Null, |action| action.json())
+}
+
+/// Reads a JSON body of a known shape.
+pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Refusal> {
+    serde_json::from_slice(&call.body).map_err(|error| {
+        let message = format!("cannot read the request body: {error}");
+        Refusal::new(StatusCode::BAD_REQUEST, "json_error", message)
+    })
+}
+
+/// A duration too long to add means that the action never ends.
+fn ends_at(now: Instant, duration: Duration) -> Option<Instant> {
+    now.checked_add(duration)
+}
+
+fn named<T: Copy>(all: &[T], call: &Call, name: impl Fn(T) -> &'static str) -> Vec<T> {
+    let wanted = call.query.first("name");
+    all.iter()
+        .copied()
+        .filter(|one| wanted.is_none_or(|wanted| name(*one) == wanted))
+        .collect()
+}
+
+/// Without a resource the vendor lists only actions that are asked for by id.
+fn list_actions(world: &World, call: &Call, of: Option<Resource>) -> Result<Reply, Refusal> {
+    let ids = call.query.numbers("id")?;
+    if of.is_none() && ids.is_empty() {
+        let message = "listing actions needs at least one id";
+        return Err(Refusal::new(
+            StatusCode::GONE,
+            "deprecated_api_endpoint",
+            message,
+        ));
+    }
+    let statuses = call.query.all("status");
+    let mut actions: Vec<_> = world
+        .actions
+        .iter()
+        .filter(|action| of.is_none_or(|of| action.resources.contains(&of)))
+        .filter(|action| ids.is_empty() || ids.contains(&action.id))
+        .filter(|action| statuses.is_empty() || statuses.contains(&action.status()))
+        .collect();
+    query::sort(
+        call,
+        &mut actions,
+        &[
+            ("id", |left, right| left.id.cmp(&right.id)),
+            ("command", |left, right| left.command.cmp(right.command)),
+            ("status", |left, right| left.status().cmp(right.status())),
+            ("started", |left, right| left.started.cmp(&right.started)),
+        ],
+    )?;
+    query::list(call, "actions", &actions, |action| action.json())
+}

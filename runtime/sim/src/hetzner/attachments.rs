@@ -1,0 +1,108 @@
+//! Servers in networks: attaching, detaching and the private addresses that come with it.
+
+use std::net::Ipv4Addr;
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::actions::{Effect, Resource};
+use super::api::{self, Call, Refusal};
+use super::objects::PrivateNet;
+use super::servers::{find, idle};
+use super::world::World;
+
+#[derive(Deserialize)]
+struct Attachment {
+    network: u64,
+    ip: Option<Ipv4Addr>,
+}
+
+pub(super) fn attach(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
+    let wish: Attachment = api::body(call)?;
+    let id = idle(world, id)?;
+    let resources = vec![Resource::Server(id), Resource::Network(wish.network)];
+    if world.actions.busy(Resource::Network(wish.network)) {
+        let message = "a change is currently being performed on this network";
+        return Err(Refusal::new(StatusCode::CONFLICT, "conflict", message));
+    }
+    let ip = place_in(world, id, wish.network, wish.ip)?;
+    let net = PrivateNet {
+        network: wish.network,
+        ip,
+    };
+    let effect = Effect::Attach { server: id, net };
+    Ok(api::start(
+        world,
+        call,
+        "attach_to_network",
+        resources,
+        effect,
+    ))
+}
+
+/// The address a server would get in a network, or why it cannot be attached.
+pub(super) fn place_in(
+    world: &World,
+    id: u64,
+    network: u64,
+    wanted: Option<Ipv4Addr>,
+) -> Result<Ipv4Addr, Refusal> {
+    let unprocessable =
+        |code, message: &str| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, code, message);
+    let server = find(world, &id.to_string())?;
+    let Some(target) = world.networks.get(&network) else {
+        return Err(Refusal::not_found("network", &network.to_string()));
+    };
+    if server.private_nets.iter().any(|net| net.network == network) {
+        let message = "server is already attached to the network";
+        return Err(unprocessable("server_already_attached", message));
+    }
+    match wanted {
+        None => world
+            .free_address(id, network)
+            .ok_or_else(|| unprocessable("no_subnet_available", "no subnet or IP is available")),
+        Some(ip) => {
+            let zone = server.spec.location.network_zone();
+            let holds = target
+                .subnets
+                .iter()
+                .any(|subnet| subnet.network_zone == zone && subnet.holds_for_servers(ip));
+            if holds && !world.is_taken(network, ip) {
+                Ok(ip)
+            } else {
+                Err(unprocessable("ip_not_available", "the IP is not available"))
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Detachment {
+    network: u64,
+}
+
+pub(super) fn detach(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
+    let wish: Detachment = api::body(call)?;
+    let server = find(world, id)?;
+    if !server
+        .private_nets
+        .iter()
+        .any(|net| net.network == wish.network)
+    {
+        return Err(Refusal::invalid("network", "server is not attached to it"));
+    }
+    let id = idle(world, id)?;
+    let resources = vec![Resource::Server(id), Resource::Network(wish.network)];
+    let effect = Effect::Detach {
+        server: id,
+        network: wish.network,
+    };
+    Ok(api::start(
+        world,
+        call,
+        "detach_from_network",
+        resources,
+        effect,
+    ))
+}

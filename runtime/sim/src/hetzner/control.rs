@@ -1,0 +1,188 @@
+//! What the owner of the handle may do to the project: change it behind the clients' backs, inject
+//! faults, and read the records.
+//!
+//! None of this counts as a request, waits, or spends budget.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
+
+use ipnet::Ipv4Net;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::exchange::State;
+use super::faults::Fault;
+use super::journal::Request;
+use super::locations::Location;
+use super::objects::{PrivateNet, ServerSpec, ServerStatus, Subnet};
+use super::{Hetzner, attachments, networks, servers};
+
+/// Why the owner of the handle could not have it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// The server or the network does not exist, the server is in the network already, or no
+    /// address is free.
+    #[error("cannot attach server {server} to network {network}: {why}")]
+    Attach {
+        /// The server's id.
+        server: u64,
+        /// The network's id.
+        network: u64,
+        /// What a client would have been told.
+        why: String,
+    },
+}
+
+impl Hetzner {
+    /// Adds a server and returns its id.
+    pub fn add_server(&self, spec: ServerSpec) -> u64 {
+        self.state(|state| state.world.add_server(spec))
+    }
+
+    /// Adds many servers and returns their ids in the same order.
+    pub fn add_servers(&self, specs: impl IntoIterator<Item = ServerSpec>) -> Vec<u64> {
+        let specs = specs.into_iter();
+        self.state(|state| specs.map(|spec| state.world.add_server(spec)).collect())
+    }
+
+    /// Takes a server out of the project at once, without an action. Says whether it was there.
+    pub fn remove_server(&self, id: u64) -> bool {
+        self.state(|state| state.world.remove_server(id))
+    }
+
+    /// Puts a server into a state. Says whether the server is there.
+    pub fn set_status(&self, id: u64, status: ServerStatus) -> bool {
+        self.change_server(id, |spec| spec.status = status)
+    }
+
+    /// Gives a server another name. Says whether the server is there.
+    pub fn rename(&self, id: u64, name: impl Into<String>) -> bool {
+        let name = name.into();
+        self.change_server(id, |spec| spec.name = name)
+    }
+
+    /// Changes anything about a server. Says whether the server is there.
+    pub fn change_server(&self, id: u64, change: impl FnOnce(&mut ServerSpec)) -> bool {
+        self.state(|state| {
+            let server = state.world.servers.get_mut(&id);
+            server.map(|server| change(&mut server.spec)).is_some()
+        })
+    }
+
+    /// Adds a network with one subnet that spans all of it, in the zone of a location. Returns its id.
+    pub fn add_network(&self, name: impl Into<String>, range: Ipv4Net, zone_of: Location) -> u64 {
+        let subnet = Subnet {
+            ip_range: range.trunc(),
+            network_zone: zone_of.network_zone().to_owned(),
+        };
+        let name = name.into();
+        self.state(|state| {
+            let labels = Default::default();
+            state
+                .world
+                .add_network(name, range.trunc(), labels, vec![subnet])
+        })
+    }
+
+    /// Takes a network out of the project and all servers out of the network. Says whether it was there.
+    pub fn remove_network(&self, id: u64) -> bool {
+        self.state(|state| state.world.remove_network(id))
+    }
+
+    /// Attaches a server to a network at once, with the wanted address or the lowest free one, and
+    /// returns the address.
+    ///
+    /// # Errors
+    ///
+    /// When a client could not have attached it either.
+    pub fn attach(
+        &self,
+        server: u64,
+        network: u64,
+        ip: Option<Ipv4Addr>,
+    ) -> Result<Ipv4Addr, ControlError> {
+        self.state(|state| {
+            let ip =
+                attachments::place_in(&state.world, server, network, ip).map_err(|refusal| {
+                    let why = refusal.to_string();
+                    ControlError::Attach {
+                        server,
+                        network,
+                        why,
+                    }
+                })?;
+            state.world.attach(server, PrivateNet { network, ip });
+            Ok(ip)
+        })
+    }
+
+    /// Takes a server out of a network at once. Says whether it was in there.
+    pub fn detach(&self, server: u64, network: u64) -> bool {
+        self.state(|state| state.world.detach(server, network))
+    }
+
+    /// A server as a client would see it.
+    #[must_use]
+    pub fn server(&self, id: u64) -> Option<Value> {
+        self.state(|state| {
+            let server = state.world.servers.get(&id)?;
+            Some(servers::show(&state.world, server))
+        })
+    }
+
+    /// The ids of all servers, in their order.
+    #[must_use]
+    pub fn server_ids(&self) -> Vec<u64> {
+        self.state(|state| state.world.servers.keys().copied().collect())
+    }
+
+    /// A network as a client would see it.
+    #[must_use]
+    pub fn network(&self, id: u64) -> Option<Value> {
+        self.state(|state| {
+            let network = state.world.networks.get(&id)?;
+            Some(networks::show(&state.world, network))
+        })
+    }
+
+    /// Changes the token that clients must send, as a rotation does.
+    pub fn set_token(&self, token: impl Into<String>) {
+        let token = token.into();
+        self.state(|state| state.token = token);
+    }
+
+    /// Adds a fault. It stays until it is used up or cleared.
+    pub fn inject(&self, fault: Fault) {
+        self.state(|state| state.faults.push(fault));
+    }
+
+    /// Removes all faults.
+    pub fn clear_faults(&self) {
+        self.state(|state| state.faults.clear());
+    }
+
+    /// Every request recorded since the last clearing, in the order of arrival. Only the youngest
+    /// 200 000 are kept.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.state(|state| state.journal.all())
+    }
+
+    /// Forgets the recorded requests; their numbering goes on.
+    pub fn clear_requests(&self) {
+        self.state(|state| state.journal.clear());
+    }
+
+    /// How many connections were accepted so far.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.0.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the state after ending the actions that are due.
+    fn state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.0.shared.lock();
+        state.world.settle(Instant::now());
+        look(&mut state)
+    }
+}

@@ -1,0 +1,201 @@
+//! The network endpoints with routes and subnets, and how a network looks.
+
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::actions::{Effect, Resource};
+use super::api::{self, Call, Refusal, Reply};
+use super::network_rules::{
+    RouteWish, SubnetWish, allowed_route, allowed_subnet, read_range, read_route,
+};
+use super::objects::Network;
+use super::query::{self, LabelSelector};
+use super::world::World;
+
+/// Networks that requests may create; the owner of the handle may add more.
+const MAX_NETWORKS: usize = 50;
+
+pub(super) fn list(world: &World, call: &Call) -> Result<Reply, Refusal> {
+    let name = call.query.first("name");
+    let selector = LabelSelector::of(call)?;
+    let mut networks: Vec<&Network> = world
+        .networks
+        .values()
+        .filter(|network| name.is_none_or(|name| network.name == name))
+        .filter(|network| selector.matches(&network.labels))
+        .collect();
+    query::sort(
+        call,
+        &mut networks,
+        &[
+            ("id", |left, right| left.id.cmp(&right.id)),
+            ("name", |left, right| left.name.cmp(&right.name)),
+            ("created", |left, right| left.created.cmp(&right.created)),
+        ],
+    )?;
+    query::list(call, "networks", &networks, |network| show(world, network))
+}
+
+pub(super) fn get(world: &World, id: &str) -> Result<Reply, Refusal> {
+    let network = find(world, id)?;
+    Ok(Reply::ok(json!({"network": show(world, network)})))
+}
+
+pub(super) fn delete(world: &mut World, id: &str) -> Result<Reply, Refusal> {
+    let id = idle(world, id)?;
+    world.remove_network(id);
+    Ok(Reply::no_content())
+}
+
+#[derive(Deserialize)]
+struct Creation {
+    name: String,
+    ip_range: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    subnets: Vec<SubnetWish>,
+    #[serde(default)]
+    routes: Vec<RouteWish>,
+}
+
+pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
+    let wish: Creation = api::body(call)?;
+    if wish.name.is_empty() || wish.name.len() > 64 {
+        return Err(Refusal::invalid("name", "must have 1 to 64 characters"));
+    }
+    if world
+        .networks
+        .values()
+        .any(|network| network.name == wish.name)
+    {
+        let message = "network name is already used";
+        return Err(Refusal::new(
+            StatusCode::CONFLICT,
+            "uniqueness_error",
+            message,
+        ));
+    }
+    if world.networks.len() >= MAX_NETWORKS {
+        let message = "network limit exceeded";
+        return Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "resource_limit_exceeded",
+            message,
+        ));
+    }
+    let mut draft = Network {
+        id: 0,
+        name: wish.name,
+        created: world.timestamp(),
+        ip_range: read_range("ip_range", &wish.ip_range)?,
+        labels: wish.labels,
+        subnets: Vec::new(),
+        routes: Vec::new(),
+    };
+    for subnet in wish.subnets {
+        let subnet = allowed_subnet(&draft, subnet)?;
+        draft.subnets.push(subnet);
+    }
+    for route in wish.routes {
+        let route = allowed_route(&draft, &route)?;
+        draft.routes.push(route);
+    }
+    let id = world.add_network(draft.name, draft.ip_range, draft.labels, draft.subnets);
+    if let Some(network) = world.networks.get_mut(&id) {
+        network.routes = draft.routes;
+    }
+    let network = find(world, &id.to_string())?;
+    Ok(Reply::created(json!({"network": show(world, network)})))
+}
+
+pub(super) fn act(
+    world: &mut World,
+    call: &Call,
+    id: &str,
+    command: &str,
+) -> Result<Reply, Refusal> {
+    let network = find(world, id)?;
+    let (command, effect) = match command {
+        "add_route" => {
+            let route = allowed_route(network, &api::body(call)?)?;
+            let network = network.id;
+            ("add_route", Effect::AddRoute { network, route })
+        }
+        "delete_route" => {
+            let route = read_route(&api::body(call)?)?;
+            if !network.routes.contains(&route) {
+                let message = "route not found";
+                return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message));
+            }
+            let network = network.id;
+            ("delete_route", Effect::DeleteRoute { network, route })
+        }
+        "add_subnet" => {
+            let subnet = allowed_subnet(network, api::body(call)?)?;
+            let network = network.id;
+            ("add_subnet", Effect::AddSubnet { network, subnet })
+        }
+        _ => {
+            let message = format!("no network action '{command}'");
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message));
+        }
+    };
+    let id = idle(world, id)?;
+    let action = api::start(world, call, command, vec![Resource::Network(id)], effect);
+    Ok(Reply::created(json!({"action": action})))
+}
+
+/// The id of a network that exists.
+pub(super) fn known(world: &World, id: &str) -> Result<u64, Refusal> {
+    find(world, id).map(|network| network.id)
+}
+
+fn find<'w>(world: &'w World, id: &str) -> Result<&'w Network, Refusal> {
+    let network = id.parse().ok().and_then(|id: u64| world.networks.get(&id));
+    network.ok_or_else(|| Refusal::not_found("network", id))
+}
+
+/// The id of a network that exists and on which no action runs. The vendor calls this a conflict,
+/// where servers are locked.
+fn idle(world: &World, id: &str) -> Result<u64, Refusal> {
+    let id = known(world, id)?;
+    if world.actions.busy(Resource::Network(id)) {
+        let message = "a change is currently being performed on this network";
+        return Err(Refusal::new(StatusCode::CONFLICT, "conflict", message));
+    }
+    Ok(id)
+}
+
+/// A network with every field the vendor has.
+pub(super) fn show(world: &World, network: &Network) -> Value {
+    let attached = world.attached_to(network.id);
+    let subnets: Vec<Value> = network
+        .subnets
+        .iter()
+        .map(|subnet| {
+            json!({
+                "type": "cloud", "ip_range": subnet.ip_range.to_string(),
+                "network_zone": subnet.network_zone, "gateway": subnet.gateway().to_string(),
+                "vswitch_id": null,
+            })
+        })
+        .collect();
+    let routes: Vec<Value> = network
+        .routes
+        .iter()
+        .map(|route| {
+            let to = route.destination.to_string();
+            json!({"destination": to, "gateway": route.gateway.to_string()})
+        })
+        .collect();
+    json!({
+        "id": network.id, "name": network.name, "created": network.created.to_string(),
+        "ip_range": network.ip_range.to_string(), "labels": network.labels,
+        "subnets": subnets, "routes": routes, "servers": attached, "load_balancers": [],
+        "protection": {"delete": false}, "expose_routes_to_vswitch": false,
+    })
+}

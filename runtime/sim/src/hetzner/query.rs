@@ -1,0 +1,211 @@
+//! What every list has: paging, sorting and filters by label.
+//!
+//! It knows no object; each list says how its objects are compared and shown.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::api::{Call, Refusal, Reply};
+
+/// The vendor's page size when a request names none.
+const DEFAULT_PER_PAGE: u64 = 25;
+/// The vendor's largest page; larger wishes get this many.
+const MAX_PER_PAGE: u64 = 50;
+
+/// The decoded query of a request, in the order sent.
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn parse(raw: &str) -> Self {
+        Self(
+            url::form_urlencoded::parse(raw.as_bytes())
+                .into_owned()
+                .collect(),
+        )
+    }
+
+    pub(super) fn all(&self, key: &str) -> Vec<&str> {
+        let pairs = self.0.iter().filter(|(name, _)| name == key);
+        pairs.map(|(_, value)| value.as_str()).collect()
+    }
+
+    pub(super) fn first(&self, key: &str) -> Option<&str> {
+        let pair = self.0.iter().find(|(name, _)| name == key);
+        pair.map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn numbers(&self, key: &str) -> Result<Vec<u64>, Refusal> {
+        let parse = |text: &str| {
+            text.parse()
+                .map_err(|_| Refusal::invalid(key, "not a number"))
+        };
+        self.all(key).into_iter().map(parse).collect()
+    }
+
+    fn positive(&self, key: &str, default: u64) -> Result<u64, Refusal> {
+        let Some(text) = self.first(key) else {
+            return Ok(default);
+        };
+        let number = text.parse().ok().filter(|number| *number > 0);
+        number.ok_or_else(|| Refusal::invalid(key, "must be a number above 0"))
+    }
+}
+
+/// One page of a list under `key`, with the vendor's `meta.pagination`.
+pub(super) fn list<T>(
+    call: &Call,
+    key: &str,
+    items: &[T],
+    show: impl Fn(&T) -> Value,
+) -> Result<Reply, Refusal> {
+    let page = call.query.positive("page", 1)?;
+    let per_page = call
+        .query
+        .positive("per_page", DEFAULT_PER_PAGE)?
+        .min(MAX_PER_PAGE);
+    let total = items.len() as u64;
+    let last = total.div_ceil(per_page).max(1);
+    let skipped = usize::try_from((page - 1).saturating_mul(per_page)).unwrap_or(usize::MAX);
+    let shown: Vec<Value> = items
+        .iter()
+        .skip(skipped)
+        .take(per_page as usize)
+        .map(show)
+        .collect();
+    let pagination = json!({
+        "page": page,
+        "per_page": per_page,
+        "previous_page": (page > 1).then(|| page - 1),
+        "next_page": (page < last).then(|| page + 1),
+        "last_page": last,
+        "total_entries": total,
+    });
+    let mut body = Map::new();
+    body.insert(key.to_owned(), Value::Array(shown));
+    body.insert("meta".to_owned(), json!({"pagination": pagination}));
+    Ok(Reply::ok(Value::Object(body)))
+}
+
+/// How two objects of a list compare by one field.
+type Comparison<T> = fn(&T, &T) -> Ordering;
+
+/// Orders a list by the request's `sort` values, of which the first counts most.
+pub(super) fn sort<T>(
+    call: &Call,
+    items: &mut [T],
+    fields: &[(&str, Comparison<T>)],
+) -> Result<(), Refusal> {
+    let mut orders: Vec<(Comparison<T>, bool)> = Vec::new();
+    for wish in call.query.all("sort") {
+        let (name, descending) = match wish.split_once(':') {
+            None | Some((_, "asc")) => (wish.trim_end_matches(":asc"), false),
+            Some((name, "desc")) => (name, true),
+            Some(_) => return Err(Refusal::invalid("sort", "direction must be asc or desc")),
+        };
+        let field = fields.iter().find(|(known, _)| *known == name);
+        let (_, comparison) = field.ok_or_else(|| Refusal::invalid("sort", "unknown field"))?;
+        orders.push((*comparison, descending));
+    }
+    items.sort_by(|left, right| {
+        orders
+            .iter()
+            .fold(Ordering::Equal, |decided, (comparison, descending)| {
+                decided.then_with(|| {
+                    let order = comparison(left, right);
+                    if *descending { order.reverse() } else { order }
+                })
+            })
+    });
+    Ok(())
+}
+
+/// One condition of a label selector.
+#[derive(Debug, PartialEq, Eq)]
+enum Condition {
+    Present(String),
+    Absent(String),
+    In(String, Vec<String>),
+    NotIn(String, Vec<String>),
+}
+
+/// A label selector: all of its conditions must hold.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LabelSelector(Vec<Condition>);
+
+impl LabelSelector {
+    /// Reads the request's `label_selector`; without one, everything matches.
+    pub(super) fn of(call: &Call) -> Result<Self, Refusal> {
+        Self::parse(call.query.first("label_selector").unwrap_or_default())
+            .ok_or_else(|| Refusal::invalid("label_selector", "cannot be read"))
+    }
+
+    pub(super) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.0.iter().all(|condition| match condition {
+            Condition::Present(key) => labels.contains_key(key),
+            Condition::Absent(key) => !labels.contains_key(key),
+            Condition::In(key, values) => labels.get(key).is_some_and(|is| values.contains(is)),
+            Condition::NotIn(key, values) => labels.get(key).is_none_or(|is| !values.contains(is)),
+        })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut conditions = Vec::new();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            // A comma inside brackets separates values, not conditions.
+            let end = match (rest.find('('), rest.find(',')) {
+                (Some(open), Some(comma)) if open < comma => rest.find(')')? + 1,
+                (Some(_), None) => rest.find(')')? + 1,
+                (_, Some(comma)) => comma,
+                (None, None) => rest.len(),
+            };
+            let (condition, tail) = rest.split_at_checked(end)?;
+            conditions.push(Condition::parse(condition.trim())?);
+            let tail = tail.trim_start();
+            rest = tail.strip_prefix(',').unwrap_or(tail).trim_start();
+            if !tail.is_empty() && !tail.starts_with(',') {
+                return None;
+            }
+        }
+        Some(Self(conditions))
+    }
+}
+
+impl Condition {
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(list) = text.strip_suffix(')') {
+            let (head, values) = list.split_once('(')?;
+            let (key, word) = head.trim().rsplit_once(' ')?;
+            let values = values
+                .split(',')
+                .map(|value| value.trim().to_owned())
+                .collect();
+            return match word {
+                "in" => Some(Self::In(label_key(key)?, values)),
+                "notin" => Some(Self::NotIn(label_key(key)?, values)),
+                _ => None,
+            };
+        }
+        if let Some((key, value)) = text.split_once("!=") {
+            return Some(Self::NotIn(label_key(key)?, vec![value.trim().to_owned()]));
+        }
+        if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
+            return Some(Self::In(label_key(key)?, vec![value.trim().to_owned()]));
+        }
+        match text.strip_prefix('!') {
+            Some(key) => Some(Self::Absent(label_key(key)?)),
+            None => Some(Self::Present(label_key(text)?)),
+        }
+    }
+}
+
+fn label_key(text: &str) -> Option<String> {
+    let key = text.trim();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    (!key.is_empty() && key.chars().all(plain)).then(|| key.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

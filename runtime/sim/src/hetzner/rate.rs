@@ -1,0 +1,79 @@
+//! The request budget of a project: a bucket that refills at a steady pace.
+//!
+//! It never sleeps and never refuses by itself; the caller says what a spent budget means.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How many requests a project may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// The size of the bucket, in requests.
+    pub limit: u32,
+    /// How long one spent request takes to come back. Zero means at once.
+    pub refill_every: Duration,
+}
+
+impl RateLimit {
+    /// The vendor's budget: 3600 requests, and one comes back each second.
+    pub const VENDOR: Self = Self {
+        limit: 3600,
+        refill_every: Duration::from_secs(1),
+    };
+}
+
+/// The bucket of one project.
+pub(super) struct Bucket {
+    rule: RateLimit,
+    remaining: u32,
+    refilled_at: Instant,
+}
+
+/// What one request found in the bucket, as the `RateLimit-*` headers tell it.
+pub(super) struct Spent {
+    pub(super) limit: u32,
+    pub(super) remaining: u32,
+    /// Time until the bucket is full again.
+    pub(super) full_in: Duration,
+    pub(super) allowed: bool,
+}
+
+impl Bucket {
+    pub(super) fn new(rule: RateLimit, now: Instant) -> Self {
+        Self {
+            rule,
+            remaining: rule.limit,
+            refilled_at: now,
+        }
+    }
+
+    /// Takes one request out of the bucket if there is one.
+    pub(super) fn take(&mut self, now: Instant) -> Spent {
+        self.refill(now);
+        let allowed = self.remaining > 0;
+        self.remaining = self.remaining.saturating_sub(1);
+        let missing = self.rule.limit.saturating_sub(self.remaining);
+        Spent {
+            limit: self.rule.limit,
+            remaining: self.remaining,
+            full_in: self.rule.refill_every.saturating_mul(missing),
+            allowed,
+        }
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let every = self.rule.refill_every.as_nanos();
+        let passed = now.saturating_duration_since(self.refilled_at).as_nanos();
+        let Some(earned) = passed.checked_div(every) else {
+            self.remaining = self.rule.limit;
+            return;
+        };
+        let earned = u32::try_from(earned).unwrap_or(u32::MAX);
+        self.remaining = self.remaining.saturating_add(earned).min(self.rule.limit);
+        self.refilled_at += self.rule.refill_every.saturating_mul(earned);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Connections: accepts them, speaks TLS and HTTP on them, and can reset them.
+//!
+//! It knows nothing of what is asked and answered.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::exchange::{Shared, respond};
+
+/// Connections beyond this many at a time are closed at once.
+const MAX_CONNECTIONS: usize = 4096;
+/// For a TLS handshake, for the head of a request, and for its body.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Serves until `stop` is notified or the future is dropped; its connections end with it.
+pub(super) async fn listen(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    stop: Arc<Notify>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.notified() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Out of file descriptors, most likely: wait for some to come back.
+            sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        while connections.try_join_next().is_some() {}
+        if connections.len() < MAX_CONNECTIONS {
+            connections.spawn(connection(Arc::clone(&shared), stream, tls.clone()));
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+}
+
+/// A connection as its requests see it.
+#[derive(Clone)]
+pub(super) struct Line {
+    pub(super) number: u64,
+    reset: Arc<Notify>,
+}
+
+impl Line {
+    /// Has the connection reset. Never returns: the request ends with its connection.
+    pub(super) async fn reset(&self) -> Infallible {
+        self.reset.notify_one();
+        std::future::pending().await
+    }
+}
+
+async fn connection(shared: Arc<Shared>, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    let line = Line {
+        number: shared.connections.fetch_add(1, Ordering::Relaxed) + 1,
+        reset: Arc::new(Notify::new()),
+    };
+    let reset = Arc::clone(&line.reset);
+    // A second descriptor outlives the protocol layers, so that a reset can reach the bare socket.
+    let Ok((stream, bare)) = twin(stream) else {
+        return;
+    };
+    let speech = async {
+        match tls {
+            None => speak(shared, line, stream).await,
+            Some(tls) => {
+                if let Ok(Ok(stream)) = timeout(PATIENCE, tls.accept(stream)).await {
+                    speak(shared, line, stream).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = speech => {}
+        () = reset.notified() => {
+            if let Ok(bare) = TcpStream::from_std(bare) {
+                // Should this fail, the client sees an orderly end in place of a reset.
+                let _ = bare.set_zero_linger();
+            }
+        }
+    }
+}
+
+fn twin(stream: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
+    stream.set_nodelay(true)?;
+    let stream = stream.into_std()?;
+    let bare = stream.try_clone()?;
+    Ok((TcpStream::from_std(stream)?, bare))
+}
+
+async fn speak<S>(shared: Arc<Shared>, line: Line, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let service = service_fn(move |request| {
+        let (shared, line) = (Arc::clone(&shared), line.clone());
+        async move { Ok::<_, Infallible>(respond(&shared, &line, request).await) }
+    });
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE);
+    // A broken connection concerns only its client.
+    let _ = builder
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}

@@ -1,0 +1,180 @@
+//! What the vendor offers: server types with their prices, and the system image, as constants.
+
+use serde_json::{Value, json};
+
+use super::locations::Location;
+
+/// A size of server. The default is the smallest shared x86 one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ServerType {
+    /// 2 shared x86 cores, 4 GB.
+    #[default]
+    Cx23,
+    /// 4 shared x86 cores, 8 GB.
+    Cx33,
+    /// 2 shared arm cores, 4 GB.
+    Cax11,
+    /// 2 dedicated x86 cores, 8 GB.
+    Ccx13,
+}
+
+/// What the vendor tells about one server type; memory and disk in GB, price in euro a month.
+struct ServerTypeFacts {
+    id: u64,
+    name: &'static str,
+    description: &'static str,
+    category: &'static str,
+    cores: u32,
+    memory: f64,
+    disk: f64,
+    cpu_type: &'static str,
+    architecture: &'static str,
+    monthly: f64,
+}
+
+impl ServerType {
+    /// Every server type, in the order of their ids.
+    pub const ALL: [Self; 4] = [Self::Cax11, Self::Ccx13, Self::Cx23, Self::Cx33];
+
+    /// The vendor's name, for example `cx23`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    pub(super) fn id(self) -> u64 {
+        self.facts().id
+    }
+
+    pub(super) fn architecture(self) -> &'static str {
+        self.facts().architecture
+    }
+
+    pub(super) fn disk_gb(self) -> f64 {
+        self.facts().disk
+    }
+
+    /// Looks a server type up by its id or its name, as the vendor's write requests allow.
+    pub(super) fn find(id_or_name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|size| size.name() == id_or_name || size.id().to_string() == id_or_name)
+    }
+
+    pub(super) fn json(self) -> Value {
+        let facts = self.facts();
+        let prices: Vec<Value> = Location::ALL
+            .into_iter()
+            .map(|place| {
+                json!({
+                    "location": place.name(),
+                    "included_traffic": included_traffic(place),
+                    "price_hourly": price(facts.monthly / 624.0),
+                    "price_monthly": price(facts.monthly),
+                    "price_per_tb_traffic": price(1.0),
+                })
+            })
+            .collect();
+        let locations: Vec<Value> = Location::ALL
+            .into_iter()
+            .map(|place| {
+                json!({
+                    "id": place.id(), "name": place.name(), "deprecation": null,
+                    "available": true, "recommended": true,
+                })
+            })
+            .collect();
+        json!({
+            "id": facts.id, "name": facts.name, "description": facts.description,
+            "category": facts.category, "cores": facts.cores, "memory": facts.memory,
+            "disk": facts.disk, "storage_type": "local", "cpu_type": facts.cpu_type,
+            "architecture": facts.architecture, "deprecated": false, "deprecation": null,
+            "prices": prices, "locations": locations,
+        })
+    }
+
+    fn facts(self) -> ServerTypeFacts {
+        let (id, name, description, category, cores, memory, disk, cpu_type, architecture, monthly) =
+            match self {
+                Self::Cx23 => {
+                    let class = "cost_optimized";
+                    (
+                        114, "cx23", "CX23", class, 2, 4.0, 40.0, "shared", "x86", 2.99,
+                    )
+                }
+                Self::Cx33 => {
+                    let class = "cost_optimized";
+                    (
+                        115, "cx33", "CX33", class, 4, 8.0, 80.0, "shared", "x86", 4.99,
+                    )
+                }
+                Self::Cax11 => {
+                    let class = "cost_optimized";
+                    (
+                        45, "cax11", "CAX11", class, 2, 4.0, 40.0, "shared", "arm", 3.29,
+                    )
+                }
+                Self::Ccx13 => {
+                    let class = "general_purpose";
+                    (
+                        96,
+                        "ccx13",
+                        "CCX13 Dedicated CPU",
+                        class,
+                        2,
+                        8.0,
+                        80.0,
+                        "dedicated",
+                        "x86",
+                        12.49,
+                    )
+                }
+            };
+        ServerTypeFacts {
+            id,
+            name,
+            description,
+            category,
+            cores,
+            memory,
+            disk,
+            cpu_type,
+            architecture,
+            monthly,
+        }
+    }
+}
+
+/// Bytes of outgoing traffic a month that a server's price includes.
+pub(super) fn included_traffic(place: Location) -> u64 {
+    const TB: u64 = 1_099_511_627_776;
+    if place.network_zone() == "eu-central" {
+        20 * TB
+    } else {
+        TB
+    }
+}
+
+/// The one system image on offer for an architecture, named as the vendor names it.
+pub(super) const IMAGE: &str = "debian-13";
+
+pub(super) fn image_json(architecture: &str) -> Value {
+    let id = if architecture == "arm" {
+        310_557_661
+    } else {
+        310_557_660
+    };
+    json!({
+        "id": id, "name": IMAGE, "description": "Debian 13", "type": "system",
+        "status": "available", "architecture": architecture,
+        "os_flavor": "debian", "os_version": "13", "disk_size": 5, "image_size": null,
+        "bound_to": null, "created": "2025-08-12T05:16:20Z", "created_from": null,
+        "deleted": null, "deprecated": null, "labels": {}, "protection": {"delete": false},
+        "rapid_deploy": true,
+    })
+}
+
+/// Prices travel as decimal text, without and with value-added tax.
+fn price(euro: f64) -> Value {
+    json!({"net": format!("{euro:.10}"), "gross": format!("{:.16}", euro * 1.19)})
+}

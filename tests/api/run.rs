@@ -1,0 +1,151 @@
+//! Sends the requests of one row through a client, byte for byte, and hands back the last answer.
+//! It asserts nothing about that answer.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures::TryStreamExt;
+use http::Request;
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use crate::row::{Ask, Row};
+
+/// How long the real server may take for one answer. Only a broken server needs it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub body: Value,
+    /// The placeholders of the row with their values on this server.
+    pub names: Names,
+}
+
+/// Placeholders and what they stand for.
+#[derive(Clone, Debug, Default)]
+pub struct Names(Vec<(String, String)>);
+
+impl Names {
+    /// Puts the values into a text.
+    pub fn fill(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (name, value)| {
+            text.replace(name, value)
+        })
+    }
+
+    fn learn(&mut self, step: usize, answer: &Value) {
+        for (short, pointer) in [
+            ("rv", "/metadata/resourceVersion"),
+            ("uid", "/metadata/uid"),
+            ("continue", "/metadata/continue"),
+        ] {
+            if let Some(value) = answer.pointer(pointer).and_then(Value::as_str) {
+                self.0
+                    .push((format!("{{{step}.{short}}}"), value.to_owned()));
+            }
+        }
+    }
+}
+
+/// Takes the setup steps of a row. `number` makes its names unique on a server that all rows share.
+pub async fn prepare(client: &Client, row: &Row, number: usize) -> Result<Names> {
+    let mut names = Names(vec![("{n}".to_owned(), format!("row-{number}"))]);
+    let namespace = crate::row::post("/api/v1/namespaces", r#"{"metadata": {"name": "{n}"}}"#);
+    succeed(client, &namespace, &names)
+        .await
+        .context("namespace")?;
+    for (step, ask) in row.given.iter().enumerate() {
+        let answer = succeed(client, ask, &names)
+            .await
+            .with_context(|| format!("setup step {step}: {ask:?}"))?;
+        names.learn(step, &answer);
+    }
+    Ok(names)
+}
+
+/// Asks what the row is about.
+pub async fn ask(client: &Client, row: &Row, names: Names) -> Result<Answer> {
+    let (code, body) = if row.events == 0 {
+        send(client, &row.ask, &names).await?
+    } else {
+        follow(client, row, &names).await?
+    };
+    Ok(Answer { code, body, names })
+}
+
+/// Waits until a real server has forgotten what it knows now.
+#[cfg(feature = "cluster")]
+pub async fn until_forgotten(client: &Client) -> Result<()> {
+    let list = crate::row::get("/api/v1/configmaps");
+    let now = succeed(client, &list, &Names::default()).await?;
+    let revision = now["metadata"]["resourceVersion"]
+        .as_str()
+        .context("a list has a version")?;
+    let path = format!("/api/v1/configmaps?resourceVersion={revision}&resourceVersionMatch=Exact");
+    let exact = crate::row::get(&path);
+    tokio::time::timeout(PATIENCE, async {
+        while send(client, &exact, &Names::default()).await?.0 != 410 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    })
+    .await?
+}
+
+async fn succeed(client: &Client, ask: &Ask, names: &Names) -> Result<Value> {
+    let (code, body) = send(client, ask, names).await?;
+    ensure!((200..300).contains(&code), "answered {code}: {body}");
+    Ok(body)
+}
+
+pub async fn send(client: &Client, ask: &Ask, names: &Names) -> Result<(u16, Value)> {
+    let response = tokio::time::timeout(PATIENCE, client.send(request(ask, names)?)).await??;
+    let code = response.status().as_u16();
+    let bytes = tokio::time::timeout(PATIENCE, response.into_body().collect_bytes()).await??;
+    let body = serde_json::from_slice(&bytes)
+        .unwrap_or_else(|_| json!({"text": String::from_utf8_lossy(&bytes)}));
+    Ok((code, body))
+}
+
+/// Opens a watch, takes the steps that belong to it, and reads the lines that make the answer.
+async fn follow(client: &Client, row: &Row, names: &Names) -> Result<(u16, Value)> {
+    let response = tokio::time::timeout(PATIENCE, client.send(request(&row.ask, names)?)).await??;
+    let code = response.status().as_u16();
+    let mut chunks = response.into_body().into_data_stream();
+    if code != 200 {
+        bail!("the watch was refused with {code}");
+    }
+    for ask in &row.meanwhile {
+        succeed(client, ask, names)
+            .await
+            .with_context(|| format!("meanwhile: {ask:?}"))?;
+    }
+    let (mut text, mut events): (Vec<u8>, Vec<Value>) = (Vec::new(), Vec::new());
+    while events.len() < row.events {
+        let chunk = tokio::time::timeout(PATIENCE, chunks.try_next())
+            .await
+            .with_context(|| format!("only {} events: {events:?}", events.len()))??
+            .with_context(|| format!("the watch ended after {} events", events.len()))?;
+        text.extend_from_slice(&chunk);
+        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            events.push(serde_json::from_slice(&line)?);
+        }
+    }
+    Ok((code, json!({"events": events})))
+}
+
+fn request(ask: &Ask, names: &Names) -> Result<Request<Body>> {
+    let mut request = Request::builder()
+        .method(ask.method)
+        .uri(names.fill(&ask.path))
+        .header("accept", ask.accept);
+    if !ask.content_type.is_empty() {
+        request = request.header("content-type", ask.content_type);
+    }
+    Ok(request.body(Body::from(names.fill(&ask.body).into_bytes()))?)
+}

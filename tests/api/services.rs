@@ -1,0 +1,188 @@
+//! Rows about Services: defaults, addresses and ports, changes of type, the status, and the rules.
+
+use serde_json::{Value, json};
+
+use crate::row::{Ask, MERGE, Row, STRATEGIC, get, patch, post, put, row};
+
+const ALL: &str = "/api/v1/namespaces/{n}/services";
+const ONE: &str = "/api/v1/namespaces/{n}/services/a";
+const STATUS: &str = "/api/v1/namespaces/{n}/services/a/status";
+
+pub fn rows() -> Vec<Row> {
+    let mut rows = defaults();
+    rows.extend(changes());
+    rows.extend(status());
+    rows.extend(invalid());
+    rows
+}
+
+fn service(spec: Value) -> Value {
+    json!({"metadata": {"name": "a"}, "spec": spec})
+}
+
+fn create(spec: Value) -> Ask {
+    post(ALL, service(spec))
+}
+
+fn balanced(name: &'static str) -> Row {
+    row(name).given(create(json!({"type": "LoadBalancer", "ports": [{"port": 80, "name": "x"}, {"port": 443, "name": "y"}]})))
+}
+
+fn defaults() -> Vec<Row> {
+    vec![
+        row("a_plain_service_has_its_defaults")
+            .when(create(json!({"ports": [{"port": 80}]})), 201)
+            .has("/spec/type", "ClusterIP")
+            .has("/spec/ports", json!([{"port": 80, "protocol": "TCP", "targetPort": 80}]))
+            .has("/spec/internalTrafficPolicy", "Cluster")
+            .has("/status", json!({"loadBalancer": {}})),
+        row("a_load_balancer_has_node_ports")
+            .when(create(json!({"type": "LoadBalancer", "ports": [{"port": 80, "targetPort": "web"}]})), 201)
+            .has("/spec/allocateLoadBalancerNodePorts", true)
+            .has("/spec/externalTrafficPolicy", "Cluster")
+            .has("/spec/ports/0/targetPort", "web"),
+        row("a_load_balancer_can_do_without_node_ports")
+            .when(
+                create(json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "loadBalancerClass": "example.com/x", "ports": [{"port": 80}]})),
+                201,
+            )
+            .has("/spec/ports/0/nodePort", Value::Null),
+        row("local_traffic_has_a_health_port")
+            .when(create(json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]})), 201),
+        row("a_node_port_can_be_chosen")
+            .when(create(json!({"type": "NodePort", "sessionAffinity": "ClientIP", "ports": [{"port": 80, "nodePort": 31_999}]})), 201)
+            .has("/spec/sessionAffinityConfig/clientIP/timeoutSeconds", 10_800),
+        row("a_headless_service_has_no_address")
+            .when(create(json!({"clusterIP": "None", "selector": {"a": "b"}, "ports": [{"port": 80}]})), 201)
+            .has("/spec/clusterIPs", json!(["None"])),
+        row("an_external_name_has_no_address")
+            .when(create(json!({"type": "ExternalName", "externalName": "example.com"})), 201)
+            .has("/spec/clusterIP", Value::Null),
+        row("a_new_service_has_no_status")
+            .when(
+                post(ALL, json!({"metadata": {"name": "a"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+                    "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}})),
+                201,
+            )
+            .has("/status", json!({"loadBalancer": {}})),
+    ]
+}
+
+fn changes() -> Vec<Row> {
+    vec![
+        balanced("a_put_keeps_addresses_and_ports_that_it_leaves_out")
+            .when(
+                put(ONE, service(json!({"type": "LoadBalancer", "ports": [{"port": 81, "name": "x"}, {"port": 443, "name": "y"}]}))),
+                200,
+            )
+            .has("/spec/ports/0/port", 81),
+        row("becoming_a_load_balancer_gives_node_ports")
+            .given(create(json!({"ports": [{"port": 80}]})))
+            .when(patch(MERGE, ONE, json!({"spec": {"type": "LoadBalancer"}})), 200)
+            .has("/spec/allocateLoadBalancerNodePorts", true),
+        balanced("ceasing_to_be_a_load_balancer_drops_what_it_had")
+            .given(patch(MERGE, STATUS, json!({"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}})))
+            .when(patch(MERGE, ONE, json!({"spec": {"type": "ClusterIP"}})), 200)
+            .has("/spec/ports/0/nodePort", Value::Null)
+            .has("/spec/externalTrafficPolicy", Value::Null)
+            .has("/status", json!({"loadBalancer": {}})),
+        balanced("becoming_an_external_name_drops_the_address")
+            .when(patch(MERGE, ONE, json!({"spec": {"type": "ExternalName", "externalName": "example.com"}})), 200)
+            .has("/spec/clusterIP", Value::Null),
+        balanced("ports_merge_by_number")
+            .when(
+                patch(STRATEGIC, ONE, json!({"spec": {"ports": [
+                    {"port": 80, "$patch": "delete"}, {"port": 443, "targetPort": 8443}, {"port": 9000, "name": "z"},
+                ]}})),
+                200,
+            )
+            .has("/spec/ports/2", Value::Null),
+        balanced("a_cluster_address_cannot_be_changed")
+            .when(patch(MERGE, ONE, json!({"spec": {"clusterIP": "10.0.99.99", "clusterIPs": ["10.0.99.99"]}})), 422)
+            .refused("Invalid")
+            .has("/details/causes/0/field", "spec.clusterIPs[0]"),
+        row("a_load_balancer_class_cannot_be_changed")
+            .given(create(json!({"type": "LoadBalancer", "loadBalancerClass": "example.com/x", "ports": [{"port": 80}]})))
+            .when(patch(MERGE, ONE, json!({"spec": {"loadBalancerClass": "example.com/y"}})), 422)
+            .refused("Invalid"),
+        balanced("a_patch_that_changes_nothing_keeps_a_service")
+            .when(patch(STRATEGIC, ONE, json!({"spec": {"type": "LoadBalancer"}})), 200)
+            .has("/metadata/resourceVersion", "{0.rv}"),
+    ]
+}
+
+fn status() -> Vec<Row> {
+    let ingress = |value: Value| json!({"status": {"loadBalancer": {"ingress": [value]}}});
+    vec![
+        balanced("the_status_gets_its_ip_mode")
+            .when(patch(STRATEGIC, STATUS, ingress(json!({"ip": "1.2.3.4"}))), 200)
+            .has("/status/loadBalancer/ingress", json!([{"ip": "1.2.3.4", "ipMode": "VIP"}])),
+        balanced("the_status_subresource_writes_finalizers_and_annotations")
+            .when(
+                patch(STRATEGIC, STATUS, json!({
+                    "metadata": {"annotations": {"a": "b"}, "finalizers": ["service.kubernetes.io/load-balancer-cleanup"],
+                        "$setElementOrder/finalizers": ["service.kubernetes.io/load-balancer-cleanup"]},
+                    "spec": {"type": "ClusterIP"},
+                })),
+                200,
+            )
+            .has("/metadata/finalizers/0", "service.kubernetes.io/load-balancer-cleanup")
+            .has("/spec/type", "LoadBalancer"),
+        balanced("the_ingress_list_is_replaced_whole")
+            .given(patch(STRATEGIC, STATUS, ingress(json!({"ip": "1.2.3.4"}))))
+            .when(patch(STRATEGIC, STATUS, ingress(json!({"hostname": "lb.example.com", "ports": [{"port": 80, "protocol": "TCP"}]}))), 200)
+            .has("/status/loadBalancer/ingress/1", Value::Null),
+        balanced("conditions_of_a_service_merge_by_type")
+            .when(
+                patch(STRATEGIC, STATUS, json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Yes",
+                    "message": "fine", "lastTransitionTime": "2024-01-01T00:00:00Z"}]}})),
+                200,
+            )
+            .has("/status/conditions/0/reason", "Yes"),
+        balanced("an_ingress_address_must_be_one")
+            .when(patch(MERGE, STATUS, ingress(json!({"ip": "1.2.3"}))), 422)
+            .refused("Invalid")
+            .has("/details/causes/0/field", "status.loadBalancer.ingress[0].ip"),
+        balanced("an_ingress_hostname_is_no_address")
+            .when(patch(MERGE, STATUS, ingress(json!({"hostname": "1.2.3.4"}))), 422)
+            .refused("Invalid"),
+        balanced("an_ingress_mode_needs_an_address")
+            .when(patch(MERGE, STATUS, ingress(json!({"hostname": "a.b", "ipMode": "VIP"}))), 422)
+            .refused("Invalid"),
+        row("only_load_balancers_have_an_ingress")
+            .given(create(json!({"ports": [{"port": 80}]})))
+            .when(patch(MERGE, STATUS, ingress(json!({"ip": "1.2.3.4", "ipMode": "VIP"}))), 422)
+            .refused("Invalid"),
+        balanced("the_object_itself_cannot_write_the_status")
+            .given(patch(MERGE, ONE, ingress(json!({"ip": "1.2.3.4"}))))
+            .when(get(ONE), 200)
+            .has("/status", json!({"loadBalancer": {}}))
+            .has("/metadata/resourceVersion", "{0.rv}"),
+    ]
+}
+
+fn invalid() -> Vec<Row> {
+    let refused =
+        |name: &'static str, spec: Value| row(name).when(create(spec), 422).refused("Invalid");
+    vec![
+        refused("a_service_needs_ports", json!({})),
+        refused("two_ports_need_names", json!({"ports": [{"port": 80}, {"port": 81}]})),
+        refused("ports_are_unique", json!({"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]})).any_words(),
+        refused("port_names_are_unique", json!({"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "a"}]})),
+        refused("a_port_number_has_a_range", json!({"ports": [{"port": 70_000}]})),
+        refused("a_protocol_is_one_of_three", json!({"ports": [{"port": 80, "protocol": "ICMP"}]})),
+        refused("a_type_is_one_of_four", json!({"type": "Nonsense", "ports": [{"port": 80}]})),
+        refused("a_node_port_has_a_range", json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]})),
+        refused("a_cluster_service_has_no_node_port", json!({"ports": [{"port": 80, "nodePort": 30_100}]})),
+        refused("source_ranges_are_cidrs", json!({"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0"], "ports": [{"port": 80}]})),
+        refused("only_load_balancers_have_a_class", json!({"loadBalancerClass": "example.com/x", "ports": [{"port": 80}]})),
+        row("a_node_port_is_given_out_once")
+            .given(create(json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 32_001}]})))
+            .when(
+                post(ALL, json!({"metadata": {"name": "b"}, "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 32_001}]}})),
+                422,
+            )
+            .refused("Invalid")
+            .has("/details/causes/0/field", "spec.ports[0].nodePort"),
+    ]
+}

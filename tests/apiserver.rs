@@ -1,0 +1,109 @@
+//! The harness of the cluster suites, on its own: if these fail, the harness is broken and not the product.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ccm_tests::apiserver::{ApiServer, AuditEntry, StartOptions};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
+
+fn node(name: &str) -> Node {
+    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+}
+
+#[tokio::test]
+async fn a_node_survives_the_restart_of_the_api_server() {
+    let mut server = ApiServer::start().await.unwrap();
+    let nodes: Api<Node> = Api::all(server.client_for("admin").await.unwrap());
+    assert!(
+        nodes
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
+    let written = nodes
+        .create(&PostParams::default(), &node("one"))
+        .await
+        .unwrap();
+
+    server.restart().await.unwrap();
+
+    let nodes: Api<Node> = Api::all(server.client_for("admin").await.unwrap());
+    assert_eq!(
+        nodes.get("one").await.unwrap().metadata.uid,
+        written.metadata.uid
+    );
+}
+
+#[tokio::test]
+async fn a_user_may_do_only_what_is_granted_and_the_audit_log_tells() {
+    let server = ApiServer::start_with(StartOptions {
+        users: vec![("guest".to_owned(), vec!["visitors".to_owned()])],
+        audit: true,
+        ..StartOptions::default()
+    })
+    .await
+    .unwrap();
+    let nodes: Api<Node> = Api::all(server.client_for("guest").await.unwrap());
+    let refused = nodes
+        .create(&PostParams::default(), &node("two"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&refused, kube::Error::Api(status) if status.code == 403),
+        "{refused}"
+    );
+
+    let expected = AuditEntry {
+        user: "guest".to_owned(),
+        verb: "create".to_owned(),
+        resource: "nodes".to_owned(),
+        uri: "/api/v1/nodes?".to_owned(),
+        code: 403,
+        ..AuditEntry::default()
+    };
+    let found = loop {
+        let log = server.audit_log().unwrap();
+        if let Some(entry) = log.into_iter().find(|entry| entry.user == "guest") {
+            break entry;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(found, expected);
+    assert!(server.client_for("stranger").await.is_err());
+}
+
+/// The processes whose command line names a folder. Linux only, as the servers' own clean-up is not.
+#[cfg(target_os = "linux")]
+fn processes_that_name(folder: &str) -> Vec<PathBuf> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let command = std::fs::read(path.join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&command).contains(folder)
+        })
+        .collect()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn dropping_the_server_ends_both_processes_and_removes_their_files() {
+    let server = ApiServer::start().await.unwrap();
+    let kubeconfig = server.kubeconfig("admin").unwrap();
+    let folder = kubeconfig.parent().unwrap();
+    assert_eq!(processes_that_name(folder.to_str().unwrap()).len(), 2);
+
+    drop(server);
+
+    assert_eq!(
+        processes_that_name(folder.to_str().unwrap()),
+        Vec::<PathBuf>::new()
+    );
+    assert!(!folder.exists());
+}

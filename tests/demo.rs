@@ -1,0 +1,100 @@
+//! The first command of the README: the demo ends by itself with exit code 0, and shows what the README shows.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::process::{Command, Output};
+
+fn ccm(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+    // A proxy in the environment must change nothing: the demo is loopback only, and the egress takes no proxy.
+    command
+        .env("HTTP_PROXY", "http://127.0.0.1:9")
+        .env("HTTPS_PROXY", "http://127.0.0.1:9");
+    command.args(arguments).output().unwrap()
+}
+
+fn readme() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The text blocks of the README that stand behind a command line.
+fn shown(command: &str) -> Vec<String> {
+    let readme = readme();
+    let block = readme
+        .split("```text\n")
+        .find(|block| block.starts_with(command));
+    let block = block.unwrap_or_else(|| panic!("the README does not show {command:?}"));
+    block
+        .split("\n```")
+        .next()
+        .unwrap()
+        .lines()
+        .skip(1)
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// What differs from run to run: ports, digests, versions of nothing, times.
+fn normal(line: &str) -> String {
+    let mut words = Vec::new();
+    for word in line.split_whitespace() {
+        let word = match word {
+            _ if word.contains("127.0.0.1:") => "ADDRESS",
+            _ if word.starts_with("sha256:") => "DIGEST",
+            _ if word.chars().all(|letter| letter.is_ascii_digit()) => "N",
+            _ => word,
+        };
+        words.push(word);
+    }
+    words.join(" ")
+}
+
+#[test]
+fn the_demo_shows_what_the_readme_shows() {
+    let output = ccm(&[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success(),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let lines: Vec<_> = text.lines().map(normal).collect();
+    let expected = shown("cargo run");
+    assert!(expected.len() >= 8, "the README shows too little");
+    for line in expected {
+        assert!(
+            lines.contains(&normal(&line)),
+            "the README shows a line that the demo did not print:\n{line}\nin\n{text}"
+        );
+    }
+}
+
+#[test]
+fn the_demo_speaks_tls_and_json_on_request() {
+    let output = ccm(&["demo", "--tls", "--output", "json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success(),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let steps: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(
+        steps
+            .iter()
+            .any(|step| step["what"].as_str().unwrap().contains("https://")),
+        "{text}"
+    );
+    assert!(steps.iter().any(|step| step["who"] == "result"), "{text}");
+}
+
+#[test]
+fn the_guests_token_is_nowhere_in_the_demos_output() {
+    let output = ccm(&["demo", "--output", "json"]);
+    let everything = [output.stdout, output.stderr].concat();
+    assert!(!String::from_utf8_lossy(&everything).contains("a-token-that-the-guest-never-sees"));
+}

@@ -1,0 +1,10 @@
+//! Compiles the test guests to components.
+
+use guest_build::Guest;
+
+fn main() {
+    guest_build::compile(&[Guest {
+        package: "guest-misbehaving",
+        folder: "tests/guests/misbehaving",
+    }]);
+}

@@ -1,0 +1,167 @@
+//! Says what must not be believed: answers of the wrong shape, of the wrong meaning, or without proof.
+
+use std::time::Duration;
+
+use ccm_guest::http::Request;
+use ccm_guest::{
+    Address, AddressType, Error, Event, EventType, FindReply, Instance, Lookup, Node, NodeEvent,
+    state,
+};
+
+use crate::behaviour::Behaviour;
+
+/// The answer of a behaviour that is about answers.
+///
+/// # Errors
+/// Where the behaviour is an error.
+pub fn find(behaviour: Behaviour, nodes: &[Node]) -> Result<FindReply, Error> {
+    let lookups = nodes.iter().map(|node| look_up(behaviour, node)).collect();
+    let mut reply = FindReply::new(lookups);
+    match behaviour {
+        Behaviour::TooFewLookups => {
+            reply.lookups.pop();
+        }
+        Behaviour::TooManyLookups => reply.lookups.push(Lookup::NotMine),
+        Behaviour::NoLookups => reply.lookups.clear(),
+        Behaviour::ManyEvents => reply.events = vec![event(0, "Flood", "one of many"); 100_000],
+        Behaviour::EventOutOfRange => {
+            reply
+                .events
+                .push(event(u32::MAX, "Elsewhere", "about nobody"))
+        }
+        Behaviour::BadEvent => {
+            reply
+                .events
+                .push(event(0, "not a word\n", "line one\nline two\x1b[31m\0"))
+        }
+        Behaviour::GarbageError => {
+            let garbage = "\x1b[2J\x1b[31mall is well\r\n\0\u{202e}".repeat(40_000);
+            return Err(Error::internal(garbage));
+        }
+        _ => {}
+    }
+    Ok(reply)
+}
+
+fn look_up(behaviour: Behaviour, node: &Node) -> Lookup {
+    let mut instance = honest(node);
+    match behaviour {
+        Behaviour::HonestRequests => {
+            return by_request(node, |error| Lookup::Unknown(error.message().to_owned()));
+        }
+        Behaviour::GoneAfterFailure => return by_request(node, |_| Lookup::Gone),
+        Behaviour::GoneWithoutAsking => return Lookup::Gone,
+        Behaviour::FromState => return from_state(node),
+        Behaviour::HugeString => return Lookup::Unknown("z".repeat(32 * 1024 * 1024)),
+        Behaviour::BadAddresses => instance.addresses = bad_addresses(),
+        Behaviour::BadLabels => {
+            instance.instance_type = Some("has blanks and is far too long ".repeat(5));
+            instance.zone = Some("zone/with/slashes".to_owned());
+            instance.region = Some("-begins-with-a-dash".to_owned());
+            instance.labels = vec![
+                label("not a key", "value"),
+                label("key", "value\nof two lines"),
+            ];
+        }
+        Behaviour::ReservedLabels => {
+            instance.labels = vec![
+                label("node-role.kubernetes.io/control-plane", "true"),
+                label("kubernetes.io/hostname", "another-node"),
+                label("node.k8s.io/thing", "true"),
+                label("wasm-ccm.dev/provider", "somebody-else"),
+            ];
+        }
+        Behaviour::ChangedProviderId => {
+            instance.provider_id = format!("misbehaving://another-{}", node.name)
+        }
+        Behaviour::ForeignScheme => {
+            instance.provider_id = format!("aws:///eu-central-1a/{}", node.name)
+        }
+        Behaviour::ManyAddresses => {
+            let address = |number| {
+                address(
+                    AddressType::InternalIp,
+                    &format!("10.0.{}.{}", number / 256, number % 256),
+                )
+            };
+            instance.addresses = (0..10_000).map(address).collect();
+        }
+        _ => {}
+    }
+    Lookup::Found(instance)
+}
+
+/// What a good provider would say.
+fn honest(node: &Node) -> Instance {
+    Instance {
+        instance_type: Some("small".to_owned()),
+        zone: Some("zone-1".to_owned()),
+        region: Some("region".to_owned()),
+        addresses: vec![
+            address(AddressType::Hostname, &node.name),
+            address(AddressType::InternalIp, "192.0.2.7"),
+        ],
+        shutdown: Some(false),
+        ..Instance::new(provider_id(node))
+    }
+}
+
+fn provider_id(node: &Node) -> String {
+    node.provider_id
+        .clone()
+        .unwrap_or_else(|| format!("misbehaving://{}", node.name))
+}
+
+fn by_request(node: &Node, failed: impl Fn(Error) -> Lookup) -> Lookup {
+    let answer = Request::get("api", format!("/machines/{}", node.name)).send();
+    match answer.and_then(ccm_guest::http::Response::found) {
+        Ok(Some(_)) => Lookup::Found(honest(node)),
+        Ok(None) => Lookup::Gone,
+        Err(error) => failed(error),
+    }
+}
+
+/// The first call keeps `gone` and says `found`; later calls believe what was kept.
+fn from_state(node: &Node) -> Lookup {
+    let key = format!("verdict/{}", node.name);
+    if state::get(&key).is_some() {
+        return Lookup::Gone;
+    }
+    state::set(&key, b"gone", Duration::from_secs(3600));
+    Lookup::Found(honest(node))
+}
+
+fn bad_addresses() -> Vec<Address> {
+    vec![
+        address(AddressType::InternalIp, "not-an-ip"),
+        address(AddressType::InternalIp, "127.0.0.1"),
+        address(AddressType::InternalIp, "fe80::1%eth0"),
+        address(AddressType::ExternalIp, "169.254.169.254"),
+        address(AddressType::ExternalIp, "0.0.0.0"),
+        address(AddressType::ExternalIp, "203.0.113.0/24"),
+        address(AddressType::Hostname, "name with blanks\n"),
+        address(AddressType::ExternalDns, &"x".repeat(300)),
+    ]
+}
+
+fn address(address_type: AddressType, address: &str) -> Address {
+    Address {
+        address_type,
+        address: address.to_owned(),
+    }
+}
+
+fn label(key: &str, value: &str) -> (String, String) {
+    (key.to_owned(), value.to_owned())
+}
+
+fn event(node: u32, reason: &str, message: &str) -> NodeEvent {
+    NodeEvent {
+        node,
+        event: Event {
+            event_type: EventType::Warning,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        },
+    }
+}

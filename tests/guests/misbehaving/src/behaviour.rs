@@ -1,0 +1,148 @@
+//! Every way to misbehave, and what a host has to do about it.
+
+macro_rules! behaviours {
+    ($($(#[doc = $what:literal])+ $variant:ident = $word:literal,)+) => {
+        /// A way to behave. The word in the configuration is that of [`Behaviour::word`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Behaviour {
+            $($(#[doc = $what])+ $variant,)+
+        }
+
+        impl Behaviour {
+            /// Every behaviour.
+            pub const ALL: &[Behaviour] = &[$(Behaviour::$variant,)+];
+
+            /// The word in the configuration.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Behaviour::$variant => $word,)+
+                }
+            }
+        }
+    };
+}
+
+behaviours! {
+    /// Answers every node as it should, without any request: proof that the others fail for their own reason.
+    Honest = "honest",
+    /// Asks `GET /machines/{name}` for each node: 2xx is found, 404 is gone, anything else is unknown.
+    HonestRequests = "honest-requests",
+
+    /// Loops for ever in `find`. The call's deadline has to end it, and other calls must not suffer.
+    Spin = "spin",
+    /// Loops for ever in `init`. The provider must not be loaded.
+    SpinInInit = "spin-in-init",
+    /// Sleeps for an hour in the host's own clock and poll functions. The deadline holds there too.
+    Sleep = "sleep",
+    /// Takes memory until it gets no more. Ends in a trap that says so, at the memory limit.
+    MemoryBomb = "memory-bomb",
+    /// Calls itself without end. Ends in a trap that says stack overflow.
+    Recursion = "recursion",
+    /// Panics with a message. The message has to be in the error and in the log.
+    Panic = "panic",
+    /// Panics in `init`. The provider must not be loaded, and the message says why.
+    PanicInInit = "panic-in-init",
+    /// Ends its program by `exit`. A failed call, never the end of the manager.
+    Exit = "exit",
+    /// Writes 100 000 log lines of 8 KiB. At most 100 lines of 4 KiB are kept, and the call goes on.
+    LogFlood = "log-flood",
+    /// Writes 100 000 lines to standard error. Whatever is kept of them is bounded.
+    StderrFlood = "stderr-flood",
+    /// Logs text that would write to a terminal, and forge a second line. Control characters have to be escaped.
+    LogForgery = "log-forgery",
+    /// Fills the state store with 64 KiB values until one is refused. Tells how many were kept: at most 256 KiB.
+    StateOverflow = "state-overflow",
+    /// Keeps one value of 16 MiB. Must be refused.
+    StateHugeValue = "state-huge-value",
+    /// Asks for 4 GiB of randomness. Ends in a trap.
+    HugeRandom = "huge-random",
+
+    /// `init` enables an interface that the component does not export. An error of the guest.
+    UnknownCapability = "unknown-capability",
+    /// `init` refuses the configuration. The text is for the operator; it is no trap.
+    RefusesConfig = "refuses-config",
+    /// One lookup less than nodes. The whole answer is worthless.
+    TooFewLookups = "too-few-lookups",
+    /// One lookup more than nodes. The whole answer is worthless.
+    TooManyLookups = "too-many-lookups",
+    /// No lookup at all, whatever was asked.
+    NoLookups = "no-lookups",
+    /// Addresses that are none: a name as IP, a loopback, the metadata address, an IP with zone. Never stored.
+    BadAddresses = "bad-addresses",
+    /// Label values that Kubernetes refuses. Never written.
+    BadLabels = "bad-labels",
+    /// Labels under keys that belong to Kubernetes and to the manager. Dropped.
+    ReservedLabels = "reserved-labels",
+    /// Another provider ID than the node has. Held back, with an Event.
+    ChangedProviderId = "changed-provider-id",
+    /// A provider ID with the scheme of another cloud. Never written.
+    ForeignScheme = "foreign-scheme",
+    /// 10 000 addresses on one instance. Over the cap: an error of the guest.
+    ManyAddresses = "many-addresses",
+    /// A reason of 32 MiB. Over the cap, and the manager's memory does not feel it.
+    HugeString = "huge-string",
+    /// 100 000 events. Over the cap.
+    ManyEvents = "many-events",
+    /// An event about a node that was not asked for. An error of the guest.
+    EventOutOfRange = "event-out-of-range",
+    /// An event whose reason is no CamelCase word and whose message has control characters.
+    BadEvent = "bad-event",
+    /// An error whose text has control characters, terminal codes and 1 MiB of length. Cut and cleaned.
+    GarbageError = "garbage-error",
+    /// `gone` for every node, without any request. No proof of anything.
+    GoneWithoutAsking = "gone-without-asking",
+    /// Asks once per node, and says `gone` for whatever does not end 2xx. The host has to see the failed exchange.
+    GoneAfterFailure = "gone-after-failure",
+    /// Counts its calls in its own memory. Must always tell `call 1`: every call has a fresh guest instance.
+    FromMemory = "from-memory",
+    /// Says in its second call what `state` kept of its first: `gone`. A confirming look-up must not see it.
+    FromState = "from-state",
+
+    /// Sends a request in `init`. Refused; `find` tells.
+    HttpInInit = "http-in-init",
+    /// Asks for a path that no rule covers. Refused before it is sent.
+    OtherPath = "other-path",
+    /// Sends `DELETE` to a path that only `GET` may use. Refused before it is sent.
+    OtherMethod = "other-method",
+    /// Names a target that the manifest does not. Refused.
+    OtherTarget = "other-target",
+    /// Tries to leave the rules by `..`, encoded slashes, backslashes, a second host in the path. All refused.
+    PathTricks = "path-tricks",
+    /// Sets headers that belong to the host, the credential among them. All refused.
+    HostHeaders = "host-headers",
+    /// Sends a body of 2 MiB. Refused.
+    HugeBody = "huge-body",
+    /// Asks for the metadata address through `wasi:http`. Refused.
+    Metadata = "metadata",
+    /// Asks for a host that was not granted through `wasi:http`. Refused.
+    OtherHost = "other-host",
+    /// Sends 10 000 requests. The host's limits hold; tells how many were answered.
+    Flood = "flood",
+    /// Hands 10 000 requests to one `fetch-all`. Refused, or at most 64 are sent.
+    FloodAtOnce = "flood-at-once",
+    /// Reads files, environment and arguments. There are none.
+    ReadHost = "read-host",
+}
+
+impl Behaviour {
+    /// Reads the configuration's word.
+    pub fn parse(word: &str) -> Option<Behaviour> {
+        Behaviour::ALL
+            .iter()
+            .copied()
+            .find(|behaviour| behaviour.word() == word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_behaviour_has_a_word_of_its_own() {
+        for behaviour in Behaviour::ALL {
+            assert_eq!(Behaviour::parse(behaviour.word()), Some(*behaviour));
+        }
+        assert_eq!(Behaviour::parse("kind"), None);
+    }
+}

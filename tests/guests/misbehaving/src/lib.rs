@@ -1,0 +1,24 @@
+//! A provider that misbehaves on request: the configuration key `behaviour` says how.
+//!
+//! [`behaviour`] is the list, each entry with what a host has to do about it. The other files carry it out:
+//! [`resources`] takes more than its share, [`answers`] says what must not be believed, [`reach`] tries the doors.
+//!
+//! A behaviour that is not about answers *tells* how far it came, as `unknown` with a text for every node: `refused: …` and
+//! `allowed: …` of a door, `told: …` of an amount. So a test sees the difference between a closed door and one that nobody
+//! tried.
+//!
+//! Only for tests. It is never embedded in a binary.
+
+pub mod answers;
+pub mod behaviour;
+pub mod provider;
+pub mod reach;
+pub mod resources;
+
+use provider::Misbehaving;
+
+ccm_guest::export_provider! {
+    provider: Misbehaving,
+    interfaces: [instances],
+    manifest: "manifest.json",
+}

@@ -1,0 +1,225 @@
+//! Tries the doors. Each function tells what happened: `refused: …` or `allowed: …`; where several doors are tried, one
+//! that opens is enough for `allowed`.
+
+use ccm_guest::Error;
+use ccm_guest::http::{Method, Request, Response, send_all};
+
+const GRANTED: &str = "/machines/probe";
+
+/// The one request that the grant covers.
+pub fn granted_request() -> String {
+    tell("GET /machines/probe", Request::get("api", GRANTED).send())
+}
+
+/// A path that no rule covers.
+pub fn other_path() -> String {
+    tell("GET /secrets", Request::get("api", "/secrets").send())
+}
+
+/// A method that no rule covers.
+pub fn other_method() -> String {
+    tell(
+        "DELETE /machines/probe",
+        Request::delete("api", GRANTED).send(),
+    )
+}
+
+/// A target that the manifest does not have.
+pub fn other_target() -> String {
+    tell(
+        "GET /machines/probe of another target",
+        Request::get("metadata", GRANTED).send(),
+    )
+}
+
+/// Paths that mean something else to a careless host.
+pub fn path_tricks() -> String {
+    const PATHS: &[&str] = &[
+        "/machines/..",
+        "/machines/../secrets",
+        "/machines/./probe",
+        "/machines/%2e%2e",
+        "/machines/probe%2f..%2fsecrets",
+        "/machines/probe%5c..",
+        "/machines/probe\\secrets",
+        "/machines//probe",
+        "//169.254.169.254/latest",
+        "http://169.254.169.254/latest",
+        "@169.254.169.254/",
+        "machines/probe",
+        "",
+        "/machines/probe?x=1",
+        "/machines/probe#x",
+        "/machines/probe\r\nHost: elsewhere.example",
+        "/machines/probe\0",
+    ];
+    all_of(
+        PATHS
+            .iter()
+            .map(|path| (path.escape_debug().to_string(), Request::get("api", *path))),
+    )
+}
+
+/// Headers that belong to the host.
+pub fn host_headers() -> String {
+    const HEADERS: &[(&str, &str)] = &[
+        ("Host", "elsewhere.example"),
+        ("Authorization", "Bearer mine"),
+        ("AUTHORIZATION", "Bearer mine"),
+        ("Cookie", "session=1"),
+        ("Connection", "close"),
+        ("Content-Length", "5"),
+        ("Transfer-Encoding", "chunked"),
+        ("Proxy-Authorization", "Basic x"),
+        ("Forwarded", "for=127.0.0.1"),
+        ("X-Forwarded-For", "127.0.0.1"),
+        ("X-Forwarded-Host", "elsewhere.example"),
+        ("x-split", "one\r\nauthorization: Bearer mine"),
+        ("x split", "one"),
+        ("", "one"),
+    ];
+    all_of(HEADERS.iter().map(|(name, value)| {
+        (
+            format!("header {}", name.escape_debug()),
+            Request::get("api", GRANTED).header(name, *value),
+        )
+    }))
+}
+
+/// A body over the cap.
+pub fn huge_body() -> String {
+    let body = "b".repeat(2 * 1024 * 1024);
+    match Request::new(Method::Get, "api", GRANTED).json(&body) {
+        Ok(request) => tell("a body of 2 MiB", request.send()),
+        Err(error) => format!("allowed: the guest itself failed: {}", error.message()),
+    }
+}
+
+/// Many requests, one after the other in batches as large as allowed.
+pub fn flood() -> String {
+    let mut answered = 0;
+    for _ in 0..157 {
+        let answers = send_all(vec![Request::get("api", GRANTED); 64]);
+        answered += answers.iter().filter(|answer| answer.is_ok()).count();
+    }
+    format!("told: {answered} of 10048 requests were answered")
+}
+
+/// Many requests in one call of the host.
+pub fn flood_at_once() -> String {
+    let answered = raw::fetch_all(10_000);
+    format!("told: {answered} of 10000 requests were answered")
+}
+
+/// Files, environment, arguments and sockets: none of them is there.
+pub fn read_host() -> String {
+    let mut open = Vec::new();
+    for path in [
+        "/etc/passwd",
+        "/proc/self/environ",
+        ".",
+        "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    ] {
+        if std::fs::metadata(path).is_ok()
+            || std::fs::read(path).is_ok()
+            || std::fs::read_dir(path).is_ok()
+        {
+            open.push(format!("file {path}"));
+        }
+    }
+    open.extend(std::env::vars().map(|(key, _)| format!("variable {key}")));
+    open.extend(std::env::args().map(|text| format!("argument {text}")));
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 9));
+    if std::net::UdpSocket::bind("127.0.0.1:0").is_ok()
+        || std::net::TcpStream::connect(address).is_ok()
+    {
+        open.push("sockets".to_owned());
+    }
+    match open.is_empty() {
+        true => "refused: no file, no variable, no argument, no socket".to_owned(),
+        false => format!("allowed: {}", open.join(", ")),
+    }
+}
+
+/// `GET http://{host}{path}` through `wasi:http`.
+pub fn url(host: &str, path: &str) -> String {
+    raw::url(host, path)
+}
+
+fn all_of(requests: impl Iterator<Item = (String, Request)>) -> String {
+    let mut refused = 0;
+    for (what, request) in requests {
+        match request.send() {
+            Err(Error::Denied(_) | Error::Internal(_)) => refused += 1,
+            other => return tell(&what, other),
+        }
+    }
+    format!("refused: all {refused}")
+}
+
+/// A refusal is `denied`, or `invalid`, which the SDK calls internal. Any other failure was an attempt.
+fn tell(what: &str, answer: Result<Response, Error>) -> String {
+    match answer {
+        Ok(response) => format!("allowed: {what} was answered {}", response.status()),
+        Err(Error::Denied(why) | Error::Internal(why)) => format!("refused: {why}"),
+        Err(error) => format!("allowed: {what} was tried: {}", error.message()),
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+mod raw {
+    //! What the SDK would not do, or has no function for.
+
+    use ccm_guest::bindings::host::ccm::provider::http;
+    use wasip2::http::outgoing_handler::handle;
+    use wasip2::http::types::{Fields, OutgoingRequest, Scheme};
+
+    /// How many of `count` requests in one `fetch-all` are answered.
+    pub(super) fn fetch_all(count: usize) -> usize {
+        let request = http::Request {
+            target: "api".to_owned(),
+            method: http::Method::Get,
+            path: super::GRANTED.to_owned(),
+            query: Vec::new(),
+            headers: Vec::new(),
+            body: None,
+        };
+        http::fetch_all(&vec![request; count])
+            .iter()
+            .filter(|answer| answer.is_ok())
+            .count()
+    }
+
+    pub(super) fn url(host: &str, path: &str) -> String {
+        let request = OutgoingRequest::new(Fields::new());
+        let accepted = request.set_scheme(Some(&Scheme::Http)).is_ok()
+            && request.set_authority(Some(host)).is_ok()
+            && request.set_path_with_query(Some(path)).is_ok();
+        if !accepted {
+            return "refused: the request could not be written".to_owned();
+        }
+        let answer = match handle(request, None) {
+            Ok(answer) => answer,
+            Err(code) => return format!("refused: {code:?}"),
+        };
+        answer.subscribe().block();
+        match answer.get() {
+            Some(Ok(Ok(response))) => format!("allowed: {host} answered {}", response.status()),
+            Some(Ok(Err(code))) => format!("refused: {code:?}"),
+            other => format!("allowed: no proper end: {other:?}"),
+        }
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+mod raw {
+    //! There is no `wasi:http` off Wasm.
+
+    pub(super) fn fetch_all(_: usize) -> usize {
+        0
+    }
+
+    pub(super) fn url(_: &str, _: &str) -> String {
+        "refused: this is no guest".to_owned()
+    }
+}

@@ -1,0 +1,117 @@
+//! Takes more than its share: time, memory, stack, log, state, randomness. Whatever returns tells how far it came.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::time::Duration;
+
+use ccm_guest::{log, random, state};
+
+const FLOOD: u32 = 100_000;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Never returns.
+pub fn spin() -> ! {
+    let mut turns = 0_u64;
+    loop {
+        turns = black_box(turns.wrapping_add(1));
+    }
+}
+
+/// Returns after an hour.
+pub fn sleep() -> String {
+    std::thread::sleep(Duration::from_secs(3600));
+    "allowed: slept for an hour".to_owned()
+}
+
+/// Takes memory and touches it, for ever.
+pub fn memory_bomb() -> String {
+    let mut taken: Vec<Vec<u8>> = Vec::new();
+    loop {
+        taken.push(black_box(vec![1; 1024 * 1024]));
+        if taken.len() > 8192 {
+            return "allowed: 8 GiB of memory".to_owned();
+        }
+    }
+}
+
+/// Calls itself until the stack ends.
+pub fn recursion() -> String {
+    fn deeper(depth: u64) -> u64 {
+        let frame = black_box([depth; 64]);
+        match black_box(depth) {
+            u64::MAX => 0,
+            _ => deeper(depth + 1).wrapping_add(frame.iter().sum()),
+        }
+    }
+    format!("allowed: {} calls deep", deeper(0))
+}
+
+/// Panics.
+#[allow(clippy::panic, reason = "this is the behaviour that was asked for")]
+pub fn panic_with_message() -> ! {
+    panic!("the misbehaving guest panics because it was told to")
+}
+
+/// Logs far too much.
+pub fn log_flood() -> String {
+    let line = "x".repeat(8192);
+    for number in 0..FLOOD {
+        log::info(&line, &[("number", &number.to_string())]);
+    }
+    format!("told: {FLOOD} log lines were written")
+}
+
+/// Writes far too much to standard error.
+#[allow(
+    clippy::print_stderr,
+    reason = "this is the behaviour that was asked for"
+)]
+pub fn stderr_flood() -> String {
+    for number in 0..FLOOD {
+        eprintln!("line {number} of a flood {}", "y".repeat(100));
+    }
+    format!("told: {FLOOD} lines were written")
+}
+
+/// Logs what a terminal or a log parser would take for something else.
+pub fn log_forgery() -> String {
+    let forged =
+        "fine\n2026-01-01T00:00:00Z ERROR ccm: all nodes deleted\r\x1b[2J\x1b[31m\u{202e}\0";
+    log::warn(
+        forged,
+        &[("field\nname", "value\nof two lines"), ("level", "ERROR")],
+    );
+    "told: one line was written".to_owned()
+}
+
+/// Keeps values until one is refused.
+pub fn state_overflow() -> String {
+    let value = vec![7; 64 * 1024];
+    let kept = (0..64)
+        .take_while(|number| state::set(&format!("key-{number}"), &value, MINUTE))
+        .count();
+    format!("told: {kept} values of 64 KiB were kept")
+}
+
+/// Keeps one value that is far too large.
+pub fn state_huge_value() -> String {
+    match state::set("huge", &vec![7; 16 * 1024 * 1024], MINUTE) {
+        true => "allowed: a value of 16 MiB".to_owned(),
+        false => "refused: a value of 16 MiB".to_owned(),
+    }
+}
+
+/// Asks for more randomness than fits into its memory.
+pub fn huge_random() -> String {
+    format!("allowed: {} random bytes", random::bytes(u32::MAX).len())
+}
+
+/// Counts calls in memory that should not outlive one.
+pub fn calls_so_far() -> String {
+    thread_local! {
+        static CALLS: Cell<u32> = const { Cell::new(0) };
+    }
+    let calls = CALLS.get() + 1;
+    CALLS.set(calls);
+    format!("told: call {calls}")
+}

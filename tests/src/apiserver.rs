@@ -1,0 +1,257 @@
+//! A real kube-apiserver with its etcd, on loopback, for as long as one test needs them.
+//!
+//! Each [`ApiServer`] is a fresh, empty cluster without nodes, controllers or kubelets, and two processes.
+//! It never touches a cluster that exists already, and never outlives the test: dropping it ends both processes.
+//! What it does not hide: a client made here repeats nothing by itself, so a test sees each answer once.
+
+mod assets;
+mod audit;
+mod files;
+mod process;
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep, timeout};
+
+pub use audit::AuditEntry;
+use files::Files;
+use process::Server;
+
+/// How long a server may take to answer. It takes two seconds; only a machine under heavy load needs more.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often ports are chosen anew when somebody else took one between choosing and listening.
+const ATTEMPTS: u32 = 3;
+
+/// What a test may choose about its API server.
+#[derive(Clone, Debug, Default)]
+pub struct StartOptions {
+    /// Users beside `admin` (group `system:masters`), each with its groups. They may do what RBAC grants them:
+    /// nothing at first. `system:serviceaccount:NAMESPACE:NAME` stands for that service account.
+    pub users: Vec<(String, Vec<String>)>,
+    /// Whether requests are written down for [`ApiServer::audit_log`].
+    pub audit: bool,
+    /// Further flags of kube-apiserver; the last one of a name wins.
+    pub flags: Vec<String>,
+}
+
+/// A running kube-apiserver with its etcd.
+pub struct ApiServer {
+    // Dropped in this order: the API server, its etcd, their files.
+    server: Server,
+    etcd: Server,
+    files: Files,
+    folder: TempDir,
+    program: PathBuf,
+    arguments: Vec<String>,
+    port: u16,
+}
+
+impl ApiServer {
+    /// Starts a server with the user `admin` and no audit log.
+    ///
+    /// # Errors
+    /// As [`ApiServer::start_with`].
+    pub async fn start() -> Result<Self> {
+        Self::start_with(StartOptions::default()).await
+    }
+
+    /// Starts a server and waits until it is ready. The first start on a machine builds the two programs.
+    ///
+    /// # Errors
+    /// The programs cannot be found or built, or one of them ended or did not answer in time; the error then
+    /// holds the last lines of its log.
+    pub async fn start_with(options: StartOptions) -> Result<Self> {
+        let programs = tokio::task::spawn_blocking(assets::folder)
+            .await
+            .context("looking for the programs panicked")??;
+        let mut attempt = 1;
+        loop {
+            match Self::start_once(&programs, &options).await {
+                Err(error) if attempt < ATTEMPTS && is_port_taken(&error) => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn start_once(programs: &Path, options: &StartOptions) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("ccm-apiserver-")
+            .tempdir()
+            .context("cannot make a folder for the servers")?;
+        let (etcd_port, port) = free_ports()?;
+        let files = Files::write(folder.path(), port, options)?;
+
+        let mut etcd = Server::spawn(
+            &programs.join("etcd"),
+            &etcd_arguments(folder.path(), etcd_port),
+            &folder.path().join("etcd.log"),
+        )?;
+        wait_until_listening(&mut etcd, etcd_port).await?;
+
+        let program = programs.join("kube-apiserver");
+        let mut arguments = files.arguments();
+        arguments.extend([
+            format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--advertise-address=127.0.0.1".to_owned(),
+            format!("--secure-port={port}"),
+            "--authorization-mode=RBAC".to_owned(),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
+            // The address of this server is not one that anything in the cluster would reach.
+            "--endpoint-reconciler-type=none".to_owned(),
+            // Nothing here creates the service account that every pod would have to name.
+            "--disable-admission-plugins=ServiceAccount".to_owned(),
+        ]);
+        arguments.extend(options.flags.iter().cloned());
+        let log = folder.path().join("kube-apiserver.log");
+        let server = Server::spawn(&program, &arguments, &log)?;
+
+        let mut started = Self {
+            server,
+            etcd,
+            files,
+            folder,
+            program,
+            arguments,
+            port,
+        };
+        started.wait_until_ready().await?;
+        Ok(started)
+    }
+
+    /// A client that acts as `user` and repeats nothing by itself.
+    ///
+    /// # Errors
+    /// The server was started without this user.
+    pub async fn client_for(&self, user: &str) -> Result<Client> {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig(user)?)?;
+        let mut config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        config.default_retry = false;
+        Ok(Client::try_from(config)?)
+    }
+
+    /// The path of a kubeconfig file with which any client acts as `user`. The file goes with the server.
+    ///
+    /// # Errors
+    /// The server was started without this user.
+    pub fn kubeconfig(&self, user: &str) -> Result<PathBuf> {
+        self.files.kubeconfig(user)
+    }
+
+    /// The base address of the server, `https://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// Kills the API server (not etcd) as a crash would, starts it again on the same port with the same data,
+    /// and waits until it is ready.
+    ///
+    /// # Errors
+    /// The server did not come back; the error holds the last lines of its log.
+    pub async fn restart(&mut self) -> Result<()> {
+        let log = self.folder.path().join("kube-apiserver.log");
+        let mut attempt = 1;
+        loop {
+            self.server.kill();
+            self.server = Server::spawn(&self.program, &self.arguments, &log)?;
+            match self.wait_until_ready().await {
+                Err(error) if attempt < ATTEMPTS && is_port_taken(&error) => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    /// What was asked of the server so far, in the order of completion; a watch counts when it begins. An entry
+    /// is written when its answer has been sent, so the entry of the latest answer may come a moment later.
+    ///
+    /// # Errors
+    /// The server was started without `audit`, or its log cannot be read.
+    pub fn audit_log(&self) -> Result<Vec<AuditEntry>> {
+        let path = self
+            .files
+            .audit_log()
+            .context("this API server was started without an audit log")?;
+        audit::read(path)
+    }
+
+    async fn wait_until_ready(&mut self) -> Result<()> {
+        let client = self.client_for(files::ADMIN).await?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.etcd.check()?;
+            self.server.check()?;
+            let asked = timeout(Duration::from_secs(5), ask_if_ready(&client)).await;
+            let error = match asked.context("no answer in time").and_then(|answer| answer) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            if Instant::now() > deadline {
+                let tail = self.server.tail();
+                return Err(error.context(format!("kube-apiserver is not ready:\n{tail}")));
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// Ready means: it says so, and the namespaces that every cluster has are there.
+async fn ask_if_ready(client: &Client) -> Result<()> {
+    let request = http::Request::get("/readyz").body(Vec::new())?;
+    let answer = client.request_text(request).await?;
+    ensure!(answer == "ok", "/readyz answered {answer:?}");
+    let namespaces = Api::<Namespace>::all(client.clone());
+    for name in ["default", "kube-system"] {
+        namespaces.get(name).await?;
+    }
+    Ok(())
+}
+
+async fn wait_until_listening(server: &mut Server, port: u16) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        server.check()?;
+        ensure!(
+            Instant::now() < deadline,
+            "etcd does not listen:\n{}",
+            server.tail()
+        );
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+fn etcd_arguments(folder: &Path, port: u16) -> Vec<String> {
+    let clients = format!("http://127.0.0.1:{port}");
+    vec![
+        format!("--data-dir={}", folder.join("etcd").display()),
+        format!("--listen-client-urls={clients}"),
+        format!("--advertise-client-urls={clients}"),
+        // A member without peers: any port will do, and nobody ever asks for it.
+        "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
+        // The data dies with the test, so it need not survive the machine.
+        "--unsafe-no-fsync".to_owned(),
+        "--log-level=warn".to_owned(),
+    ]
+}
+
+/// Two ports on which nobody listens. Both are held until both are known, so they differ.
+fn free_ports() -> Result<(u16, u16)> {
+    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot find a free port");
+    let (one, two) = (listen()?, listen()?);
+    Ok((one.local_addr()?.port(), two.local_addr()?.port()))
+}
+
+fn is_port_taken(error: &anyhow::Error) -> bool {
+    format!("{error:#}").contains("address already in use")
+}

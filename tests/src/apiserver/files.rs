@@ -1,0 +1,153 @@
+//! The files a kube-apiserver reads: its certificate, the key of service accounts, users with their tokens, the
+//! audit policy; and the kubeconfig files for its clients.
+//!
+//! Everything lies in one folder, is made anew for each server, and is worth nothing when that server is gone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
+};
+use serde_json::json;
+
+use super::StartOptions;
+
+/// The user that every server has.
+pub(super) const ADMIN: &str = "admin";
+
+/// Watches are written down when they begin, everything else when it is answered: one entry for each request.
+/// The bodies of writes are kept, because a test may ask what was written in which order.
+const AUDIT_POLICY: &str = r#"{
+  "apiVersion": "audit.k8s.io/v1",
+  "kind": "Policy",
+  "rules": [
+    {"level": "Metadata", "verbs": ["watch"], "omitStages": ["RequestReceived", "ResponseComplete"]},
+    {"level": "Metadata", "verbs": ["get", "list"], "omitStages": ["RequestReceived", "ResponseStarted"]},
+    {"level": "Request", "omitStages": ["RequestReceived", "ResponseStarted"]}
+  ]
+}"#;
+
+/// Where the files of one server are.
+pub(super) struct Files {
+    folder: PathBuf,
+    kubeconfigs: BTreeMap<String, PathBuf>,
+    audit: bool,
+}
+
+impl Files {
+    /// Writes all files for a server that will listen on `port` of 127.0.0.1.
+    pub(super) fn write(folder: &Path, port: u16, options: &StartOptions) -> Result<Self> {
+        let mut files = Self {
+            folder: folder.to_owned(),
+            kubeconfigs: BTreeMap::new(),
+            audit: options.audit,
+        };
+        files
+            .write_certificate()
+            .context("cannot make a certificate")?;
+        let service_accounts = KeyPair::generate().context("cannot make a key")?;
+        files.put("service-accounts.key", &service_accounts.serialize_pem())?;
+        files.put("service-accounts.pub", &service_accounts.public_key_pem())?;
+        if options.audit {
+            files.put("audit-policy.json", AUDIT_POLICY)?;
+        }
+
+        let admin = (ADMIN.to_owned(), vec!["system:masters".to_owned()]);
+        let mut tokens = String::new();
+        for (number, (user, groups)) in std::iter::once(&admin).chain(&options.users).enumerate() {
+            let token = format!("token-{number}");
+            let groups = groups.join(",");
+            tokens.push_str(&format!("{token},{user},{number},\"{groups}\"\n"));
+            let name = format!("kubeconfig-{number}.json");
+            let kubeconfig = files.kubeconfig_text(&format!("https://127.0.0.1:{port}"), &token);
+            files.put(&name, &kubeconfig)?;
+            files.kubeconfigs.insert(user.clone(), files.path(&name));
+        }
+        files.put("tokens.csv", &tokens)?;
+        Ok(files)
+    }
+
+    /// The flags that name the files.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let mut flags = vec![
+            ("tls-cert-file", "server.crt"),
+            ("tls-private-key-file", "server.key"),
+            ("cert-dir", "certificates"),
+            ("service-account-key-file", "service-accounts.pub"),
+            ("service-account-signing-key-file", "service-accounts.key"),
+            ("token-auth-file", "tokens.csv"),
+        ];
+        if self.audit {
+            flags.extend([
+                ("audit-policy-file", "audit-policy.json"),
+                ("audit-log-path", "audit.log"),
+            ]);
+        }
+        flags
+            .into_iter()
+            .map(|(flag, file)| format!("--{flag}={}", self.path(file).display()))
+            .collect()
+    }
+
+    /// The kubeconfig file of a user.
+    pub(super) fn kubeconfig(&self, user: &str) -> Result<PathBuf> {
+        let path = self.kubeconfigs.get(user);
+        path.cloned()
+            .with_context(|| format!("this API server was started without the user {user:?}"))
+    }
+
+    /// Where the audit log is written, if it is.
+    pub(super) fn audit_log(&self) -> Option<PathBuf> {
+        self.audit.then(|| self.path("audit.log"))
+    }
+
+    /// A private authority and the one certificate that it issues.
+    fn write_certificate(&self) -> Result<()> {
+        let mut authority = CertificateParams::default();
+        let name = "Authority of one test's API server";
+        authority.distinguished_name.push(DnType::CommonName, name);
+        authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+
+        let names = ["127.0.0.1", "localhost"].map(str::to_owned);
+        let mut server = CertificateParams::new(names)?;
+        server
+            .distinguished_name
+            .push(DnType::CommonName, "kube-apiserver");
+        server.use_authority_key_identifier_extension = true;
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        let certificate = server.signed_by(&key, &authority)?;
+
+        self.put("ca.crt", &authority.pem())?;
+        self.put("server.crt", &certificate.pem())?;
+        self.put("server.key", &key.serialize_pem())
+    }
+
+    fn kubeconfig_text(&self, server: &str, token: &str) -> String {
+        let cluster = json!({"server": server, "certificate-authority": self.path("ca.crt")});
+        let kubeconfig = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "current-context": "test",
+        });
+        kubeconfig.to_string()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn put(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.path(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}

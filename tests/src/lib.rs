@@ -1,0 +1,5 @@
+//! What the suites of this package share: machinery to run the real parts, never a test and never a stand-in for
+//! a part of the product.
+#![forbid(unsafe_code)]
+
+pub mod apiserver;

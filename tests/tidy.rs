@@ -1,0 +1,196 @@
+//! The house rules, held by a test: what may depend on what, where `unsafe` may stand, how long a file may be,
+//! who may write to a cluster. A rule that is broken names the file and the rule.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Every file of the repository that is ours, as a path relative to its root: what git tracks or would
+/// track. Outside a git checkout, every file below the known folders.
+fn files() -> Vec<String> {
+    let mut found = Vec::new();
+    for top in ["wit", "runtime", "guest-sdk", "guests", "deploy", "tests", ".ci"] {
+        walk(&root().join(top), &mut found);
+    }
+    for entry in std::fs::read_dir(root()).unwrap().flatten() {
+        if entry.file_type().unwrap().is_file() {
+            found.push(entry.path());
+        }
+    }
+    let mut files: Vec<_> = found
+        .iter()
+        .map(|path| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned())
+        .collect();
+    files.sort();
+    files
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name();
+        if name == "target" || name == "node_modules" {
+            continue;
+        }
+        if entry.file_type().unwrap().is_dir() {
+            walk(&entry.path(), found);
+        } else {
+            found.push(entry.path());
+        }
+    }
+}
+
+fn text(file: &str) -> String {
+    String::from_utf8(std::fs::read(root().join(file)).unwrap()).unwrap_or_default()
+}
+
+fn sources() -> impl Iterator<Item = (String, String)> {
+    files()
+        .into_iter()
+        .filter(|file| file.ends_with(".rs"))
+        .map(|file| {
+            let text = text(&file);
+            (file, text)
+        })
+}
+
+fn assert_none(rule: &str, broken: Vec<String>) {
+    assert!(broken.is_empty(), "{rule}:\n  {}", broken.join("\n  "));
+}
+
+/// The names under `[dependencies]` of a manifest.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let text = text(manifest);
+    let section = text.split("[dependencies]\n").nth(1).unwrap_or_default();
+    section
+        .lines()
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', '=', ' ']).next())
+        .filter(|name| !name.is_empty() && !name.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn core_can_do_no_io_by_its_manifest() {
+    let expected = ["ipnet", "k8s-openapi", "serde_json", "thiserror"];
+    let found = dependencies("runtime/core/Cargo.toml");
+    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn dependencies_point_downward() {
+    let never: &[(&str, &[&str])] = &[
+        ("runtime/core", &["ccm-host", "ccm-controllers", "ccm-sim", "ccm-delivery", "tokio", "kube", "wasmtime", "reqwest"]),
+        ("runtime/host", &["ccm-controllers", "ccm-sim", "ccm-delivery", "kube", "k8s-openapi"]),
+        ("runtime/controllers", &["ccm-host", "ccm-delivery", "wasmtime", "reqwest"]),
+        ("runtime/sim", &["ccm-core", "ccm-host", "ccm-controllers", "ccm-delivery", "wasmtime"]),
+        ("guest-sdk", &["ccm-core", "ccm-host", "ccm-controllers", "ccm-sim", "kube", "tokio", "wasmtime"]),
+        ("guests/hcloud", &["ccm-core", "ccm-host", "ccm-controllers", "ccm-sim", "kube", "tokio", "wasmtime"]),
+    ];
+    let mut broken = Vec::new();
+    for (package, forbidden) in never {
+        let found = dependencies(&format!("{package}/Cargo.toml"));
+        for name in forbidden.iter().filter(|name| found.contains(**name)) {
+            broken.push(format!("{package} depends on {name}"));
+        }
+    }
+    assert_none("an arrow points upward", broken);
+}
+
+#[test]
+fn unsafe_code_stands_only_where_it_is_allowed() {
+    // Loading compiled code, and what the bindings generator and the export macro expand to.
+    let allowed = ["runtime/host/src/compile/cache.rs", "guest-sdk/", "guests/", "tests/guests/"];
+    let broken = sources()
+        .filter(|(file, _)| file != "tests/tidy.rs" && !allowed.iter().any(|place| file.starts_with(place)))
+        .flat_map(|(file, text)| {
+            let hits: Vec<_> = text
+                .lines()
+                .map(|line| line.split("//").next().unwrap_or_default())
+                .filter(|code| code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("unsafe impl") || code.contains("#[unsafe("))
+                .map(|code| format!("{file}: {}", code.trim()))
+                .collect();
+            hits
+        })
+        .collect();
+    assert_none("unsafe outside its rooms", broken);
+    for library in ["runtime/core/src/lib.rs", "runtime/controllers/src/lib.rs", "runtime/sim/src/lib.rs", "runtime/ccm/src/main.rs"] {
+        assert!(text(library).contains("#![forbid(unsafe_code)]"), "{library} does not forbid unsafe code");
+    }
+}
+
+#[test]
+fn files_are_short() {
+    let long = sources()
+        .map(|(file, text)| (file, text.lines().count()))
+        .filter(|(_, lines)| *lines > 500)
+        .map(|(file, lines)| format!("{file}: {lines} lines"))
+        .collect();
+    assert_none("over 500 lines something wants its own room", long);
+}
+
+#[test]
+fn modules_say_what_they_hold() {
+    let silent = sources()
+        .filter(|(file, text)| file.contains("/src/") && !file.contains("tests") && !text.starts_with("//!"))
+        .filter(|(file, _)| !file.ends_with("/bindings.rs"))
+        .map(|(file, _)| file)
+        .collect();
+    assert_none("a module does not open with its documentation", silent);
+}
+
+#[test]
+fn names_say_something() {
+    let empty = ["util", "utils", "helper", "helpers", "manager", "misc", "common", "mod"];
+    let broken = sources()
+        .filter(|(file, _)| {
+            let stem = Path::new(file).file_stem().unwrap().to_str().unwrap();
+            empty.contains(&stem)
+        })
+        .map(|(file, _)| file)
+        .collect();
+    assert_none("a file's name says nothing", broken);
+}
+
+#[test]
+fn only_the_door_writes_to_the_cluster_or_calls_the_cloud() {
+    let acts = [".patch(", ".patch_status(", ".create(", ".replace(", ".delete(", ".replace_status(", "Permit::new("];
+    let broken = sources()
+        .filter(|(file, _)| file.starts_with("runtime/controllers/src/") && !file.contains("perform") && !file.contains("tests"))
+        .flat_map(|(file, text)| {
+            let hits: Vec<_> = acts.iter().filter(|act| text.contains(**act)).map(|act| format!("{file}: {act}")).collect();
+            hits
+        })
+        .collect();
+    assert_none("a write outside controllers/perform", broken);
+}
+
+#[test]
+fn no_test_is_switched_off_and_nothing_is_left_for_later() {
+    let words = ["#[ignore", "todo!(", "unimplemented!(", "FIXME", "XXX"];
+    let broken = sources()
+        .filter(|(file, _)| file != "tests/tidy.rs")
+        .flat_map(|(file, text)| {
+            let hits: Vec<_> = words.iter().filter(|word| text.contains(**word)).map(|word| format!("{file}: {word}")).collect();
+            hits
+        })
+        .collect();
+    assert_none("unfinished", broken);
+}
+
+#[test]
+fn the_root_holds_the_agreed_folders() {
+    let expected = ["deploy", "guest-sdk", "guests", "runtime", "tests", "wit"];
+    let found: BTreeSet<_> = std::fs::read_dir(root())
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_type().unwrap().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .filter(|name| !name.starts_with('.') && name != "target")
+        .collect();
+    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+}
