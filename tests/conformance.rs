@@ -66,7 +66,9 @@ fn every_test_that_conformance_md_names_exists() {
     for (id, cell) in &rows {
         let mut tests = quoted(cell).peekable();
         if tests.peek().is_none() && !cell.starts_with("Not ") {
-            missing.push(format!("{id} names no test and does not say \"Not …\": {cell}"));
+            missing.push(format!(
+                "{id} names no test and does not say \"Not …\": {cell}"
+            ));
         }
         for test in tests {
             let exists = match test.strip_suffix(".txt") {

@@ -30,12 +30,18 @@ fn main() {
     for file in files(&folder) {
         let name = file.strip_prefix(&folder).unwrap().display().to_string();
         let again = file.clone();
-        trials.push(Trial::test(name.clone(), move || transcript_is_as_written(&file)));
+        trials.push(Trial::test(name.clone(), move || {
+            transcript_is_as_written(&file)
+        }));
         trials.push(Trial::test(format!("{name} with crashes"), move || {
             crashes_change_nothing(&again)
         }));
     }
-    assert!(!trials.is_empty(), "no scenario was found below {}", folder.display());
+    assert!(
+        !trials.is_empty(),
+        "no scenario was found below {}",
+        folder.display()
+    );
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 

@@ -57,7 +57,10 @@ impl ScriptedCloud {
 fn error(line: &Line) -> Result<ProviderError, String> {
     Ok(match line.word(2)? {
         "throttled" => {
-            let seconds = line.word(3)?.parse().map_err(|_| "throttled wants seconds".to_owned())?;
+            let seconds = line
+                .word(3)?
+                .parse()
+                .map_err(|_| "throttled wants seconds".to_owned())?;
             ProviderError::Throttled {
                 message: "slow down".to_owned(),
                 retry_after: Some(Duration::from_secs(seconds)),
@@ -93,7 +96,10 @@ fn address(text: &str) -> Result<Address, String> {
     let (kind, address) = text.split_once(':').ok_or("addr wants TYPE:ADDRESS")?;
     let address_type =
         AddressType::parse(kind).ok_or_else(|| format!("no address type is called {kind:?}"))?;
-    Ok(Address { address_type, address: address.to_owned() })
+    Ok(Address {
+        address_type,
+        address: address.to_owned(),
+    })
 }
 
 impl CloudProvider for ScriptedCloud {
@@ -102,12 +108,16 @@ impl CloudProvider for ScriptedCloud {
     }
 
     fn schemes(&self) -> &[String] {
-        static SCHEMES: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| vec!["sim".to_owned()]);
+        static SCHEMES: std::sync::LazyLock<Vec<String>> =
+            std::sync::LazyLock::new(|| vec!["sim".to_owned()]);
         &SCHEMES
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { instances: true, ..Capabilities::default() }
+        Capabilities {
+            instances: true,
+            ..Capabilities::default()
+        }
     }
 
     fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
@@ -118,7 +128,12 @@ impl CloudProvider for ScriptedCloud {
             None => Ok(FindReply {
                 lookups: nodes
                     .iter()
-                    .map(|node| said.lookups.get(&node.name).cloned().unwrap_or(Lookup::NotMine))
+                    .map(|node| {
+                        said.lookups
+                            .get(&node.name)
+                            .cloned()
+                            .unwrap_or(Lookup::NotMine)
+                    })
                     .collect(),
                 events: Vec::new(),
                 complete: true,

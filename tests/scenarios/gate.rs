@@ -31,7 +31,9 @@ impl Gate {
             is_cut: AtomicBool::new(false),
             cut: Notify::new(),
         };
-        Gate { shared: Arc::new(shared) }
+        Gate {
+            shared: Arc::new(shared),
+        }
     }
 
     /// How many writes have been sent.
@@ -57,7 +59,11 @@ impl Gate {
         Client::new(service, "default")
     }
 
-    async fn send(&self, inner: Client, request: http::Request<Body>) -> kube::Result<http::Response<Body>> {
+    async fn send(
+        &self,
+        inner: Client,
+        request: http::Request<Body>,
+    ) -> kube::Result<http::Response<Body>> {
         if self.shared.is_cut.load(Ordering::SeqCst) {
             return std::future::pending().await;
         }

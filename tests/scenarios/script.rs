@@ -40,7 +40,12 @@ impl Line {
 
     /// Everything from the word at `index` on.
     pub(crate) fn rest(&self, index: usize) -> String {
-        self.words.iter().skip(index).cloned().collect::<Vec<_>>().join(" ")
+        self.words
+            .iter()
+            .skip(index)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// The words `key=value` from `index` on.

@@ -36,7 +36,10 @@ pub(crate) struct Played {
 
 /// Plays `script`; with `crash`, the controllers die behind their so many-th write and are started anew.
 pub(crate) fn play(script: &[Line], crash: Option<usize>) -> Result<Played, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
     let transcript = Transcript::default();
     let subscriber = tracing_subscriber::registry().with(transcript.clone());
     let _listening = tracing::subscriber::set_default(subscriber);
@@ -45,7 +48,10 @@ pub(crate) fn play(script: &[Line], crash: Option<usize>) -> Result<Played, Stri
         let mut text = String::new();
         for line in script {
             let _ = writeln!(text, "{}", line.text);
-            let shown = stage.play(line).await.map_err(|error| format!("{:?}: {error}", line.text))?;
+            let shown = stage
+                .play(line)
+                .await
+                .map_err(|error| format!("{:?}: {error}", line.text))?;
             for line in transcript.take().into_iter().chain(shown) {
                 let _ = writeln!(text, "{line}");
             }
@@ -53,7 +59,11 @@ pub(crate) fn play(script: &[Line], crash: Option<usize>) -> Result<Played, Stri
         tokio::time::sleep(REST).await;
         let writes = stage.gate.writes();
         stage.stop().await;
-        Ok(Played { text, state: stage.state().await, writes })
+        Ok(Played {
+            text,
+            state: stage.state().await,
+            writes,
+        })
     })
 }
 
@@ -133,7 +143,10 @@ impl Stage {
         if let Some(running) = self.running.take() {
             running.abort();
             let ended = running.await;
-            assert!(ended.is_err_and(|error| error.is_cancelled()), "the controllers ended by themselves");
+            assert!(
+                ended.is_err_and(|error| error.is_cancelled()),
+                "the controllers ended by themselves"
+            );
         }
     }
 
@@ -160,11 +173,12 @@ impl Stage {
         for (key, value) in line.pairs(2)? {
             describe(&mut node, key, value)?;
         }
-        let patch = Patch::Merge(&node);
-        let (params, status) = (PatchParams::default(), PatchParams::default());
-        api.patch(name, &params, &patch).await.map_err(|error| error.to_string())?;
-        node["metadata"]["resourceVersion"] = Value::Null;
-        let patched = api.patch_status(name, &status, &Patch::Merge(&node)).await;
+        let object = json!({ "metadata": node["metadata"], "spec": node["spec"] });
+        let status = json!({ "status": node["status"] });
+        let params = PatchParams::default();
+        let patched = api.patch(name, &params, &Patch::Merge(object)).await;
+        patched.map_err(|error| error.to_string())?;
+        let patched = api.patch_status(name, &params, &Patch::Merge(status)).await;
         patched.map(|_| ()).map_err(|error| error.to_string())
     }
 
@@ -183,7 +197,9 @@ impl Stage {
             "loses" => FaultEffect::LostAfterCommit,
             "drops" => FaultEffect::LostBeforeCommit,
             code => FaultEffect::Refused {
-                code: code.parse().map_err(|_| format!("{code:?} is not a status"))?,
+                code: code
+                    .parse()
+                    .map_err(|_| format!("{code:?} is not a status"))?,
                 retry_after: None,
             },
         };
@@ -196,22 +212,44 @@ impl Stage {
             other => return Err(format!("no verb is called {other:?}")),
         };
         let (resource, subresource) = line.word(3)?.split_once('/').unwrap_or((line.word(3)?, ""));
-        let times = line.word(4)?.parse().map_err(|_| "the last word is how often".to_owned())?;
-        self.cluster.inject(Fault::next(verb, resource, effect).on(subresource).times(times));
+        let times = line
+            .word(4)?
+            .parse()
+            .map_err(|_| "the last word is how often".to_owned())?;
+        self.cluster.inject(
+            Fault::next(verb, resource, effect)
+                .on(subresource)
+                .times(times),
+        );
         Ok(())
     }
 
     async fn show(&self, name: &str) -> Result<Vec<String>, String> {
-        let node = self.nodes().get(name).await.map_err(|error| error.to_string())?;
-        Ok(portrait(&serde_json::to_value(node).map_err(|error| error.to_string())?))
+        let node = self
+            .nodes()
+            .get(name)
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(portrait(
+            &serde_json::to_value(node).map_err(|error| error.to_string())?,
+        ))
     }
 
     async fn state(&self) -> String {
-        let nodes = self.nodes().list(&ListParams::default()).await.expect("the in-memory API server answers");
+        let nodes = self
+            .nodes()
+            .list(&ListParams::default())
+            .await
+            .expect("the in-memory API server answers");
         let mut text = String::new();
         for node in nodes {
             let node = serde_json::to_value(node).expect("nodes are JSON");
-            let _ = writeln!(text, "{}\n{}", node["metadata"]["name"], portrait(&node).join("\n"));
+            let _ = writeln!(
+                text,
+                "{}\n{}",
+                node["metadata"]["name"],
+                portrait(&node).join("\n")
+            );
         }
         text
     }
@@ -223,16 +261,30 @@ fn describe(node: &mut Value, key: &str, value: &str) -> Result<(), String> {
         Some(list) => list.push(item),
         None => *list = json!([item]),
     };
-    let halves = || value.split_once(':').ok_or_else(|| format!("{key} wants A:B"));
+    let halves = || {
+        value
+            .split_once(':')
+            .ok_or_else(|| format!("{key} wants A:B"))
+    };
     match key {
         "taint" => {
-            let taint = if value == "uninitialized" { UNINITIALIZED } else { value };
-            push(&mut node["spec"]["taints"], json!({ "key": taint, "value": "true", "effect": "NoSchedule" }));
+            let taint = if value == "uninitialized" {
+                UNINITIALIZED
+            } else {
+                value
+            };
+            push(
+                &mut node["spec"]["taints"],
+                json!({ "key": taint, "value": "true", "effect": "NoSchedule" }),
+            );
         }
         "provider-id" => node["spec"]["providerID"] = json!(value),
         "addr" => {
             let (kind, address) = halves()?;
-            push(&mut node["status"]["addresses"], json!({ "type": kind, "address": address }));
+            push(
+                &mut node["status"]["addresses"],
+                json!({ "type": kind, "address": address }),
+            );
         }
         "label" | "annotation" => {
             let (name, value) = halves()?;
@@ -247,12 +299,23 @@ fn describe(node: &mut Value, key: &str, value: &str) -> Result<(), String> {
 fn portrait(node: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let mut lines = vec![format!("| providerID {}", text(&node["spec"]["providerID"]))];
+    let mut lines = vec![format!(
+        "| providerID {}",
+        text(&node["spec"]["providerID"])
+    )];
     for taint in list(&node["spec"]["taints"]) {
-        lines.push(format!("| taint {} {}", text(&taint["key"]), text(&taint["effect"])));
+        lines.push(format!(
+            "| taint {} {}",
+            text(&taint["key"]),
+            text(&taint["effect"])
+        ));
     }
     for one in list(&node["status"]["addresses"]) {
-        lines.push(format!("| address {} {}", text(&one["type"]), text(&one["address"])));
+        lines.push(format!(
+            "| address {} {}",
+            text(&one["type"]),
+            text(&one["address"])
+        ));
     }
     for (key, value) in node["metadata"]["labels"].as_object().into_iter().flatten() {
         lines.push(format!("| label {key}={}", text(value)));
@@ -276,6 +339,10 @@ fn settings(mode: Mode) -> Settings {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.strip_suffix('s').and_then(|number| number.parse().ok());
-    seconds.map(Duration::from_secs).ok_or_else(|| format!("{text:?} is not a time such as 10s"))
+    let seconds = text
+        .strip_suffix('s')
+        .and_then(|number| number.parse().ok());
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("{text:?} is not a time such as 10s"))
 }

@@ -85,7 +85,9 @@ impl Answer {
 /// Help, version, or the mistake to be shown.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Answer> {
     let arguments = arguments.into_iter().map(flags::dashed);
-    let matches = command().try_get_matches_from(arguments).map_err(Answer)?;
+    let matches = command()
+        .try_get_matches_from(arguments)
+        .map_err(|error| Answer(hint(error)))?;
     Ok(match matches.subcommand() {
         Some(("run", run)) => Command::Run(Box::new(RunFlags::from_matches(run).map_err(Answer)?)),
         Some(("provider", provider)) => Command::Provider(provider_command(provider)),
@@ -100,6 +102,22 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
             tls: false,
         }),
     })
+}
+
+/// A flag of the Go binary without `run` is the likeliest mistake of an operator who comes from there.
+fn hint(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let flag = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) => flag.trim_start_matches('-').to_owned(),
+        _ => return error,
+    };
+    if error.kind() == ErrorKind::UnknownArgument
+        && flags::FLAGS.iter().any(|known| known.name == flag)
+    {
+        let tip = "the controllers are started with `ccm run`, which takes this flag".into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
 }
 
 fn provider_command(matches: &ArgMatches) -> ProviderCommand {

@@ -212,7 +212,7 @@ where
             self.queue.finish(&name);
             return;
         }
-        let facts = memory.facts(node, self.door.claimant());
+        let facts = memory.facts(node, self.door.claimant(), now);
         let (door, clock) = (self.door.clone(), self.clock);
         let task = self
             .conversations

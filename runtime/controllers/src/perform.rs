@@ -80,7 +80,7 @@ impl Door {
                 call_time: settings.call_time,
                 revoked: settings.revoked.clone(),
             };
-            let (look_ups, serving) = Batch::new(move |nodes| cloud.clone().find(nodes));
+            let (look_ups, serving) = Batch::new(move |nodes| cloud.clone().find_apart(nodes));
             background.spawn(serving);
             LaneState {
                 look_ups,
@@ -123,6 +123,7 @@ impl Door {
                 self.write(lane, request).await
             }
             Effect::PatchNode(node, patch) => self.patch_node(lane, node, patch).await,
+            Effect::RecordNodeEvent(..) if self.mode != Mode::Enforce => Outcome::Withheld,
             Effect::RecordNodeEvent(node, event) => {
                 self.record(node, event).await;
                 Outcome::Recorded
@@ -167,7 +168,7 @@ impl Door {
 
     /// Records an Event, as client-go's recorder does: equal ones are counted up. Best effort.
     async fn record(&self, node: &NodeRef, event: &CloudEvent) {
-        if self.mode != Mode::Enforce || self.revoked.load(Ordering::Acquire) {
+        if self.revoked.load(Ordering::Acquire) {
             return;
         }
         let recorded = self.recorder.lock().await.record(node, event, wall());
@@ -204,6 +205,20 @@ struct Cloud {
 }
 
 impl Cloud {
+    /// One look-up in a task of its own: a provider that panics ends one call and not the batch.
+    async fn find_apart(self, nodes: Vec<CloudNode>) -> Result<FindReply, ProviderError> {
+        // Dropped, it ends the call.
+        let mut call = JoinSet::new();
+        call.spawn(self.find(nodes));
+        match call.join_next().await {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => Err(ProviderError::Internal(format!(
+                "the call ended with a panic: {error}"
+            ))),
+            None => Err(ProviderError::Internal("the call did not begin".to_owned())),
+        }
+    }
+
     /// One look-up of many nodes, under a permit that allows reads only.
     async fn find(self, nodes: Vec<CloudNode>) -> Result<FindReply, ProviderError> {
         if self.revoked.load(Ordering::Acquire) {

@@ -197,7 +197,8 @@ impl fmt::Display for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Lookup::Found(instance) => {
-                write!(f, "found {}", instance.provider_id)?;
+                let provider_id = Some(instance.provider_id.as_str()).filter(|id| !id.is_empty());
+                write!(f, "found {}", provider_id.unwrap_or("-"))?;
                 for part in [&instance.instance_type, &instance.zone, &instance.region] {
                     write!(f, " {}", part.as_deref().unwrap_or("-"))?;
                 }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::cloud::ProviderError;
+use crate::effect::ClusterError;
 
 /// A growing delay: `first · 2ⁿ` after n failures, never more than `most`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,11 +17,18 @@ pub struct Backoff {
     pub most: Duration,
 }
 
-/// After a failed read or write of the cluster: client-go's per-item limiter (NODE-003), without its
-/// token bucket that all items share, because priority and fairness is the API server's.
-pub const CLUSTER: Backoff = Backoff {
+/// When somebody else is always faster: client-go's per-item limiter (NODE-003), without its token bucket
+/// that all items share, because priority and fairness is the API server's.
+pub const CONTENDED: Backoff = Backoff {
     first: Duration::from_millis(5),
     most: Duration::from_secs(1000),
+};
+
+/// While the API server does not answer. It is no object's fault, and the API server protects itself: so
+/// that a long outage is not followed by a longer wait, the ceiling is lower than NODE-003 has it.
+pub const AWAY: Backoff = Backoff {
+    first: Duration::from_millis(5),
+    most: Duration::from_secs(30),
 };
 
 /// While the cloud does not answer, or does not know a machine yet. One second is the pace at which new
@@ -81,6 +89,16 @@ pub fn after(error: &ProviderError, failures: u32) -> Retry {
     }
 }
 
+/// How long to wait after the API server has not done what was asked.
+pub fn cluster(error: &ClusterError) -> Backoff {
+    match error {
+        ClusterError::Conflict(_) => CONTENDED,
+        ClusterError::Unavailable(_) => AWAY,
+        // Sending the same again does not help; somebody has to change something.
+        ClusterError::Rejected(_) | ClusterError::Denied(_) => CLOUD,
+    }
+}
+
 /// Whether the error stays until a person changes something, so that it is worth an Event at once.
 pub fn needs_a_person(error: &ProviderError) -> bool {
     matches!(
@@ -96,13 +114,23 @@ mod tests {
     #[test]
     fn node_003_delays_double_from_five_milliseconds_to_a_thousand_seconds() {
         let delays: Vec<u128> = (0..=4)
-            .map(|failures| CLUSTER.after(failures).as_millis())
+            .map(|failures| CONTENDED.after(failures).as_millis())
             .collect();
         assert_eq!(delays, [5, 5, 10, 20, 40]);
-        assert_eq!(CLUSTER.after(18).as_millis(), 655_360);
+        assert_eq!(CONTENDED.after(18).as_millis(), 655_360);
         for failures in [19, 32, 33, u32::MAX] {
-            assert_eq!(CLUSTER.after(failures), Duration::from_secs(1000));
+            assert_eq!(CONTENDED.after(failures), Duration::from_secs(1000));
         }
+    }
+
+    #[test]
+    fn an_api_server_that_was_away_is_tried_again_within_half_a_minute() {
+        let away = cluster(&ClusterError::Unavailable(String::new()));
+        assert_eq!(away.after(1), Duration::from_millis(5));
+        assert_eq!(away.after(u32::MAX), Duration::from_secs(30));
+        let contended = cluster(&ClusterError::Conflict(String::new()));
+        assert_eq!(contended.after(u32::MAX), Duration::from_secs(1000));
+        assert_eq!(cluster(&ClusterError::Rejected(String::new())), CLOUD);
     }
 
     #[test]

@@ -31,6 +31,8 @@ mod guest_log;
 mod host;
 mod load_error;
 mod provider;
+#[cfg(test)]
+mod sample;
 mod signatures;
 mod state;
 mod text;

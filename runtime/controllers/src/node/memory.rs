@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::effect::When;
+use ccm_core::effect::{Looked, When};
 use ccm_core::node::{Facts, is_uninitialized};
 use ccm_core::ownership::Claimant;
 use ccm_core::permit::Moment;
@@ -20,6 +20,10 @@ use crate::reconcile::Conclusion;
 /// etcd that was restored from a backup goes back for good.
 const CATCH_UP: Duration = Duration::from_secs(10);
 
+/// How old an answer may be when it is stored at last. A machine does not change in half a minute; and the
+/// cloud is not asked again and again by all nodes while the API server restarts.
+const FRESH: Duration = Duration::from_secs(30);
+
 /// What is remembered of a node between conversations.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
@@ -31,6 +35,9 @@ pub(super) struct Memory {
     pub(super) refresh: bool,
     /// Our last write: its resource version, and when it was answered.
     written: Option<(u64, Moment)>,
+    /// An answer that could not be stored because the API server was away, when it was got, and for which
+    /// node (by UID).
+    answer: Option<(Looked, Moment, Option<String>)>,
 }
 
 impl Memory {
@@ -55,14 +62,20 @@ impl Memory {
     }
 
     /// What a conversation about `node` knows at its beginning.
-    pub(super) fn facts(&self, node: Arc<Node>, claimant: Arc<Claimant>) -> Facts {
-        Facts::new(
+    pub(super) fn facts(&mut self, node: Arc<Node>, claimant: Arc<Claimant>, now: Moment) -> Facts {
+        self.answer
+            .take_if(|(_, at, uid)| at.after(FRESH) < now || *uid != node.metadata.uid);
+        let mut facts = Facts::new(
             node,
             claimant,
             self.refresh,
             self.failures,
             self.waiting_since,
-        )
+        );
+        if let Some((answer, _, _)) = &self.answer {
+            facts.recall(answer.clone());
+        }
+        facts
     }
 
     /// Remembers how a conversation ended, and asks for the next one.
@@ -79,6 +92,15 @@ impl Memory {
                 if conclusion.has_written {
                     self.written = version(node).map(|version| (version, now));
                     self.fingerprint = Some(fingerprint(node));
+                }
+                match conclusion.facts.unstored_answer() {
+                    // One that was recalled keeps its age.
+                    Some(answer) => {
+                        let uid = node.metadata.uid.clone();
+                        self.answer
+                            .get_or_insert_with(|| (answer.clone(), now, uid));
+                    }
+                    None => self.answer = None,
                 }
                 (conclusion.when, is_uninitialized(node))
             }
@@ -151,8 +173,9 @@ fn fingerprint(node: &Node) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
+    use ccm_core::cloud::Lookup;
     use serde_json::{Value, json};
 
     fn node(change: fn(&mut Value)) -> Node {
@@ -214,6 +237,47 @@ mod tests {
             node["spec"]["taints"][0]["key"] = json!(TAINT);
             node["status"]["addresses"][0]["address"] = json!("b");
         })));
+    }
+
+    #[test]
+    fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_same_node() {
+        let at = |seconds| Moment(Duration::from_secs(seconds));
+        let claimant = Arc::new(Claimant {
+            name: "sim".to_owned(),
+            schemes: Vec::new(),
+        });
+        let answer = Looked {
+            lookup: Lookup::Gone,
+            events: Vec::new(),
+            complete: true,
+        };
+        for (uid, now, is_recalled) in [
+            ("u", 100, true),
+            ("u", 130, true),
+            ("u", 131, false),
+            ("v", 100, false),
+        ] {
+            let mut memory = Memory {
+                answer: Some((answer.clone(), at(100), Some(uid.to_owned()))),
+                ..Memory::default()
+            };
+            let node = Arc::new(node(|_| {}));
+            let facts = memory.facts(node.clone(), claimant.clone(), at(now));
+            let unknowing = Memory::default().facts(node, claimant.clone(), at(now));
+            assert_eq!(facts != unknowing, is_recalled, "{uid} at {now}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_conversation_that_panics_is_held_again() {
+        let mut conversations = tokio::task::JoinSet::new();
+        conversations.spawn(async { panic!("on purpose, in a test") });
+        let ended = conversations.join_next_with_id().await.unwrap();
+        let (mut memory, mut queue) = (Memory::default(), Queue::default());
+        let now = Moment(Duration::from_secs(100));
+        memory.conclude("a", ended, now, &mut queue);
+        assert_eq!(memory.failures, 1);
+        assert_eq!(queue.next(), Some(now.after(Duration::from_secs(1))));
     }
 
     #[test]

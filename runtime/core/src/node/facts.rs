@@ -61,6 +61,18 @@ impl Facts {
         }
     }
 
+    /// Adds an answer that an earlier conversation about the same node got and could not store: the cloud is
+    /// not asked again because the API server was away.
+    pub fn recall(&mut self, answer: Looked) {
+        self.learnt.looked = Some(Ok(answer));
+    }
+
+    /// The provider's answer, when it is not its fault that the conversation has failed.
+    pub fn unstored_answer(&self) -> Option<&Looked> {
+        self.learnt.trouble.as_ref()?;
+        self.learnt.looked.as_ref()?.as_ref().ok()
+    }
+
     /// Adds how `effect` ended.
     pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         match outcome {
@@ -94,7 +106,8 @@ impl Facts {
                 let is_removal = patch.taints.is_some();
                 learnt.over |= is_removal && super::is_uninitialized(&self.node);
             }
-            Effect::Find(_) | Effect::RecordNodeEvent(..) => {}
+            Effect::RecordNodeEvent(..) => learnt.told = true,
+            Effect::Find(_) => {}
         }
     }
 

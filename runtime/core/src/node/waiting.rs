@@ -120,7 +120,7 @@ impl Obstacle<'_> {
     fn retry(&self, failures: u32) -> Retry {
         let backoff: Backoff = match self {
             Obstacle::Provider(error) => return retry::after(error, failures),
-            Obstacle::Cluster(_) => retry::CLUSTER,
+            Obstacle::Cluster(error) => retry::cluster(error),
             Obstacle::Gone | Obstacle::NotMine | Obstacle::Unknown(_) | Obstacle::Answer(_) => {
                 retry::CLOUD
             }

@@ -21,6 +21,12 @@ impl Compiled {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// Code that a test has compiled in its own process.
+    #[cfg(test)]
+    pub(crate) fn for_tests(code: Vec<u8>) -> Compiled {
+        Compiled(code)
+    }
 }
 
 /// What the child allows itself.

@@ -165,7 +165,6 @@ async fn a_reflector_survives_the_end_and_the_expiry_of_its_watches() {
             watcher::Config::default().page_size(1)
         };
         let mut names = watcher(nodes.clone(), config)
-            .default_backoff()
             .applied_objects()
             .filter_map(async |found| found.ok().and_then(|node| node.metadata.name))
             .boxed();

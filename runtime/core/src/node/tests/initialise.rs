@@ -429,7 +429,7 @@ fn node_043_what_the_api_server_rejects_is_told_and_backs_off() {
     assert!(talk.events[0].1.contains("no such field"));
     let end = talk.end;
     assert!(
-        matches!(end, When::Retry { after, .. } if after == Duration::from_millis(5)),
+        matches!(end, When::Retry { after, .. } if after == Duration::from_secs(1)),
         "{end:?}"
     );
 }

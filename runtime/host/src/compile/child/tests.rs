@@ -1,0 +1,40 @@
+//! How the end of a child is understood. What the child really does is tested from outside, where there is one.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use super::*;
+
+const LIMITS: ChildLimits = ChildLimits { memory_mib: 100, cpu_seconds: 7 };
+
+fn check(status: ExitStatus, message: &str, expected: &str) {
+    assert_eq!(explain(status, message, LIMITS).to_string(), expected);
+}
+
+#[test]
+fn the_end_of_a_child_has_one_reason() {
+    let exit = |code: i32| ExitStatus::from_raw(code << 8);
+    let signal = ExitStatus::from_raw;
+    check(exit(65), "unknown section\n", "the module is not valid: unknown section");
+    check(signal(6), "memory allocation of 4096 bytes failed", "compiling needs more than 100 MiB of memory");
+    check(exit(65), "Cannot allocate memory (os error 12)", "compiling needs more than 100 MiB of memory");
+    check(signal(24), "", "compiling needs more than 7 s of CPU time");
+    check(signal(9), "", "compiling needs more than 7 s of CPU time");
+    check(exit(101), "panicked at x.rs", "the compiler crashed: exit code 101: panicked at x.rs");
+    check(signal(11), "", "the compiler crashed: signal 11: ");
+    check(exit(0), "", "the compiler crashed: exit code 0: ");
+}
+
+#[test]
+fn what_a_child_says_is_shown_harmlessly() {
+    let error = explain(ExitStatus::from_raw(65 << 8), "a\u{1b}[31m\nb", LIMITS).to_string();
+    assert_eq!(error, "the module is not valid: a\\u{1b}[31m b");
+}
+
+#[test]
+fn limits_can_only_be_lowered() {
+    let standard = ChildLimits::of(std::iter::empty());
+    assert_eq!(standard, ChildLimits { memory_mib: 1536, cpu_seconds: 60 });
+    let of = |arguments: &[&str]| ChildLimits::of(arguments.iter().map(OsStr::new));
+    assert_eq!(of(&["ccm", "__compile", "--memory-mib=100", "--cpu-seconds=7"]), LIMITS);
+    assert_eq!(of(&["--memory-mib=99999", "--cpu-seconds=99999"]), standard);
+    assert_eq!(of(&["--memory-mib=", "--memory-mib", "-1", "--memory-mib=-1"]), standard);
+}

@@ -1,0 +1,18 @@
+//! The way out, against servers on loopback that record what reaches them and answer whatever a test wants.
+//!
+//! What must not be sent is asserted where it would arrive: as connections and look-ups that did not happen.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod addresses;
+mod answers;
+mod complete;
+mod kept;
+mod limits;
+mod patience;
+mod permits;
+mod requests;
+mod secrets;
+mod server;
+mod tls;
+mod urls;
+mod world;

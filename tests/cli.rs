@@ -1,0 +1,253 @@
+//! The binary as a person or a script meets it: help, completion, exit codes, messages, JSON.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn ccm(arguments: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HCLOUD_")) {
+        command.env_remove(name);
+    }
+    let output = command.args(arguments).output().unwrap();
+    Said {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn file(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn help_names_every_command_and_the_exit_codes() {
+    let said = ccm(&["--help"]);
+    assert_eq!(said.code, 0);
+    for word in ["run", "provider", "completion", "demo", "Exit codes"] {
+        assert!(said.out.contains(word), "{word}: {}", said.out);
+    }
+    assert!(!said.out.contains("__compile"), "{}", said.out);
+    let said = ccm(&["run", "--help"]);
+    assert_eq!(said.code, 0);
+    for word in [
+        "--cloud-provider",
+        "--provider-module",
+        "--leader-elect",
+        "--node-status-update-frequency",
+    ] {
+        assert!(said.out.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn completion_scripts_know_the_flags() {
+    for shell in ["bash", "zsh", "fish"] {
+        let said = ccm(&["completion", shell]);
+        assert_eq!(said.code, 0);
+        assert!(said.out.contains("provider-module"), "{shell}");
+    }
+}
+
+#[test]
+fn flags_of_the_go_binary_without_run_do_not_start_the_demo() {
+    let said = ccm(&["--cloud-provider=hcloud"]);
+    assert_eq!(said.code, 1);
+    assert_eq!(said.out, "");
+    assert!(said.err.contains("ccm run"), "{}", said.err);
+}
+
+#[test]
+fn run_says_what_is_missing() {
+    for (arguments, expected) in [
+        (&["run"][..], "--cloud-provider cannot be empty"),
+        (
+            &["run", "--cloud-provider=hcloud", "extra"],
+            "unexpected argument 'extra'",
+        ),
+        (
+            &["run", "--cloud-provider=hcloud", "--kubeconfig=/nowhere"],
+            "/nowhere",
+        ),
+        (
+            &["run", "--cloud-provider=hcloud"],
+            "no --kubeconfig was given",
+        ),
+        (
+            &[
+                "run",
+                "--cloud-provider=hcloud",
+                "--node-status-update-frequency=soon",
+            ],
+            "expected a duration",
+        ),
+    ] {
+        let said = ccm(arguments);
+        assert_eq!(said.code, 1, "{arguments:?}");
+        assert!(said.err.contains(expected), "{arguments:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn a_cluster_that_is_away_does_not_hide_a_wrong_provider() {
+    let folder = TempDir::new().unwrap();
+    // Port 9 (discard) is closed: nothing of this test needs an API server.
+    let kubeconfig = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
+    let kubeconfig = file(&folder, "kubeconfig", kubeconfig.as_bytes());
+    let run = |more: &[&str]| {
+        let config = format!("--kubeconfig={}", text(&kubeconfig));
+        ccm(&[&["run", config.as_str()], more].concat())
+    };
+    let said = run(&["--cloud-provider=nimbus"]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err
+            .contains("unknown cloud provider \"nimbus\": known are hcloud"),
+        "{}",
+        said.err
+    );
+
+    let said = run(&["--cloud-provider=hcloud"]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err
+            .contains("neither HCLOUD_TOKEN nor HCLOUD_TOKEN_FILE is set"),
+        "{}",
+        said.err
+    );
+
+    let module = file(&folder, "other.wasm", &other_module());
+    let reference = format!("--provider-module=file://{}", text(&module));
+    let said = run(&["--cloud-provider=other", &reference]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("needs grants"), "{}", said.err);
+}
+
+/// The shipped module with one more custom section: the same code, other bytes, and so no built-in grants.
+fn other_module() -> Vec<u8> {
+    let guest = embedded_guests::all()
+        .into_iter()
+        .find(|guest| guest.name == "hcloud")
+        .unwrap();
+    let mut wasm = guest.wasm.to_vec();
+    wasm.extend([0, 5, 4, b'n', b'o', b't', b'e']);
+    wasm
+}
+
+#[test]
+fn inspect_describes_a_module_in_three_forms() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "other.wasm", &other_module());
+    let said = ccm(&["provider", "inspect", text(&module)]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    for word in [
+        "hcloud",
+        "sha256:",
+        "instances",
+        "GET /servers/{id} (read)",
+        "ccm:provider/http@0.1.0",
+    ] {
+        assert!(said.out.contains(word), "{word}: {}", said.out);
+    }
+    let said = ccm(&["provider", "inspect", "-o", "json", text(&module)]);
+    let json: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(json["contract"], "0.1.0");
+    assert_eq!(json["targets"][0]["rules"][0]["access"], "read");
+}
+
+#[test]
+fn what_inspect_prints_as_grants_is_a_configuration_that_check_accepts() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "other.wasm", &other_module());
+    let said = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let secret = file(&folder, "token", b"secret\n");
+    let config = said
+        .out
+        .replace("env: API_SECRET", &format!("file: {}", text(&secret)));
+    assert_ne!(config, said.out);
+    let config = file(&folder, "ccm.yaml", config.as_bytes());
+    let said = ccm(&[
+        "provider",
+        "check",
+        "--config",
+        text(&config),
+        text(&module),
+    ]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("yes"), "{}", said.out);
+}
+
+#[test]
+fn a_module_that_wants_more_than_it_is_granted_is_refused_line_by_line() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "other.wasm", &other_module());
+    let secret = file(&folder, "token", b"secret\n");
+    let config = format!(
+        "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: hcloud\n  grants:\n    targets:\n    - name: api\n      endpoint: https://api.hetzner.cloud/v1\n      credential: {{ bearer: {{ file: {} }} }}\n      rules:\n      - {{ methods: [GET], path: /servers, access: read }}\n",
+        text(&secret)
+    );
+    let config = file(&folder, "ccm.yaml", config.as_bytes());
+    let said = ccm(&[
+        "provider",
+        "check",
+        "--config",
+        text(&config),
+        text(&module),
+    ]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    for line in ["GET /servers/{id}", "GET /networks/{id}", "GET /locations"] {
+        assert!(said.out.contains(line), "{line}: {}", said.out);
+    }
+    assert!(!said.out.contains("GET /servers \n"), "{}", said.out);
+}
+
+#[test]
+fn files_that_are_no_modules_are_refused_by_name_and_reason() {
+    let folder = TempDir::new().unwrap();
+    let whole = other_module();
+    let core = [0, b'a', b's', b'm', 1, 0, 0, 0];
+    let cases: &[(&str, &[u8], &str)] = &[
+        ("empty.wasm", b"", "the file is empty"),
+        ("text.wasm", b"hello, this is text", "not WebAssembly"),
+        ("cut.wasm", &whole[..whole.len() / 2], "offset"),
+        ("core.wasm", &core, "component"),
+    ];
+    for (name, bytes, reason) in cases {
+        let path = file(&folder, name, bytes);
+        for command in ["inspect", "check"] {
+            let said = ccm(&["provider", command, text(&path)]);
+            assert_eq!(said.code, 2, "{name}: {}{}", said.out, said.err);
+            assert!(
+                said.out.contains(name) && said.out.contains(reason),
+                "{name}: {}",
+                said.out
+            );
+        }
+    }
+    let said = ccm(&[
+        "provider",
+        "check",
+        text(&folder.path().join("nothing.wasm")),
+    ]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("nothing.wasm"), "{}", said.err);
+    let said = ccm(&["provider", "check", text(folder.path())]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("not a regular file"), "{}", said.err);
+}
