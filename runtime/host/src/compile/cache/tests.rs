@@ -116,7 +116,7 @@ fn a_folder_that_others_can_write_is_refused() {
     let open = || Cache::open(place.folder.path(), &place.engine).err().map(|error| error.to_string());
 
     fs::create_dir(&folder).unwrap();
-    fs::set_permissions(&folder, PermissionsExt::from_mode(0o770)).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
     assert!(open().is_some_and(|error| error.contains("its mode is 770")));
     fs::remove_dir(&folder).unwrap();
 
