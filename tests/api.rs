@@ -1,16 +1,7 @@
 //! The agreement table: one list of requests, answered by the in-memory API as the table says, and by a real
 //! kube-apiserver likewise. Neither side may agree only with itself: the expected fields stand in the table, and
 //! both whole answers are compared. The second half needs the feature `cluster`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
-#![allow(
-    clippy::print_stderr,
-    reason = "a failing table prints all its disagreements"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "api/creates.rs"]
 mod creates;

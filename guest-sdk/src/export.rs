@@ -54,11 +54,19 @@ fn report_panics() {
 
 /// Exports a provider from a guest crate.
 ///
-/// ```ignore
+/// ```
+/// # use ccm_guest::{Config, Error, FindReply, Instances, Node, Provider};
+/// struct Tiny;
+/// # impl Provider for Tiny {
+/// #     fn init(_: &Config) -> Result<Tiny, Error> { Ok(Tiny) }
+/// # }
+/// # impl Instances for Tiny {
+/// #     fn find(&self, _: Vec<Node>) -> Result<FindReply, Error> { Ok(FindReply::new(Vec::new())) }
+/// # }
 /// ccm_guest::export_provider! {
-///     provider: Hetzner,
-///     interfaces: [instances, self_check],
-///     manifest: "manifest.json",
+///     provider: Tiny,
+///     interfaces: [instances],
+///     manifest: "examples/tiny/manifest.json",
 /// }
 /// ```
 ///

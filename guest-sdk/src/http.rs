@@ -92,15 +92,24 @@ impl Request {
     }
 
     /// Sets the body, at most 1 MiB, and its content type.
+    #[must_use]
+    pub fn body(mut self, content_type: &str, body: impl Into<Vec<u8>>) -> Request {
+        self.raw.body = Some(body.into());
+        self.header("content-type", content_type)
+    }
+
+    /// Sets a JSON body, at most 1 MiB.
     ///
     /// # Errors
     /// [`Error::Internal`] when `body` cannot be written as JSON.
-    pub fn json<T: Serialize + ?Sized>(mut self, body: &T) -> Result<Request, Error> {
-        let text = serde_json::to_vec(body).map_err(|error| {
-            Error::internal(format!("{}: cannot write the body: {error}", self.label()))
-        })?;
-        self.raw.body = Some(text);
-        Ok(self.header("content-type", "application/json"))
+    pub fn json<T: Serialize + ?Sized>(self, body: &T) -> Result<Request, Error> {
+        match serde_json::to_vec(body) {
+            Ok(text) => Ok(self.body("application/json", text)),
+            Err(error) => Err(Error::internal(format!(
+                "{}: cannot write the body: {error}",
+                self.label()
+            ))),
+        }
     }
 
     /// Sends the request. Any status is an answer: see [`Response::ok`] and [`Response::found`].

@@ -8,7 +8,7 @@ const NODES: &str = "/api/v1/nodes";
 const MAPS: &str = "/api/v1/namespaces/{n}/configmaps";
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = accepted();
     rows.extend(invalid());
     rows.extend(unreadable());

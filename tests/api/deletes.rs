@@ -7,7 +7,7 @@ use crate::row::{Ask, JSON_PATCH, MERGE, Row, delete, delete_with, get, patch, p
 const NODE: &str = "/api/v1/nodes/{n}";
 const MAPS: &str = "/api/v1/namespaces/{n}/configmaps";
 
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = one();
     rows.extend(finalizers());
     rows.extend(many());

@@ -7,7 +7,7 @@ use crate::row::Row;
 use crate::run::Answer;
 
 /// The comparable form of an answer.
-pub fn normal(row: &Row, answer: &Answer) -> Value {
+pub(crate) fn normal(row: &Row, answer: &Answer) -> Value {
     let mut body = answer.body.clone();
     for pointer in &row.free {
         if let Some(place) = body.pointer_mut(pointer) {

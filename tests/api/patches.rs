@@ -9,7 +9,7 @@ use crate::row::{
 const NODE: &str = "/api/v1/nodes/{n}";
 const STATUS: &str = "/api/v1/nodes/{n}/status";
 
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = json_patches();
     rows.extend(merge_patches());
     rows.extend(every_type());

@@ -33,7 +33,7 @@ fn three_maps(name: &'static str) -> Row {
     row(name).given(map("a")).given(map("b")).given(map("c"))
 }
 
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = objects();
     rows.extend(selectors());
     rows.extend(pages());
@@ -224,9 +224,9 @@ fn versions() -> Vec<Row> {
             .has("/items/1/metadata/name", "b")
             .has("/items/2", Value::Null)
             .has("/metadata/resourceVersion", "{1.rv}"),
-        three_maps("a_list_not_older_than_a_version_shows_the_newest")
+        three_maps("a_list_not_older_than_a_version_waits_for_it")
             .when(
-                get("/api/v1/namespaces/{n}/configmaps?resourceVersion={0.rv}&resourceVersionMatch=NotOlderThan"),
+                get("/api/v1/namespaces/{n}/configmaps?resourceVersion={2.rv}&resourceVersionMatch=NotOlderThan"),
                 200,
             )
             .has("/items/2/metadata/name", "c"),

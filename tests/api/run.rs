@@ -18,20 +18,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One answer.
 #[derive(Debug)]
-pub struct Answer {
-    pub code: u16,
-    pub body: Value,
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Value,
     /// The placeholders of the row with their values on this server.
-    pub names: Names,
+    pub(crate) names: Names,
 }
 
 /// Placeholders and what they stand for.
 #[derive(Clone, Debug, Default)]
-pub struct Names(Vec<(String, String)>);
+pub(crate) struct Names(Vec<(String, String)>);
 
 impl Names {
     /// Puts the values into a text.
-    pub fn fill(&self, text: &str) -> String {
+    pub(crate) fn fill(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, (name, value)| {
             text.replace(name, value)
         })
@@ -52,7 +52,7 @@ impl Names {
 }
 
 /// Takes the setup steps of a row. `number` makes its names unique on a server that all rows share.
-pub async fn prepare(client: &Client, row: &Row, number: usize) -> Result<Names> {
+pub(crate) async fn prepare(client: &Client, row: &Row, number: usize) -> Result<Names> {
     let mut names = Names(vec![("{n}".to_owned(), format!("row-{number}"))]);
     let namespace = crate::row::post("/api/v1/namespaces", r#"{"metadata": {"name": "{n}"}}"#);
     succeed(client, &namespace, &names)
@@ -68,7 +68,7 @@ pub async fn prepare(client: &Client, row: &Row, number: usize) -> Result<Names>
 }
 
 /// Asks what the row is about.
-pub async fn ask(client: &Client, row: &Row, names: Names) -> Result<Answer> {
+pub(crate) async fn ask(client: &Client, row: &Row, names: Names) -> Result<Answer> {
     let (code, body) = if row.events == 0 {
         send(client, &row.ask, &names).await?
     } else {
@@ -79,7 +79,7 @@ pub async fn ask(client: &Client, row: &Row, names: Names) -> Result<Answer> {
 
 /// Waits until a real server has forgotten what it knows now.
 #[cfg(feature = "cluster")]
-pub async fn until_forgotten(client: &Client) -> Result<()> {
+pub(crate) async fn until_forgotten(client: &Client) -> Result<()> {
     let list = crate::row::get("/api/v1/configmaps");
     let now = succeed(client, &list, &Names::default()).await?;
     let revision = now["metadata"]["resourceVersion"]
@@ -102,7 +102,7 @@ async fn succeed(client: &Client, ask: &Ask, names: &Names) -> Result<Value> {
     Ok(body)
 }
 
-pub async fn send(client: &Client, ask: &Ask, names: &Names) -> Result<(u16, Value)> {
+pub(crate) async fn send(client: &Client, ask: &Ask, names: &Names) -> Result<(u16, Value)> {
     let response = tokio::time::timeout(PATIENCE, client.send(request(ask, names)?)).await??;
     let code = response.status().as_u16();
     let bytes = tokio::time::timeout(PATIENCE, response.into_body().collect_bytes()).await??;

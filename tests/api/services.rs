@@ -8,7 +8,7 @@ const ALL: &str = "/api/v1/namespaces/{n}/services";
 const ONE: &str = "/api/v1/namespaces/{n}/services/a";
 const STATUS: &str = "/api/v1/namespaces/{n}/services/a/status";
 
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = defaults();
     rows.extend(changes());
     rows.extend(status());

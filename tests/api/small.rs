@@ -8,7 +8,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{n}/leases";
 const OLD: &str = "/api/v1/namespaces/{n}/events";
 const NEW: &str = "/apis/events.k8s.io/v1/namespaces/{n}/events";
 
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = leases();
     rows.extend(events());
     rows.extend(data());

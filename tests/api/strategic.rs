@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::row::{Ask, Row, STRATEGIC, patch, post, row};
 
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = addresses();
     rows.extend(other_lists());
     rows.extend(maps());

@@ -7,7 +7,7 @@ use crate::row::{Ask, Row, get, post, put, row};
 const NODE: &str = "/api/v1/nodes/{n}";
 const STATUS: &str = "/api/v1/nodes/{n}/status";
 
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = versions();
     rows.extend(subresources());
     rows.extend(immutable());

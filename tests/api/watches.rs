@@ -7,7 +7,7 @@ use crate::row::{Ask, MERGE, METADATA_ONLY, Row, delete, get, patch, post, row};
 const MAPS: &str = "/api/v1/namespaces/{n}/configmaps";
 const MAP: &str = "/api/v1/namespaces/{n}/configmaps/a";
 
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = starts();
     rows.extend(selections());
     rows.extend(streaming());

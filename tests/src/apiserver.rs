@@ -7,10 +7,10 @@
 mod assets;
 mod audit;
 mod files;
-mod process;
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -22,7 +22,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 pub use audit::AuditEntry;
 use files::Files;
-use process::Server;
+
+use crate::process::Process;
 
 /// How long a server may take to answer. It takes two seconds; only a machine under heavy load needs more.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -45,8 +46,8 @@ pub struct StartOptions {
 /// A running kube-apiserver with its etcd.
 pub struct ApiServer {
     // Dropped in this order: the API server, its etcd, their files.
-    server: Server,
-    etcd: Server,
+    server: Process,
+    etcd: Process,
     files: Files,
     folder: TempDir,
     program: PathBuf,
@@ -89,11 +90,9 @@ impl ApiServer {
         let (etcd_port, port) = free_ports()?;
         let files = Files::write(folder.path(), port, options)?;
 
-        let mut etcd = Server::spawn(
-            &programs.join("etcd"),
-            &etcd_arguments(folder.path(), etcd_port),
-            &folder.path().join("etcd.log"),
-        )?;
+        let mut etcd = Command::new(programs.join("etcd"));
+        etcd.args(etcd_arguments(folder.path(), etcd_port));
+        let mut etcd = Process::spawn(etcd, &folder.path().join("etcd.log"))?;
         wait_until_listening(&mut etcd, etcd_port).await?;
 
         let program = programs.join("kube-apiserver");
@@ -112,8 +111,7 @@ impl ApiServer {
             "--disable-admission-plugins=ServiceAccount".to_owned(),
         ]);
         arguments.extend(options.flags.iter().cloned());
-        let log = folder.path().join("kube-apiserver.log");
-        let server = Server::spawn(&program, &arguments, &log)?;
+        let server = spawn(&program, &arguments, folder.path())?;
 
         let mut started = Self {
             server,
@@ -148,6 +146,15 @@ impl ApiServer {
         self.files.kubeconfig(user)
     }
 
+    /// The path of a kubeconfig file for whoever holds `token`, such as a service account. The file goes with the
+    /// server; `name` must not be used twice.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn kubeconfig_with_token(&self, name: &str, token: &str) -> Result<PathBuf> {
+        self.files.write_kubeconfig(name, token)
+    }
+
     /// The base address of the server, `https://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> String {
@@ -160,11 +167,10 @@ impl ApiServer {
     /// # Errors
     /// The server did not come back; the error holds the last lines of its log.
     pub async fn restart(&mut self) -> Result<()> {
-        let log = self.folder.path().join("kube-apiserver.log");
         let mut attempt = 1;
         loop {
             self.server.kill();
-            self.server = Server::spawn(&self.program, &self.arguments, &log)?;
+            self.server = spawn(&self.program, &self.arguments, self.folder.path())?;
             match self.wait_until_ready().await {
                 Err(error) if attempt < ATTEMPTS && is_port_taken(&error) => attempt += 1,
                 result => return result,
@@ -172,8 +178,8 @@ impl ApiServer {
         }
     }
 
-    /// What was asked of the server so far, in the order of completion; a watch counts when it begins. An entry
-    /// is written when its answer has been sent, so the entry of the latest answer may come a moment later.
+    /// What was asked of the server so far, in the order in which it came in. An entry is written when its answer
+    /// has been sent (of a watch: when it begins), so the latest one may come a moment after the answer.
     ///
     /// # Errors
     /// The server was started without `audit`, or its log cannot be read.
@@ -205,6 +211,12 @@ impl ApiServer {
     }
 }
 
+fn spawn(program: &Path, arguments: &[String], folder: &Path) -> Result<Process> {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Process::spawn(command, &folder.join("kube-apiserver.log"))
+}
+
 /// Ready means: it says so, and the namespaces that every cluster has are there.
 async fn ask_if_ready(client: &Client) -> Result<()> {
     let request = http::Request::get("/readyz").body(Vec::new())?;
@@ -217,7 +229,7 @@ async fn ask_if_ready(client: &Client) -> Result<()> {
     Ok(())
 }
 
-async fn wait_until_listening(server: &mut Server, port: u16) -> Result<()> {
+async fn wait_until_listening(server: &mut Process, port: u16) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
         server.check()?;

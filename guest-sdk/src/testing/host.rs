@@ -11,7 +11,7 @@ fn world<T>(f: impl FnOnce(&mut World) -> T) -> Option<T> {
 }
 
 pub(crate) mod http {
-    use super::super::Seen;
+    use super::super::{Seen, rules};
     use super::world;
     use crate::bindings::host::ccm::provider::http::{FetchError, Request, Response};
 
@@ -32,6 +32,12 @@ pub(crate) mod http {
         let seen = Seen::new(request, side_by_side);
         let answer = world(|world| {
             world.seen.push(seen.clone());
+            if !rules::is_path(&request.path) {
+                return Err(FetchError::Invalid(format!(
+                    "{:?} is no path",
+                    request.path
+                )));
+            }
             match &world.rules {
                 Some(rules) if !rules.allow(request) => Err(FetchError::Denied(
                     "no rule of the manifest covers this request".to_owned(),

@@ -25,6 +25,8 @@ struct Rule {
     path: String,
     #[serde(default)]
     query: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    form: BTreeMap<String, Vec<String>>,
 }
 
 impl Rules {
@@ -54,16 +56,22 @@ impl Rule {
         let method = method_name(request.method);
         self.methods.iter().any(|allowed| allowed == method)
             && path_matches(&self.path, &request.path)
-            && self.query.iter().all(|(key, allowed)| {
-                let values: Vec<&String> = request
-                    .query
-                    .iter()
-                    .filter(|(name, _)| name == key)
-                    .map(|(_, value)| value)
-                    .collect();
-                matches!(values.as_slice(), [value] if allowed.contains(value))
-            })
+            && fields_match(&self.query, &request.query)
+            && fields_match(&self.form, &form(request))
     }
+}
+
+/// Whether the contract takes `path` for one: it begins with `/`, and nothing in it could mean another path to
+/// somebody else.
+pub(super) fn is_path(path: &str) -> bool {
+    let plain = |segment: &str| !matches!(segment, "" | "." | "..");
+    let lower = path.to_ascii_lowercase();
+    let encoded = ["%2f", "%5c", "%2e"]
+        .iter()
+        .any(|code| lower.contains(code));
+    let odd = path.contains(['\\', '?', '#']) || path.contains(char::is_control);
+    let segments = path.strip_prefix('/');
+    segments.is_some_and(|rest| rest.is_empty() || rest.split('/').all(plain)) && !encoded && !odd
 }
 
 /// `{name}` in a pattern stands for exactly one segment that is not empty.
@@ -79,4 +87,24 @@ fn path_matches(pattern: &str, path: &str) -> bool {
                 wanted == given
             }
         })
+}
+
+/// Every field that the rule names is there exactly once, with one of the rule's values.
+fn fields_match(rule: &BTreeMap<String, Vec<String>>, fields: &[(String, String)]) -> bool {
+    rule.iter().all(|(key, allowed)| {
+        let mut values = fields
+            .iter()
+            .filter(|(name, _)| name == key)
+            .map(|(_, value)| value);
+        matches!((values.next(), values.next()), (Some(value), None) if allowed.contains(value))
+    })
+}
+
+/// The fields of a form in the body, as they stand there: the words that rules name need no decoding.
+fn form(request: &Request) -> Vec<(String, String)> {
+    let body = String::from_utf8_lossy(request.body.as_deref().unwrap_or_default()).into_owned();
+    let pairs = body.split('&').filter_map(|pair| pair.split_once('='));
+    pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
 }

@@ -9,7 +9,8 @@ const MANIFEST: &str = r#"{
     "name": "test",
     "targets": [{ "name": "api", "endpoint": "https://api.example", "auth": "none", "why": "test", "rules": [
         { "methods": ["GET"], "path": "/things/{id}", "access": "read" },
-        { "methods": ["GET", "POST"], "path": "/", "query": { "Action": ["List", "Get"] }, "access": "read" }
+        { "methods": ["GET", "POST"], "path": "/", "query": { "Action": ["List", "Get"] }, "access": "read" },
+        { "methods": ["PUT"], "path": "/", "form": { "Action": ["Set"] }, "access": "write" }
     ]}]
 }"#;
 
@@ -21,7 +22,6 @@ fn what_the_manifest_does_not_ask_for_is_denied() {
         (Request::get("other", "/things/1"), false),
         (Request::delete("api", "/things/1"), false),
         (Request::get("api", "/things"), false),
-        (Request::get("api", "/things/"), false),
         (Request::get("api", "/things/1/2"), false),
         (Request::get("api", "/"), false),
         (Request::get("api", "/").query("Action", "List"), true),
@@ -44,6 +44,48 @@ fn what_the_manifest_does_not_ask_for_is_denied() {
         );
         assert_eq!(host.requests().len(), 1);
     }
+}
+
+#[test]
+fn a_form_is_matched_by_its_fields() {
+    let _host = TestHost::new(MANIFEST, |_| json(200, "{}"));
+    let allowed = |body: &str| {
+        let request =
+            Request::put("api", "/").body("application/x-www-form-urlencoded", body.as_bytes());
+        request.send().is_ok()
+    };
+    assert!(allowed("Action=Set&Other=1"));
+    assert!(!allowed("Action=Delete"));
+    assert!(!allowed("Action=Set&Action=Delete"));
+    assert!(!allowed(""));
+}
+
+#[test]
+fn a_path_that_could_mean_another_is_none() {
+    let host = TestHost::open(|_| json(200, "{}"));
+    let table = [
+        "",
+        "things",
+        "//things",
+        "/things/",
+        "/things/..",
+        "/./things",
+        "/things/%2e%2e",
+        "/a%2Fb",
+        "/a\\b",
+        "/a?b",
+        "/a#b",
+        "/a\nb",
+    ];
+    for path in table {
+        let answer = Request::get("api", path).send();
+        assert!(
+            matches!(answer, Err(Error::Internal(_))),
+            "{path:?}: {answer:?}"
+        );
+    }
+    assert_eq!(host.requests().len(), table.len());
+    assert!(Request::get("api", "/").send().is_ok());
 }
 
 #[test]

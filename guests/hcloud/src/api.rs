@@ -82,20 +82,24 @@ pub enum Ask {
     Name(String),
 }
 
-/// Looks servers up one by one, side by side, freshly. `read` gets each answer in the order of `asks`: the servers that
-/// match, none if the cloud answered completely and there is none, or why that is not known.
+/// Looks servers up one by one, side by side. `read` gets each answer in the order of `asks`: the servers that match, none
+/// if the cloud answered completely and there is none, or why that is not known. `max_age` is how old a kept answer may be.
 ///
 /// # Errors
 /// The first error of `read`; no more requests are sent then.
 pub fn look_up(
     asks: &[Ask],
+    max_age: Duration,
     mut read: impl FnMut(&Ask, Result<Vec<Server>, Error>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut left = asks.iter();
-    send_in_windows(asks.iter().map(request_for), |answer| match left.next() {
-        Some(ask) => read(ask, answer.and_then(|response| matching(ask, response))),
-        None => Ok(()),
-    })
+    send_in_windows(
+        asks.iter().map(|ask| request_for(ask).max_age(max_age)),
+        |answer| match left.next() {
+            Some(ask) => read(ask, answer.and_then(|response| matching(ask, response))),
+            None => Ok(()),
+        },
+    )
 }
 
 fn request_for(ask: &Ask) -> Request {
@@ -186,8 +190,8 @@ fn list_reader(mut read: impl FnMut(Server)) -> impl FnMut(Response) -> Result<P
     }
 }
 
-/// The id of the network that `name_or_id` names. A number is an id first, and a name if there is no such id. Remembered
-/// for [`NETWORK_KNOWN`].
+/// The id of the network that `name_or_id` names. A number is an id first, and a name if there is no
+/// such id. Remembered for ten minutes.
 ///
 /// # Errors
 /// [`Error::Invalid`] when there is no such network.

@@ -17,8 +17,8 @@ pub struct Settings {
     pub family: AddressFamily,
     /// `HCLOUD_INSTANCES_ZONE_LABEL_ENABLED`: whether instances have a zone.
     pub zones: bool,
-    /// `HCLOUD_SERVER_CACHE_MAX_AGE`: how old a kept list of servers may be.
-    pub list_max_age: Duration,
+    /// `HCLOUD_SERVER_CACHE_MAX_AGE`: how old a kept answer about servers may be.
+    pub max_age: Duration,
 }
 
 /// Which public addresses become ExternalIPs.
@@ -64,7 +64,7 @@ impl Settings {
             zones: values
                 .boolean("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED")
                 .unwrap_or(true),
-            list_max_age: values
+            max_age: values
                 .duration("HCLOUD_SERVER_CACHE_MAX_AGE")
                 .unwrap_or(Duration::from_secs(10)),
         };

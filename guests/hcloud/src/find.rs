@@ -142,10 +142,11 @@ fn ask_cloud(settings: &Settings, asks: BTreeSet<Ask>) -> Result<BTreeMap<Ask, A
         kept: BTreeMap::new(),
         answers: BTreeMap::new(),
     };
+    let mut max_age = settings.max_age;
     if search.open.len() > 1 {
-        search.by_list(settings.list_max_age)?;
+        max_age = search.by_list(max_age)?;
     }
-    search.by_look_up()?;
+    search.by_look_up(max_age)?;
     Ok(search.answers)
 }
 
@@ -159,15 +160,16 @@ struct Search {
 }
 
 impl Search {
-    /// Answers what is cheaper to answer by the list of all servers; what stays open is for look-ups.
-    fn by_list(&mut self, max_age: Duration) -> Result<(), Error> {
+    /// Answers what is cheaper to answer by the list of all servers. What stays open is for look-ups; the answer is how old
+    /// kept ones may be. Those in place of a list may be as old as the list; those that confirm absence are fresh.
+    fn by_list(&mut self, max_age: Duration) -> Result<Duration, Error> {
         let listing = match api::begin_list(max_age, |server| self.keep(server)) {
             Ok(listing) => listing,
             Err(error) => return self.without_list(error),
         };
         self.answer_ids();
         if self.open.len() <= listing.pages_left() {
-            return Ok(());
+            return Ok(max_age);
         }
         if let Err(error) = api::finish_list(&listing, max_age, |server| self.keep(server)) {
             self.answer_ids();
@@ -185,7 +187,7 @@ impl Search {
                 Err(error) => self.give_up(&only_this(error)?),
             }
         }
-        Ok(())
+        Ok(Duration::ZERO)
     }
 
     /// Reads the list from beginning to end, freshly.
@@ -197,9 +199,9 @@ impl Search {
     }
 
     /// Looks up whatever is open.
-    fn by_look_up(&mut self) -> Result<(), Error> {
+    fn by_look_up(&mut self, max_age: Duration) -> Result<(), Error> {
         let asks: Vec<Ask> = std::mem::take(&mut self.open).into_iter().collect();
-        api::look_up(&asks, |ask, answer| {
+        api::look_up(&asks, max_age, |ask, answer| {
             let answer = match answer {
                 Ok(servers) => Answer::Servers(servers),
                 Err(error) => Answer::Unknown(only_this(error)?),
@@ -210,12 +212,12 @@ impl Search {
     }
 
     /// The list failed: look-ups take its place if they are few.
-    fn without_list(&mut self, error: Error) -> Result<(), Error> {
+    fn without_list(&mut self, error: Error) -> Result<Duration, Error> {
         let reason = only_this(error)?;
         if self.open.len() > MAX_LOOK_UPS {
             self.give_up(&reason);
         }
-        Ok(())
+        Ok(Duration::ZERO)
     }
 
     fn give_up(&mut self, reason: &str) {

@@ -111,7 +111,12 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     narrator.say(
         "result",
         "",
-        &format!("{} nodes initialised in {} ms with {} cloud requests; 1 node left alone; 0 changes at the cloud", MACHINES.len(), took.as_millis(), cloud.requests().len()),
+        &format!(
+            "{} nodes initialised in {} ms; cloud requests: {}; changes at the cloud: {changes}; nodes left alone: 1",
+            MACHINES.len(),
+            took.as_millis(),
+            cloud.requests().len()
+        ),
     );
     Ok(())
 }
@@ -298,11 +303,14 @@ async fn refuse_module(host: &Host, cloud: &Hetzner, narrator: &Narrator) -> any
     }
     match host.load(module, grants, guest_config()).await {
         Ok(_) => bail!("a module was loaded with less than it requests"),
-        Err(refusal) => narrator.say(
-            "provider",
-            "hcloud",
-            &format!("with one rule granted → {refusal}"),
-        ),
+        Err(refusal) => {
+            let causes: Vec<_> = anyhow::Error::from(refusal)
+                .chain()
+                .map(ToString::to_string)
+                .collect();
+            let text = format!("with one rule granted → not loaded: {}", causes.join(": "));
+            narrator.say("provider", "hcloud", &text);
+        }
     }
     Ok(())
 }

@@ -87,6 +87,9 @@ impl Calls {
                 )));
             }
         };
+        if Instant::now() >= call.deadline {
+            return Err(ProviderError::TimedOut(format!("{}: there is no time left for it", call.function)));
+        }
         let log = GuestLog::new(&self.provider);
         let outcome = self.run_in_store(&call, &log, body).await;
         let lines = log.finish();

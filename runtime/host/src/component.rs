@@ -6,12 +6,12 @@ use ccm_core::cloud::Capabilities;
 use crate::compile::prescan::{self, Structure};
 use crate::digest::Digest;
 use crate::load_error::LoadError;
-use crate::manifest::Manifest;
+use crate::manifest::{CONTRACT, Manifest};
 use crate::text::clean;
 use crate::wasi;
 
 /// The version of the contract that this host speaks. Until 1.0 the second number decides.
-pub const CONTRACT_VERSION: &str = "0.1.0";
+pub const CONTRACT_VERSION: &str = CONTRACT;
 
 /// The contract's package.
 const PACKAGE: &str = "ccm:provider";

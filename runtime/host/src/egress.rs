@@ -17,6 +17,7 @@ pub mod address;
 pub mod path;
 pub mod rules;
 
+mod aim;
 mod counts;
 mod credentials;
 mod dial;
@@ -85,7 +86,8 @@ pub(crate) fn check_endpoint(endpoint: &url::Url) -> Result<(), String> {
     match dial::endpoint(endpoint, &[]) {
         Ok(_) => Ok(()),
         Err(DialError::Endpoint { why, .. }) => Err(why),
-        Err(error) => Err(std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)),
+        Err(error) => Err(std::error::Error::source(&error)
+            .map_or_else(|| error.to_string(), ToString::to_string)),
     }
 }
 
@@ -103,7 +105,11 @@ impl Egress {
     ///
     /// # Errors
     /// What about a grant cannot be used.
-    pub fn new(provider: &str, granted: &Granted, limits: EgressLimits) -> Result<Egress, EgressError> {
+    pub fn new(
+        provider: &str,
+        granted: &Granted,
+        limits: EgressLimits,
+    ) -> Result<Egress, EgressError> {
         Egress::with_lookup(provider, granted, limits, Arc::new(SystemLookup))
     }
 
@@ -132,7 +138,12 @@ impl Egress {
 
     /// What one guest call may send, until `deadline` and as far as `permit` allows. A `fresh` call neither
     /// gets kept answers nor leaves any: its answers are independent of every other call's.
-    pub fn scope(self: &Arc<Egress>, permit: Arc<Permit>, deadline: Instant, fresh: bool) -> CallScope {
+    pub fn scope(
+        self: &Arc<Egress>,
+        permit: Arc<Permit>,
+        deadline: Instant,
+        fresh: bool,
+    ) -> CallScope {
         CallScope::new(self.clone(), permit, deadline, fresh)
     }
 
@@ -148,13 +159,25 @@ impl Egress {
 
     /// How many requests were made since the generation began, per target, method and end.
     pub fn counts(&self) -> Vec<Count> {
-        self.targets.iter().flat_map(|target| target.counts.read(&target.name)).collect()
+        self.targets
+            .iter()
+            .flat_map(|target| target.counts.read(&target.name))
+            .collect()
     }
 
     /// A text as it may be shown: no credential of any target, no control characters, not too long.
     fn shown(&self, text: &str) -> String {
-        let redacted = self.targets.iter().fold(text.to_owned(), |text, target| target.watch.redact(&text));
-        let plain = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
+        let redacted = self
+            .targets
+            .iter()
+            .fold(text.to_owned(), |text, target| target.watch.redact(&text));
+        let plain = |letter: char| {
+            if letter.is_control() {
+                '\u{fffd}'
+            } else {
+                letter
+            }
+        };
         redacted.chars().map(plain).take(MAX_TEXT).collect()
     }
 }

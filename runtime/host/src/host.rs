@@ -103,6 +103,7 @@ impl Host {
             .narrow(grants)
             .map_err(|missing| LoadError::Missing { module: source.clone(), missing })?;
         let mut warnings = granted.warnings.clone();
+        warnings.extend(beyond_ceiling(&manifest));
         check_config(&source, &manifest, &config)?;
         let egress = Egress::new(&manifest.name, &granted, EgressLimits::standard())
             .map_err(|reason| LoadError::Egress { module: source.clone(), reason })?;
@@ -191,6 +192,17 @@ fn memory_bytes(manifest: &Manifest) -> usize {
 fn call_limit(manifest: &Manifest) -> Duration {
     let wanted = manifest.limits.call_seconds.map_or(limits::CALL, |seconds| Duration::from_secs(seconds.into()));
     wanted.min(limits::CALL_CEILING)
+}
+
+/// What the manifest asks for and no guest gets.
+fn beyond_ceiling(manifest: &Manifest) -> Vec<String> {
+    let memory = (manifest.limits.memory_mib, (limits::MEMORY_CEILING_BYTES >> 20) as u64, "MiB of memory");
+    let time = (manifest.limits.call_seconds, limits::CALL_CEILING.as_secs(), "seconds for a call");
+    [memory, time]
+        .into_iter()
+        .filter_map(|(wanted, ceiling, what)| Some((wanted.filter(|wanted| u64::from(*wanted) > ceiling)?, ceiling, what)))
+        .map(|(wanted, ceiling, what)| format!("{} asks for {wanted} {what} and gets {ceiling}", manifest.name))
+        .collect()
 }
 
 fn signature(source: &str, error: &wasmtime::Error) -> LoadError {

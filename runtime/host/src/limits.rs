@@ -28,8 +28,6 @@ pub const NESTING: usize = 16;
 pub const MODULES: usize = 128;
 /// Entries of instance sections, adapters included. CPython guests have some 150.
 pub const INSTANCE_ENTRIES: u64 = 1_024;
-/// The manifest. Ours have 2 KB; every rule of a large cloud fits in a tenth of this.
-pub const MANIFEST_BYTES: usize = 64 * KIB;
 /// Imports or exports of the component itself. CPython guests import 25 interfaces.
 pub const EXTERNS: usize = 1_024;
 

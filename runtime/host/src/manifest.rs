@@ -5,6 +5,7 @@
 //! manifest can only make them narrower.
 
 mod check;
+mod form;
 mod narrow;
 
 use std::fmt;
@@ -22,10 +23,14 @@ use crate::grant::{Credential, Grants, TargetGrant};
 /// Largest manifest in bytes. The largest of ours has 12 KiB.
 pub const MAX_MANIFEST: usize = 64 << 10;
 
+/// The version of the contract that this form of manifest belongs to. A manifest that names another one is read as
+/// well, so that who loads it can say which version it wants.
+pub const CONTRACT: &str = "0.1.0";
+
 /// A manifest that was read and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// Version of the contract, as `1.2.3`; whether this host speaks it is asked elsewhere.
+    /// Version of the contract that the module was built against, as `1.2.3`; [`CONTRACT`] or not.
     pub contract: String,
     /// The provider's name: a DNS label.
     pub name: String,
@@ -166,7 +171,11 @@ impl Manifest {
 
     /// Whether any rule asks to change something at the cloud.
     pub fn asks_to_write(&self) -> bool {
-        let mut lines = self.targets.iter().flat_map(|target| &target.rules).flat_map(Rule::lines);
+        let mut lines = self
+            .targets
+            .iter()
+            .flat_map(|target| &target.rules)
+            .flat_map(Rule::lines);
         lines.any(|line| line.access == Access::Write)
     }
 }

@@ -19,6 +19,8 @@
 //! - Protobuf, YAML, CBOR and table answers; compressed answers; the legacy `/watch/` paths; `Warning` headers.
 //! - Time: watches end when [`Cluster::end_watches`] is called (`timeoutSeconds` is ignored), bookmarks come when
 //!   [`Cluster::send_bookmarks`] is, Events do not expire, a future resourceVersion is refused at once.
+//! - Staleness: a real server may answer reads at resourceVersion 0, and the start of a watch, from a cache that lags
+//!   behind; this one always knows its newest write.
 //! - Normal forms of quantities (`0.5` stays `0.5`), IPv6 and dual-stack Service addresses, fields that the
 //!   oldest supported API version does not know, and the words of JSON syntax errors.
 //!

@@ -31,19 +31,22 @@ pub struct AuditEntry {
     pub body: Option<Value>,
 }
 
-/// Reads a log. Its last line is left out while it is still being written.
+/// Reads a log, and puts its entries into the order in which the requests came in: entries are written at the end
+/// of a request, and two of them may pass each other. A last line that is still being written is left out.
 pub(super) fn read(path: impl AsRef<Path>) -> Result<Vec<AuditEntry>> {
     let path = path.as_ref();
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the audit log {}", path.display()))?;
-    text.split_inclusive('\n')
+    let mut events = text
+        .split_inclusive('\n')
         .filter(|line| line.ends_with('\n'))
         .map(|line| {
-            let event: Event = serde_json::from_str(line)
-                .with_context(|| format!("not an audit event: {line}"))?;
-            Ok(entry(event))
+            serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))
         })
-        .collect()
+        .collect::<Result<Vec<Event>>>()?;
+    // RFC 3339 in UTC with six decimals: the order of the texts is the order of the times.
+    events.sort_by(|one, other| one.received.cmp(&other.received));
+    Ok(events.into_iter().map(entry).collect())
 }
 
 fn entry(event: Event) -> AuditEntry {
@@ -65,6 +68,8 @@ fn entry(event: Event) -> AuditEntry {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Event {
+    #[serde(rename = "requestReceivedTimestamp")]
+    received: String,
     verb: String,
     #[serde(rename = "requestURI")]
     request_uri: String,

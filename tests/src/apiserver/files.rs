@@ -34,6 +34,7 @@ const AUDIT_POLICY: &str = r#"{
 /// Where the files of one server are.
 pub(super) struct Files {
     folder: PathBuf,
+    server: String,
     kubeconfigs: BTreeMap<String, PathBuf>,
     audit: bool,
 }
@@ -43,6 +44,7 @@ impl Files {
     pub(super) fn write(folder: &Path, port: u16, options: &StartOptions) -> Result<Self> {
         let mut files = Self {
             folder: folder.to_owned(),
+            server: format!("https://127.0.0.1:{port}"),
             kubeconfigs: BTreeMap::new(),
             audit: options.audit,
         };
@@ -62,10 +64,8 @@ impl Files {
             let token = format!("token-{number}");
             let groups = groups.join(",");
             tokens.push_str(&format!("{token},{user},{number},\"{groups}\"\n"));
-            let name = format!("kubeconfig-{number}.json");
-            let kubeconfig = files.kubeconfig_text(&format!("https://127.0.0.1:{port}"), &token);
-            files.put(&name, &kubeconfig)?;
-            files.kubeconfigs.insert(user.clone(), files.path(&name));
+            let kubeconfig = files.write_kubeconfig(&format!("user-{number}"), &token)?;
+            files.kubeconfigs.insert(user.clone(), kubeconfig);
         }
         files.put("tokens.csv", &tokens)?;
         Ok(files)
@@ -129,8 +129,12 @@ impl Files {
         self.put("server.key", &key.serialize_pem())
     }
 
-    fn kubeconfig_text(&self, server: &str, token: &str) -> String {
-        let cluster = json!({"server": server, "certificate-authority": self.path("ca.crt")});
+    /// Writes a kubeconfig file with a token and returns its path.
+    pub(super) fn write_kubeconfig(&self, name: &str, token: &str) -> Result<PathBuf> {
+        let cluster = json!({
+            "server": self.server,
+            "certificate-authority": self.path("ca.crt"),
+        });
         let kubeconfig = json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -139,7 +143,9 @@ impl Files {
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
             "current-context": "test",
         });
-        kubeconfig.to_string()
+        let file = format!("kubeconfig-{name}.json");
+        self.put(&file, &kubeconfig.to_string())?;
+        Ok(self.path(&file))
     }
 
     fn path(&self, name: &str) -> PathBuf {

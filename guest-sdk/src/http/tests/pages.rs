@@ -82,11 +82,11 @@ fn a_list_that_contradicts_itself_is_an_error() {
         ),
         (
             "another length",
-            &[page(1, Some(2), 2, 4, 2), page(2, None, 2, 3, 1)],
+            &[page(1, Some(2), 2, 4, 2), page(2, None, 2, 3, 2)],
         ),
         (
             "another number of pages",
-            &[page(1, Some(2), 2, 4, 2), page(2, Some(3), 3, 4, 2)],
+            &[page(1, Some(2), 2, 4, 2), page(2, None, 3, 4, 2)],
         ),
         (
             "a short page",

@@ -12,7 +12,7 @@ fn without_any_value_the_defaults_are_those_of_the_go_manager() {
         network: None,
         family: AddressFamily::Ipv4,
         zones: true,
-        list_max_age: Duration::from_secs(10),
+        max_age: Duration::from_secs(10),
     };
     assert_eq!(settings, expected);
 }
@@ -29,7 +29,7 @@ fn every_value_is_read() {
         network: Some("cluster".to_owned()),
         family: AddressFamily::DualStack,
         zones: false,
-        list_max_age: Duration::from_secs(60),
+        max_age: Duration::from_secs(60),
     };
     assert_eq!(settings, Ok(expected));
 }

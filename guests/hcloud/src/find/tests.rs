@@ -125,16 +125,31 @@ fn pages_come_in_windows_of_at_most_eight() {
 }
 
 #[test]
-fn a_list_may_be_a_kept_one_and_a_look_up_never() {
-    let host = Project::of(60).serve();
-    find_with(&[("HCLOUD_SERVER_CACHE_MAX_AGE", "30s")], &by_id(1..=61)).unwrap();
-    for seen in host.seen() {
-        let kept = seen
-            .headers
-            .contains(&("cache-control".to_owned(), "max-age=30".to_owned()));
-        assert_eq!(kept, seen.path_only() == "/servers", "{}", seen.line());
+fn answers_may_be_kept_ones_except_those_that_confirm_absence() {
+    // Servers in the project, ids asked for, requests for one server, whether those may be kept.
+    let table = [
+        (60, 1..=1, 1, true),
+        (1000, 999..=1000, 2, true),
+        (60, 1..=61, 1, false),
+    ];
+    for (servers, ids, look_ups, kept) in table {
+        let host = Project::of(servers).serve();
+        find_with(&[("HCLOUD_SERVER_CACHE_MAX_AGE", "30s")], &by_id(ids)).unwrap();
+        assert_eq!(count(&host, "GET /servers/"), look_ups);
+        for seen in host.seen() {
+            let asked = seen
+                .headers
+                .contains(&("cache-control".to_owned(), "max-age=30".to_owned()));
+            let expected = kept || seen.path_only() == "/servers";
+            assert_eq!(asked, expected, "{servers} servers: {}", seen.line());
+        }
     }
-    assert_eq!(count(&host, "GET /servers/61"), 1);
+    let host = Project::of(60).serve();
+    find_with(&[("HCLOUD_SERVER_CACHE_MAX_AGE", "0")], &by_id(1..=60)).unwrap();
+    assert!(
+        host.seen().iter().all(|seen| seen.headers.is_empty()),
+        "switched off"
+    );
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn settings(family: AddressFamily) -> Settings {
         network: None,
         family,
         zones: true,
-        list_max_age: Duration::ZERO,
+        max_age: Duration::ZERO,
     }
 }
 

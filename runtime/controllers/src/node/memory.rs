@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn only_what_can_change_a_decision_is_news() {
-        let changes: [(fn(&mut Value), bool); 7] = [
+        type Change = fn(&mut Value);
+        let changes: [(Change, bool); 7] = [
             (
                 |node| node["metadata"]["resourceVersion"] = json!("6"),
                 false,

@@ -4,4 +4,6 @@
 
 mod initialise;
 mod maintain;
+mod properties;
+mod waiting;
 mod world;

@@ -1,6 +1,7 @@
 //! How a guest can fail to come to the end of a call, and how that is told: what trapped, where, in which module,
 //! and what the guest said last.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
@@ -13,7 +14,7 @@ use crate::text::clean;
 
 /// Names of functions in messages are cut at this length.
 const NAME_BYTES: usize = 120;
-/// What of an error's text is left for the log lines, at least.
+/// The cause is cut at this length.
 const CAUSE_BYTES: usize = 1_024;
 
 /// Why a call did not come to its end.
@@ -39,19 +40,24 @@ impl Failure {
         let module = digest.short();
         match self {
             Failure::Trap(error) => {
-                let cause = clean(&cause(&error), CAUSE_BYTES);
-                ProviderError::Trapped(with_log(format!("{stage} in module {module}: {cause}{}", stack(&error)), log))
+                let stack = Stack::of(&error);
+                let mut text = format!("{stage} in module {module}: {}", clean(&cause(&error), CAUSE_BYTES));
+                if stack.repeats && error.downcast_ref::<Trap>() == Some(&Trap::MemoryOutOfBounds) {
+                    text.push_str(" (its functions call each other without end: a stack overflow inside the guest)");
+                }
+                // The guest's own words first: an Event holds only the beginning.
+                let room = limits::ERROR_BYTES.saturating_sub(stack.text.len());
+                ProviderError::Trapped(with_log(text, log, room) + &stack.text)
             }
             Failure::Deadline => {
                 let took = took.as_millis();
-                ProviderError::TimedOut(with_log(format!("{stage} in module {module} did not end within {took} ms"), log))
+                let text = format!("{stage} in module {module} did not end within {took} ms");
+                ProviderError::TimedOut(with_log(text, log, limits::ERROR_BYTES))
             }
             Failure::Cpu(budget) => {
                 let budget = budget.as_millis();
-                ProviderError::TimedOut(with_log(
-                    format!("{stage} in module {module} used more than {budget} ms of CPU time"),
-                    log,
-                ))
+                let text = format!("{stage} in module {module} used more than {budget} ms of CPU time");
+                ProviderError::TimedOut(with_log(text, log, limits::ERROR_BYTES))
             }
         }
     }
@@ -68,35 +74,55 @@ fn cause(error: &wasmtime::Error) -> String {
     error.root_cause().to_string()
 }
 
-/// The guest's stack, innermost function first.
-fn stack(error: &wasmtime::Error) -> String {
-    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
-    let frames: Vec<_> = backtrace
-        .frames()
-        .iter()
-        .take(limits::FRAMES)
-        .map(|frame| {
-            let name = frame.func_name().map_or_else(|| format!("function {}", frame.func_index()), demangle);
-            clean(&name, NAME_BYTES)
-        })
-        .collect();
-    if frames.is_empty() { String::new() } else { format!(", in {}", frames.join(" < ")) }
+/// The guest's stack.
+struct Stack {
+    /// Innermost function first, equal neighbours counted; empty without a stack.
+    text: String,
+    /// Whether it is as deep as is shown, and by few functions.
+    repeats: bool,
 }
 
-/// Rust's names end in a hash that says nothing.
-fn demangle(name: &str) -> String {
-    let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match name.rsplit_once("::h") {
-        Some((name, hash)) if is_hash(hash) => name.to_owned(),
-        _ => name.to_owned(),
+impl Stack {
+    fn of(error: &wasmtime::Error) -> Stack {
+        let frames = error.downcast_ref::<WasmBacktrace>().map(WasmBacktrace::frames).unwrap_or_default();
+        let names = frames.iter().take(limits::FRAMES).map(|frame| match frame.func_name() {
+            Some(name) => demangle(name),
+            None => format!("function {}", frame.func_index()),
+        });
+        Stack::from_names(names)
+    }
+
+    fn from_names(names: impl Iterator<Item = String>) -> Stack {
+        let mut runs: Vec<(String, usize)> = Vec::new();
+        let mut depth = 0;
+        for name in names {
+            depth += 1;
+            match runs.last_mut() {
+                Some((last, count)) if *last == name => *count += 1,
+                _ => runs.push((name, 1)),
+            }
+        }
+        let distinct: BTreeSet<_> = runs.iter().map(|(name, _)| name).collect();
+        let repeats = depth == limits::FRAMES && distinct.len() <= limits::FRAMES / 4;
+        let shown: Vec<_> = runs
+            .iter()
+            .map(|(name, count)| if *count == 1 { name.clone() } else { format!("{name} ({count} times)") })
+            .collect();
+        let text = if shown.is_empty() { String::new() } else { format!("; stack: {}", shown.join(" < ")) };
+        Stack { text, repeats }
     }
 }
 
-/// Adds the last lines of the guest's log, newest first, as many as fit.
-fn with_log(mut text: String, log: &[String]) -> String {
-    text.truncate(text.floor_char_boundary(limits::ERROR_BYTES));
+/// A function's name as its author wrote it.
+fn demangle(name: &str) -> String {
+    clean(&format!("{:#}", rustc_demangle::demangle(name)), NAME_BYTES)
+}
+
+/// Adds the last lines of the guest's log, as many as fit `room` bytes together with the text.
+fn with_log(mut text: String, log: &[String], room: usize) -> String {
+    text.truncate(text.floor_char_boundary(room));
     let mut shown: Vec<&str> = Vec::new();
-    let mut room = limits::ERROR_BYTES.saturating_sub(text.len());
+    let mut room = room.saturating_sub(text.len());
     for line in log.iter().rev() {
         // " | " or the introduction stands before each line.
         let Some(left) = room.checked_sub(line.len() + "; last log lines: ".len()) else { break };
@@ -117,19 +143,34 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_shown_as_far_as_they_fit() {
-        assert_eq!(with_log("x".to_owned(), &[]), "x");
-        let lines = ["a".to_owned(), "b".to_owned()];
-        assert_eq!(with_log("x".to_owned(), &lines), "x; last log lines: a | b");
-        let long = vec!["y".repeat(limits::LOG_LINE_BYTES); 3];
-        assert_eq!(with_log("x".to_owned(), &long), "x");
+        let check = |log: &[String]| with_log("x".to_owned(), log, 1_000);
+        assert_eq!(check(&[]), "x");
+        assert_eq!(check(&["a".to_owned(), "b".to_owned()]), "x; last log lines: a | b");
+        assert_eq!(check(&vec!["y".repeat(2_000); 3]), "x");
         let lines: Vec<_> = (0..200).map(|number| format!("{number:0100}")).collect();
-        let text = with_log("x".to_owned(), &lines);
-        assert!(text.len() <= limits::ERROR_BYTES && text.ends_with("199"), "{text}");
+        let text = check(&lines);
+        assert!(text.len() <= 1_000 && text.ends_with("199"), "{text}");
     }
 
     #[test]
-    fn names_lose_their_hash_and_nothing_else() {
-        assert_eq!(demangle("core::panicking::panic::h0123456789abcdef"), "core::panicking::panic");
-        assert_eq!(demangle("a::hello"), "a::hello");
+    fn names_are_shown_as_they_were_written() {
+        assert_eq!(demangle("_ZN4core9panicking5panic17h0123456789abcdefE"), "core::panicking::panic");
+        assert_eq!(demangle("ccm:provider/instances@0.1.0#find"), "ccm:provider/instances@0.1.0#find");
+        assert_eq!(demangle("evil\u{1b}[2J"), "evil\\u{1b}[2J");
+        assert!(demangle(&"_ZN".repeat(50_000)).len() <= NAME_BYTES);
+    }
+
+    #[test]
+    fn endless_recursion_is_recognised_by_its_stack() {
+        let stack = |names: &[&str]| {
+            let names = names.iter().cycle().take(limits::FRAMES).map(|name| (*name).to_owned());
+            Stack::from_names(names)
+        };
+        assert_eq!(stack(&["deeper"]).text, format!("; stack: deeper ({} times)", limits::FRAMES));
+        assert!(stack(&["deeper"]).repeats);
+        assert!(stack(&["a", "b", "c"]).repeats);
+        let many: Vec<_> = ('a'..='t').map(String::from).collect();
+        assert!(!stack(&many.iter().map(String::as_str).collect::<Vec<_>>()).repeats);
+        assert!(!Stack::from_names(std::iter::repeat_n("a".to_owned(), 3)).repeats);
     }
 }

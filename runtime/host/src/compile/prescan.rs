@@ -9,6 +9,7 @@ use wasmparser::{
 use wasmtime::Engine;
 
 use crate::limits;
+use crate::manifest::MAX_MANIFEST;
 use crate::text::clean;
 
 /// Name of the custom section that holds the manifest.
@@ -83,7 +84,7 @@ pub(crate) fn scan(wasm: &[u8]) -> Result<Structure<'_>, Refusal> {
     check_kind(wasm)?;
     let mut parser = Parser::new(0);
     parser.set_features(features());
-    let mut scan = Scan::default();
+    let mut scan = Scan { length: wasm.len(), ..Scan::default() };
     for payload in parser.parse_all(wasm) {
         scan.payload(payload?)?;
     }
@@ -123,6 +124,8 @@ fn at_most(what: &'static str, offset: usize, found: u64, limit: u64) -> Result<
 #[derive(Default)]
 struct Scan<'a> {
     structure: Structure<'a>,
+    /// Of the whole file.
+    length: usize,
     /// Modules and components that have begun and not ended, outermost first; true for a core module.
     open: Vec<bool>,
     modules: u64,
@@ -141,8 +144,16 @@ impl<'a> Scan<'a> {
                 self.open.pop();
                 Ok(())
             }
+            // The decoder takes the end of the file for the end of everything that is still open.
+            Payload::ModuleSection { unchecked_range: range, .. }
+            | Payload::ComponentSection { unchecked_range: range, .. }
+                if range.end > self.length =>
+            {
+                let message = format!("the file ends within what begins at offset {}", range.start);
+                Err(Refusal::Damaged { offset: self.length, message })
+            }
             Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
-                at_most("manifest bytes", section.data_offset(), section.data().len() as u64, limits::MANIFEST_BYTES as u64)?;
+                at_most("manifest bytes", section.data_offset(), section.data().len() as u64, MAX_MANIFEST as u64)?;
                 self.structure.manifests.push(section.data());
                 Ok(())
             }

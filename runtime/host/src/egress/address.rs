@@ -44,7 +44,9 @@ pub fn check(address: IpAddr, granted: &[IpNet]) -> Result<(), AddressRefused> {
         };
         match kind {
             Kind::Never(why) => return refused(why),
-            Kind::Local(why) if !granted.iter().any(|range| range.contains(&inner)) => return refused(why),
+            Kind::Local(why) if !granted.iter().any(|range| range.contains(&inner)) => {
+                return refused(why);
+            }
             Kind::Local(_) | Kind::Public => {}
         }
     }
@@ -62,27 +64,60 @@ type Block4 = (Ipv4Addr, u8);
 /// Never dialled: IANA's special-purpose registry (RFC 6890) and clouds' metadata services outside of it.
 const NEVER_V4: &[(Block4, &str)] = &[
     ((Ipv4Addr::new(0, 0, 0, 0), 8), "unspecified"),
-    ((Ipv4Addr::new(169, 254, 0, 0), 16), "link-local, where metadata services are"),
+    (
+        (Ipv4Addr::new(169, 254, 0, 0), 16),
+        "link-local, where metadata services are",
+    ),
     ((Ipv4Addr::new(192, 0, 0, 0), 24), "reserved for protocols"),
-    ((Ipv4Addr::new(192, 0, 2, 0), 24), "reserved for documentation"),
+    (
+        (Ipv4Addr::new(192, 0, 2, 0), 24),
+        "reserved for documentation",
+    ),
     ((Ipv4Addr::new(192, 88, 99, 0), 24), "reserved"),
-    ((Ipv4Addr::new(198, 18, 0, 0), 15), "reserved for benchmarks"),
-    ((Ipv4Addr::new(198, 51, 100, 0), 24), "reserved for documentation"),
-    ((Ipv4Addr::new(203, 0, 113, 0), 24), "reserved for documentation"),
+    (
+        (Ipv4Addr::new(198, 18, 0, 0), 15),
+        "reserved for benchmarks",
+    ),
+    (
+        (Ipv4Addr::new(198, 51, 100, 0), 24),
+        "reserved for documentation",
+    ),
+    (
+        (Ipv4Addr::new(203, 0, 113, 0), 24),
+        "reserved for documentation",
+    ),
     ((Ipv4Addr::new(224, 0, 0, 0), 4), "multicast"),
     ((Ipv4Addr::new(240, 0, 0, 0), 4), "reserved or broadcast"),
     // Alibaba Cloud's metadata service, inside the range of RFC 6598.
-    ((Ipv4Addr::new(100, 100, 100, 200), 32), "a metadata service"),
+    (
+        (Ipv4Addr::new(100, 100, 100, 200), 32),
+        "a metadata service",
+    ),
     // Azure's wire server.
     ((Ipv4Addr::new(168, 63, 129, 16), 32), "a metadata service"),
 ];
 
 const LOCAL_V4: &[(Block4, &str)] = &[
-    ((Ipv4Addr::new(127, 0, 0, 0), 8), "loopback, and the grant does not name it"),
-    ((Ipv4Addr::new(10, 0, 0, 0), 8), "private, and the grant does not name it"),
-    ((Ipv4Addr::new(172, 16, 0, 0), 12), "private, and the grant does not name it"),
-    ((Ipv4Addr::new(192, 168, 0, 0), 16), "private, and the grant does not name it"),
-    ((Ipv4Addr::new(100, 64, 0, 0), 10), "shared (RFC 6598), and the grant does not name it"),
+    (
+        (Ipv4Addr::new(127, 0, 0, 0), 8),
+        "loopback, and the grant does not name it",
+    ),
+    (
+        (Ipv4Addr::new(10, 0, 0, 0), 8),
+        "private, and the grant does not name it",
+    ),
+    (
+        (Ipv4Addr::new(172, 16, 0, 0), 12),
+        "private, and the grant does not name it",
+    ),
+    (
+        (Ipv4Addr::new(192, 168, 0, 0), 16),
+        "private, and the grant does not name it",
+    ),
+    (
+        (Ipv4Addr::new(100, 64, 0, 0), 10),
+        "shared (RFC 6598), and the grant does not name it",
+    ),
 ];
 
 fn v4(address: Ipv4Addr) -> Kind {
@@ -113,7 +148,10 @@ const NEVER_V6: &[(Block6, &str)] = &[
     // Google Cloud.
     ((bits(0xfd20, 0xce, 0, 0, 0), 32), "a metadata service"),
     // Akamai (Linode).
-    ((bits(0xfd00, 0xa9fe, 0xa9fe, 0, 0), 48), "a metadata service"),
+    (
+        (bits(0xfd00, 0xa9fe, 0xa9fe, 0, 0), 48),
+        "a metadata service",
+    ),
     // Oracle Cloud.
     ((bits(0xfd00, 0xc1, 0, 0, 0), 32), "a metadata service"),
     // Scaleway.
@@ -121,7 +159,10 @@ const NEVER_V6: &[(Block6, &str)] = &[
     ((bits(0x2001, 2, 0, 0, 0), 48), "reserved for benchmarks"),
     ((bits(0x2001, 0x10, 0, 0, 0), 28), "reserved"),
     ((bits(0x2001, 0x20, 0, 0, 0), 28), "reserved"),
-    ((bits(0x2001, 0xdb8, 0, 0, 0), 32), "reserved for documentation"),
+    (
+        (bits(0x2001, 0xdb8, 0, 0, 0), 32),
+        "reserved for documentation",
+    ),
     ((bits(0x3fff, 0, 0, 0, 0), 20), "reserved for documentation"),
 ];
 
@@ -155,7 +196,9 @@ fn readings(address: IpAddr) -> Vec<IpAddr> {
     };
     let octets = outer.octets();
     let segments = outer.segments();
-    let pick = |at: [usize; 4]| IpAddr::from(at.map(|index| octets.get(index).copied().unwrap_or_default()));
+    let pick = |at: [usize; 4]| {
+        IpAddr::from(at.map(|index| octets.get(index).copied().unwrap_or_default()))
+    };
     if let Some(mapped) = outer.to_ipv4_mapped() {
         return vec![IpAddr::V4(mapped)];
     }

@@ -55,8 +55,13 @@ impl Counts {
             ExchangeEnd::Failed(reason) => reason,
         };
         let row = METHODS.iter().position(|known| known == method);
-        let column = ENDS.iter().position(|known| *known == word).unwrap_or(ENDS.len() - 1);
-        let cell = row.and_then(|row| self.cells.get(row)).and_then(|cells| cells.get(column));
+        let column = ENDS
+            .iter()
+            .position(|known| *known == word)
+            .unwrap_or(ENDS.len() - 1);
+        let cell = row
+            .and_then(|row| self.cells.get(row))
+            .and_then(|cells| cells.get(column));
         if let Some(cell) = cell {
             cell.fetch_add(1, Ordering::Relaxed);
         }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::grant::{Credential, Secret};
 
-/// Shorter values appear in answers by chance; a shorter secret could be guessed anyway.
+/// Shorter values are in answers and error texts by chance, and taking them out would show what they are.
 const SHORTEST_WATCHED: usize = 8;
 
 /// Why a credential cannot be used. Never repeats any of its value.
@@ -33,7 +33,9 @@ pub enum CredentialError {
 ///
 /// # Errors
 /// See [`CredentialError`].
-pub(super) fn header(credential: &Credential) -> Result<Option<(HeaderName, HeaderValue)>, CredentialError> {
+pub(super) fn header(
+    credential: &Credential,
+) -> Result<Option<(HeaderName, HeaderValue)>, CredentialError> {
     let (name, text) = match credential {
         Credential::None => return Ok(None),
         Credential::Bearer(token) => (AUTHORIZATION, filled("Bearer ", token)?),
@@ -42,7 +44,10 @@ pub(super) fn header(credential: &Credential) -> Result<Option<(HeaderName, Head
                 return Err(CredentialError::User);
             }
             let encoded = Zeroizing::new(basic(user, password));
-            (AUTHORIZATION, Zeroizing::new(format!("Basic {}", encoded.as_str())))
+            (
+                AUTHORIZATION,
+                Zeroizing::new(format!("Basic {}", encoded.as_str())),
+            )
         }
         Credential::Header { name, value } => {
             let name: HeaderName = name.parse().map_err(|_| CredentialError::Name)?;
@@ -81,15 +86,25 @@ impl Watch {
         let values = match credential {
             Credential::None => Vec::new(),
             Credential::Bearer(token) => vec![token.clone()],
-            Credential::Basic { user, password } => vec![password.clone(), Secret::new(basic(user, password))],
+            Credential::Basic { user, password } => {
+                vec![password.clone(), Secret::new(basic(user, password))]
+            }
             Credential::Header { value, .. } => vec![value.clone()],
         };
-        Watch { values: values.into_iter().filter(|value| !value.expose().is_empty()).collect() }
+        Watch {
+            values: values
+                .into_iter()
+                .filter(|value| !value.expose().is_empty())
+                .collect(),
+        }
     }
 
     /// Whether the bytes hold a watched value.
     pub(super) fn finds(&self, bytes: &[u8]) -> bool {
-        let mut long = self.values.iter().filter(|value| value.expose().len() >= SHORTEST_WATCHED);
+        let mut long = self
+            .values
+            .iter()
+            .filter(|value| value.expose().len() >= SHORTEST_WATCHED);
         long.any(|value| memchr::memmem::find(bytes, value.expose().as_bytes()).is_some())
     }
 

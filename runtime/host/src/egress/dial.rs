@@ -87,7 +87,11 @@ pub(super) fn client(
 ) -> Result<reqwest::Client, DialError> {
     let addresses = endpoint(&grant.endpoint, &grant.addresses)?;
     let encrypted = grant.endpoint.scheme() == "https";
-    let resolver = Checked { lookup, addresses, only_loopback: !encrypted };
+    let resolver = Checked {
+        lookup,
+        addresses,
+        only_loopback: !encrypted,
+    };
     let mut builder = reqwest::Client::builder()
         .user_agent(user_agent)
         .no_proxy()
@@ -102,7 +106,11 @@ pub(super) fn client(
         .http1_max_headers(MAX_ANSWER_HEADERS)
         .http2_max_header_list_size(MAX_ANSWER_HEADER_BYTES);
     // The default would read the platform's roots also where no TLS is spoken.
-    let tls = if encrypted { tls(grant.ca_pem.as_deref())? } else { no_tls()? };
+    let tls = if encrypted {
+        tls(grant.ca_pem.as_deref())?
+    } else {
+        no_tls()?
+    };
     builder = builder.tls_backend_preconfigured(tls);
     builder.build().map_err(DialError::Client)
 }
@@ -112,7 +120,12 @@ pub(super) fn client(
 /// # Errors
 /// [`DialError::Endpoint`] and [`DialError::Address`].
 pub(super) fn endpoint(endpoint: &Url, granted: &[IpNet]) -> Result<Vec<IpNet>, DialError> {
-    let bad = |why: &str| Err(DialError::Endpoint { endpoint: shown(endpoint), why: why.to_owned() });
+    let bad = |why: &str| {
+        Err(DialError::Endpoint {
+            endpoint: shown(endpoint),
+            why: why.to_owned(),
+        })
+    };
     if !matches!(endpoint.scheme(), "https" | "http") {
         return bad("expected https, or http to loopback");
     }
@@ -126,8 +139,14 @@ pub(super) fn endpoint(endpoint: &Url, granted: &[IpNet]) -> Result<Vec<IpNet>, 
         return bad("port 0 cannot be dialled");
     }
     let base = endpoint.path().trim_end_matches('/');
-    if !base.is_empty() && super::path::canonical(base).ok().is_none_or(|path| path.as_str() != base) {
-        return bad("the base path has to be in its plain form: no empty or dot segments, nothing encoded without need");
+    if !base.is_empty()
+        && super::path::canonical(base)
+            .ok()
+            .is_none_or(|path| path.as_str() != base)
+    {
+        return bad(
+            "the base path has to be in its plain form: no empty or dot segments, nothing encoded without need",
+        );
     }
     let mut ranges = granted.to_vec();
     let literal = match endpoint.host() {
@@ -185,7 +204,10 @@ impl Resolve for Checked {
             let found = found.await?;
             let passed = pass(name, &found, &ranges, only_loopback)?;
             // Port 0 is replaced by the URL's.
-            let dialled: Vec<_> = passed.iter().map(|address| SocketAddr::new(*address, 0)).collect();
+            let dialled: Vec<_> = passed
+                .iter()
+                .map(|address| SocketAddr::new(*address, 0))
+                .collect();
             Ok(Box::new(dialled.into_iter()) as Addrs)
         })
     }
@@ -202,14 +224,20 @@ fn pass<'a>(
         return Err(NameRefused::None { name });
     }
     if found.len() > MAX_ADDRESSES {
-        return Err(NameRefused::TooMany { name, count: found.len() });
+        return Err(NameRefused::TooMany {
+            name,
+            count: found.len(),
+        });
     }
     for address in found {
         if let Err(why) = address::check(*address, ranges) {
             return Err(NameRefused::Address { name, why });
         }
         if only_loopback && !address::is_loopback(*address) {
-            return Err(NameRefused::NotLoopback { name, address: *address });
+            return Err(NameRefused::NotLoopback {
+                name,
+                address: *address,
+            });
         }
     }
     Ok(found)
@@ -221,10 +249,15 @@ fn tls(ca_pem: Option<&str>) -> Result<ClientConfig, DialError> {
         .with_safe_default_protocol_versions()
         .map_err(DialError::Tls)?;
     let mut config = match ca_pem {
-        Some(pem) => versions.with_root_certificates(roots(pem)?).with_no_client_auth(),
+        Some(pem) => versions
+            .with_root_certificates(roots(pem)?)
+            .with_no_client_auth(),
         None => {
             let verifier = rustls_platform_verifier::Verifier::new(ring).map_err(DialError::Tls)?;
-            versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+            versions
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(verifier))
+                .with_no_client_auth()
         }
     };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -234,16 +267,22 @@ fn tls(ca_pem: Option<&str>) -> Result<ClientConfig, DialError> {
 /// A configuration that trusts nobody, for a client that never speaks TLS.
 fn no_tls() -> Result<ClientConfig, DialError> {
     let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let versions =
-        ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions().map_err(DialError::Tls)?;
-    Ok(versions.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+    let versions = ClientConfig::builder_with_provider(ring)
+        .with_safe_default_protocol_versions()
+        .map_err(DialError::Tls)?;
+    Ok(versions
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth())
 }
 
 fn roots(pem: &str) -> Result<RootCertStore, DialError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-        let certificate = certificate.map_err(|error| DialError::Certificates(error.to_string().into()))?;
-        roots.add(certificate).map_err(|error| DialError::Certificates(error.into()))?;
+        let certificate =
+            certificate.map_err(|error| DialError::Certificates(error.to_string().into()))?;
+        roots
+            .add(certificate)
+            .map_err(|error| DialError::Certificates(error.into()))?;
     }
     if roots.is_empty() {
         return Err(DialError::Certificates("no certificate in the text".into()));

@@ -88,9 +88,14 @@ pub(super) fn request(
     if given.len() > MAX_HEADERS {
         return Err(format!("{} headers, at most {MAX_HEADERS}", given.len()));
     }
-    let bytes: usize = given.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let bytes: usize = given
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
     if bytes > MAX_HEADER_BYTES {
-        return Err(format!("{bytes} bytes of headers, at most {MAX_HEADER_BYTES}"));
+        return Err(format!(
+            "{bytes} bytes of headers, at most {MAX_HEADER_BYTES}"
+        ));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in given {
@@ -106,7 +111,9 @@ pub(super) fn request(
         }
         // Refuses CR, LF and NUL; folding over lines is made of them.
         let Ok(value) = HeaderValue::from_str(value) else {
-            return Err(format!("the value of header {name} has characters that no header can carry"));
+            return Err(format!(
+                "the value of header {name} has characters that no header can carry"
+            ));
         };
         headers.append(name, value);
     }
@@ -118,7 +125,9 @@ pub(super) fn answer(headers: &HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()
         .filter(|(name, _)| !HIDDEN.contains(&name.as_str()))
-        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
+        .filter_map(|(name, value)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        })
         .collect()
 }
 

@@ -35,14 +35,23 @@ pub(super) struct Key {
 impl Key {
     /// `target` is the target's index in its egress, `url` path and query as sent, `headers` the guest's.
     pub(super) fn new(target: usize, url: &str, headers: &HeaderMap) -> Key {
-        let pairs = headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
+        let pairs = headers
+            .iter()
+            .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
         let mut headers: Vec<_> = pairs.collect();
         headers.sort();
-        Key { target, url: url.to_owned(), headers }
+        Key {
+            target,
+            url: url.to_owned(),
+            headers,
+        }
     }
 
     fn bytes(&self) -> usize {
-        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
+        let headers = self
+            .headers
+            .iter()
+            .map(|(name, value)| name.len() + value.len());
         self.url.len() + headers.sum::<usize>()
     }
 }
@@ -88,7 +97,11 @@ pub(super) enum Turn {
 impl Kept {
     /// Keeps at most `cap` bytes.
     pub(super) fn new(cap: usize) -> Arc<Kept> {
-        Arc::new(Kept { cap, flights: AtomicU64::new(0), state: Mutex::default() })
+        Arc::new(Kept {
+            cap,
+            flights: AtomicU64::new(0),
+            state: Mutex::default(),
+        })
     }
 
     /// Whose turn it is to send a request that would be content with an answer of `max_age`.
@@ -96,24 +109,49 @@ impl Kept {
         let max_age = max_age.min(OLDEST);
         let is_young = |begun: Instant| now.saturating_duration_since(begun) <= max_age;
         let mut state = self.state();
-        if let Some(stored) = state.stored.get(key).filter(|stored| is_young(stored.begun)) {
+        if let Some(stored) = state
+            .stored
+            .get(key)
+            .filter(|stored| is_young(stored.begun))
+        {
             return Turn::Answer(stored.answer.clone());
         }
-        if let Some(under_way) = state.under_way.get(key).filter(|under_way| is_young(under_way.begun)) {
+        if let Some(under_way) = state
+            .under_way
+            .get(key)
+            .filter(|under_way| is_young(under_way.begun))
+        {
             return Turn::Follow(under_way.answer.clone());
         }
         let flight = self.flights.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = watch::channel(None);
-        state.under_way.insert(key.clone(), UnderWay { flight, begun: now, answer });
+        state.under_way.insert(
+            key.clone(),
+            UnderWay {
+                flight,
+                begun: now,
+                answer,
+            },
+        );
         let changes = state.changes.get(&key.target).copied().unwrap_or_default();
-        Turn::Lead(Lead { kept: self.clone(), key: key.clone(), flight, begun: now, changes, sender })
+        Turn::Lead(Lead {
+            kept: self.clone(),
+            key: key.clone(),
+            flight,
+            begun: now,
+            changes,
+            sender,
+        })
     }
 
     /// Forgets what is known about a target, now and when the guard is dropped: what was read while
     /// something was changing is not kept either.
     pub(super) fn changing(self: &Arc<Kept>, target: usize) -> Changing {
         self.forget(target);
-        Changing { kept: self.clone(), target }
+        Changing {
+            kept: self.clone(),
+            target,
+        }
     }
 
     fn forget(&self, target: usize) {
@@ -135,13 +173,20 @@ impl Kept {
 
 impl State {
     fn store(&mut self, key: Key, answer: FetchResponse, begun: Instant, cap: usize) {
-        let headers = answer.headers.iter().map(|(name, value)| name.len() + value.len());
+        let headers = answer
+            .headers
+            .iter()
+            .map(|(name, value)| name.len() + value.len());
         let bytes = key.bytes() + headers.sum::<usize>() + answer.body.len();
         if let Some(old) = self.stored.remove(&key) {
             self.bytes -= old.bytes;
         }
         while self.bytes + bytes > cap || self.stored.len() >= MAX_ANSWERS {
-            let oldest = self.stored.iter().min_by_key(|(_, stored)| stored.begun).map(|(key, _)| key.clone());
+            let oldest = self
+                .stored
+                .iter()
+                .min_by_key(|(_, stored)| stored.begun)
+                .map(|(key, _)| key.clone());
             match oldest.and_then(|key| self.stored.remove(&key)) {
                 Some(old) => self.bytes -= old.bytes,
                 // Nothing is left to drop: the answer alone is over the cap.
@@ -149,7 +194,14 @@ impl State {
             }
         }
         self.bytes += bytes;
-        self.stored.insert(key, Stored { answer, begun, bytes });
+        self.stored.insert(
+            key,
+            Stored {
+                answer,
+                begun,
+                bytes,
+            },
+        );
     }
 }
 
@@ -169,13 +221,24 @@ impl Lead {
     pub(super) fn done(self, end: &Shared) {
         let share = match end {
             Ok(_) | Err(FetchError::Unavailable(_) | FetchError::TooLarge(_)) => true,
-            Err(FetchError::Denied(_) | FetchError::Invalid(_) | FetchError::Throttled(_) | FetchError::TimedOut(_)) => false,
+            Err(
+                FetchError::Denied(_)
+                | FetchError::Invalid(_)
+                | FetchError::Throttled(_)
+                | FetchError::TimedOut(_),
+            ) => false,
         };
         if let Ok(answer) = end
             && answer.status == 200
         {
             let mut state = self.kept.state();
-            if state.changes.get(&self.key.target).copied().unwrap_or_default() == self.changes {
+            if state
+                .changes
+                .get(&self.key.target)
+                .copied()
+                .unwrap_or_default()
+                == self.changes
+            {
                 state.store(self.key.clone(), answer.clone(), self.begun, self.kept.cap);
             }
         }
@@ -189,7 +252,11 @@ impl Drop for Lead {
     fn drop(&mut self) {
         let mut state = self.kept.state();
         // Another lead may have begun meanwhile, because this one was too old or something changed.
-        if state.under_way.get(&self.key).is_some_and(|under_way| under_way.flight == self.flight) {
+        if state
+            .under_way
+            .get(&self.key)
+            .is_some_and(|under_way| under_way.flight == self.flight)
+        {
             state.under_way.remove(&self.key);
         }
     }

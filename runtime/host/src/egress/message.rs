@@ -60,6 +60,18 @@ pub enum FetchError {
 }
 
 impl FetchError {
+    /// The same case with another text.
+    pub(super) fn with_text(self, change: impl FnOnce(String) -> String) -> FetchError {
+        match self {
+            FetchError::Denied(text) => FetchError::Denied(change(text)),
+            FetchError::Invalid(text) => FetchError::Invalid(change(text)),
+            FetchError::Throttled(ms) => FetchError::Throttled(ms),
+            FetchError::TimedOut(text) => FetchError::TimedOut(change(text)),
+            FetchError::TooLarge(text) => FetchError::TooLarge(change(text)),
+            FetchError::Unavailable(text) => FetchError::Unavailable(change(text)),
+        }
+    }
+
     /// A fixed word per case, for metrics, logs and [`ExchangeEnd::Failed`].
     pub fn reason(&self) -> &'static str {
         match self {

@@ -89,9 +89,15 @@ pub fn canonical(path: &str) -> Result<CanonicalPath, PathError> {
     }
     let rest = path.strip_prefix('/').ok_or(PathError::NoSlash)?;
     if rest.is_empty() {
-        return Ok(CanonicalPath { text: "/".to_owned(), segments: Vec::new() });
+        return Ok(CanonicalPath {
+            text: "/".to_owned(),
+            segments: Vec::new(),
+        });
     }
-    let segments = rest.split('/').map(segment).collect::<Result<Vec<_>, _>>()?;
+    let segments = rest
+        .split('/')
+        .map(segment)
+        .collect::<Result<Vec<_>, _>>()?;
     let mut text = String::with_capacity(path.len());
     for segment in &segments {
         text.push('/');
@@ -114,7 +120,9 @@ fn segment(raw: &str) -> Result<String, PathError> {
     if has_bare_percent(raw) {
         return Err(PathError::Encoding);
     }
-    let decoded = percent_decode_str(raw).decode_utf8().map_err(|_| PathError::Encoding)?;
+    let decoded = percent_decode_str(raw)
+        .decode_utf8()
+        .map_err(|_| PathError::Encoding)?;
     if decoded.contains(['/', '\\']) {
         return Err(PathError::Separator);
     }
@@ -135,7 +143,9 @@ fn escapes(text: &str) -> impl Iterator<Item = bool> {
     let bytes = text.as_bytes();
     let percents = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'%');
     percents.map(|(at, _)| {
-        bytes.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+        bytes
+            .get(at + 1..at + 3)
+            .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
     })
 }
 
@@ -146,7 +156,9 @@ fn has_bare_percent(text: &str) -> bool {
 /// Whether a server might take the segment for `.` or `..`.
 fn is_dots(decoded: &str) -> bool {
     let before = decoded.split(';').next().unwrap_or_default();
-    before.chars().all(|letter| letter == '.' || letter.is_whitespace())
+    before
+        .chars()
+        .all(|letter| letter == '.' || letter.is_whitespace())
 }
 
 /// The path of a rule: literal segments, and `{name}` for exactly one segment of any content.
@@ -181,36 +193,51 @@ impl PathPattern {
                 let name = name.strip_suffix('}').unwrap_or_default();
                 let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
                 if name.is_empty() || name.len() > 32 || !name.bytes().all(is_name) {
-                    return bad("a placeholder is {name}: one to 32 letters, digits or _, alone between slashes");
+                    return bad(
+                        "a placeholder is {name}: one to 32 letters, digits or _, alone between slashes",
+                    );
                 }
                 segments.push(Segment::Any);
             } else {
                 // A literal has to stand as it is sent, so that what a person reads is what is matched.
-                match canonical(&format!("/{raw}")) {
-                    Ok(path) if path.as_str().get(1..) == Some(raw) && !raw.contains('%') => {
-                        segments.push(Segment::Literal(raw.to_owned()));
+                match segment(raw) {
+                    Ok(decoded) if utf8_percent_encode(&decoded, ENCODED).eq([raw]) => {
+                        segments.push(Segment::Literal(decoded));
                     }
-                    Ok(_) => return bad("only characters that need no percent-encoding, and no braces"),
+                    Ok(_) => {
+                        return bad("only characters that need no percent-encoding, and no braces");
+                    }
                     Err(error) => return bad(&error.to_string()),
                 }
             }
         }
-        Ok(PathPattern { text: text.to_owned(), segments })
+        Ok(PathPattern {
+            text: text.to_owned(),
+            segments,
+        })
     }
 
     /// Whether a path is one of those that the pattern means.
     pub fn matches(&self, path: &CanonicalPath) -> bool {
         self.segments.len() == path.segments.len()
-            && self.segments.iter().zip(&path.segments).all(|(wanted, given)| match wanted {
-                Segment::Literal(literal) => literal == given,
-                Segment::Any => true,
-            })
+            && self
+                .segments
+                .iter()
+                .zip(&path.segments)
+                .all(|(wanted, given)| match wanted {
+                    Segment::Literal(literal) => literal == given,
+                    Segment::Any => true,
+                })
     }
 
     /// Whether every path that `other` matches is matched by this one.
     pub fn covers(&self, other: &PathPattern) -> bool {
         self.segments.len() == other.segments.len()
-            && self.segments.iter().zip(&other.segments).all(|(ours, theirs)| *ours == Segment::Any || ours == theirs)
+            && self
+                .segments
+                .iter()
+                .zip(&other.segments)
+                .all(|(ours, theirs)| *ours == Segment::Any || ours == theirs)
     }
 
     /// Whether the pattern ends with a placeholder, so that a path names one object and 404 says it is not there.

@@ -29,7 +29,9 @@ impl Patience {
     /// How long requests are still held back; `None` when they may go.
     pub(super) fn remaining(&self, now: Instant) -> Option<Duration> {
         let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        until.map(|until| until.saturating_duration_since(now)).filter(|left| !left.is_zero())
+        until
+            .map(|until| until.saturating_duration_since(now))
+            .filter(|left| !left.is_zero())
     }
 
     /// Hears an answer. A hold is only ever made longer: an older answer may arrive late.
@@ -44,14 +46,20 @@ impl Patience {
 
 /// How long an answer asks to wait before the next request.
 pub(super) fn asked_for(status: u16, headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
-    let told = matches!(status, 429 | 503).then(|| retry_after(headers, wall)).flatten();
-    let spent = || number(headers, ["ratelimit-remaining", "x-ratelimit-remaining"]).is_some_and(|left| left == 0);
+    let told = matches!(status, 429 | 503)
+        .then(|| retry_after(headers, wall))
+        .flatten();
+    let spent = || {
+        number(headers, ["ratelimit-remaining", "x-ratelimit-remaining"])
+            .is_some_and(|left| left == 0)
+    };
     let reset = || {
         let reset = number(headers, ["ratelimit-reset", "x-ratelimit-reset"])?;
         let wait = match reset.checked_sub(EPOCH) {
-            Some(_) => (SystemTime::UNIX_EPOCH + Duration::from_secs(reset.min(u64::from(u32::MAX))))
-                .duration_since(wall)
-                .unwrap_or_default(),
+            Some(_) => (SystemTime::UNIX_EPOCH
+                + Duration::from_secs(reset.min(u64::from(u32::MAX))))
+            .duration_since(wall)
+            .unwrap_or_default(),
             None => Duration::from_secs(reset),
         };
         Some(wait.min(LONGEST_RESET))

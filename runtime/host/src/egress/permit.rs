@@ -29,7 +29,11 @@ impl<'a> Allowed<'a> {
     /// Why it must not be sent.
     pub(super) fn ask(permit: &'a Permit, request: CloudRequest) -> Result<Allowed<'a>, Refusal> {
         permit.ask(now(), &request)?;
-        Ok(Allowed { permit, request, outcome: RequestOutcome::Failed })
+        Ok(Allowed {
+            permit,
+            request,
+            outcome: RequestOutcome::Failed,
+        })
     }
 
     /// The complete answer is here.

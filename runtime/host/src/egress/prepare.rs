@@ -22,7 +22,11 @@ use super::rules::{self, Asked, Line, METHODS};
 const MAX_QUERY_PAIRS: usize = 64;
 const MAX_QUERY_BYTES: usize = 8 << 10;
 /// RFC 3986's `unreserved` stay, everything else is encoded: no server reads such a query in two ways.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A request that a line of the grant admits.
@@ -72,41 +76,90 @@ pub(super) fn prepare(
     fresh: bool,
     limits: &EgressLimits,
 ) -> Result<Prepared, FetchError> {
-    let FetchRequest { target: _, method, path, query, headers, body } = request;
-    let denied = |text: &str| FetchError::Denied(format!("{method} {text} on target {} is not granted", ground.name));
+    let FetchRequest {
+        target: _,
+        method,
+        path,
+        query,
+        headers,
+        body,
+    } = request;
+    let denied = |text: &str| {
+        FetchError::Denied(format!(
+            "{method} {text} on target {} is not granted",
+            ground.name
+        ))
+    };
     if !METHODS.contains(&method) {
         return Err(denied("(a method that cannot be granted)"));
     }
     let path = path::canonical(&path).map_err(|error| FetchError::Invalid(error.to_string()))?;
-    let query_bytes: usize = query.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let query_bytes: usize = query
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
     if query.len() > MAX_QUERY_PAIRS || query_bytes > MAX_QUERY_BYTES {
-        return Err(FetchError::Invalid(format!("a query has at most {MAX_QUERY_PAIRS} pairs and {MAX_QUERY_BYTES} bytes")));
+        return Err(FetchError::Invalid(format!(
+            "a query has at most {MAX_QUERY_PAIRS} pairs and {MAX_QUERY_BYTES} bytes"
+        )));
     }
-    let mut headers = headers::request(&headers, ground.credential, source).map_err(FetchError::Invalid)?;
+    let mut headers =
+        headers::request(&headers, ground.credential, source).map_err(FetchError::Invalid)?;
     let mut body = body.filter(|body| !body.is_empty() || !is_bodiless(&method));
-    if body.as_ref().is_some_and(|body| body.len() > limits.request_bytes) {
-        return Err(FetchError::Invalid(format!("a body has at most {} bytes", limits.request_bytes)));
+    if body
+        .as_ref()
+        .is_some_and(|body| body.len() > limits.request_bytes)
+    {
+        return Err(FetchError::Invalid(format!(
+            "a body has at most {} bytes",
+            limits.request_bytes
+        )));
     }
     if body.is_some() && is_bodiless(&method) {
         return Err(FetchError::Invalid(format!("{method} carries no body")));
     }
     let form = form(&headers, body.as_deref())?;
-    let asked = Asked { method: &method, path: &path, query: &query, form: form.as_deref() };
-    let line = rules::first(ground.lines, &asked).ok_or_else(|| denied(path.as_str()))?.clone();
+    let asked = Asked {
+        method: &method,
+        path: &path,
+        query: &query,
+        form: form.as_deref(),
+    };
+    let line = rules::first(ground.lines, &asked)
+        .ok_or_else(|| denied(path.as_str()))?
+        .clone();
     if let (false, Some(fields)) = (line.form.is_empty(), &form) {
         // The fields are written anew, so that no server finds others in the guest's bytes than we did.
-        body = Some(form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish().into());
+        body = Some(
+            form_urlencoded::Serializer::new(String::new())
+                .extend_pairs(fields)
+                .finish()
+                .into(),
+        );
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
     }
     let url = url(ground.endpoint, &path, &query)?;
-    let max_age = if method == Method::GET { max_age(&mut headers) } else { None };
+    let max_age = if method == Method::GET {
+        max_age(&mut headers)
+    } else {
+        None
+    };
     let keepable = line.access == Access::Read && !fresh;
     if fresh && method == Method::GET {
         // Caches between us and the cloud must not undo what the caller wants.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     let max_age = max_age.filter(|age| keepable && !age.is_zero());
-    Ok(Prepared { target: ground.index, line, method, path, url, headers, body, max_age })
+    Ok(Prepared {
+        target: ground.index,
+        line,
+        method,
+        path,
+        url,
+        headers,
+        body,
+        max_age,
+    })
 }
 
 fn is_bodiless(method: &Method) -> bool {
@@ -114,33 +167,61 @@ fn is_bodiless(method: &Method) -> bool {
 }
 
 /// The fields of a body that says it is a form.
-fn form(headers: &HeaderMap, body: Option<&[u8]>) -> Result<Option<Vec<(String, String)>>, FetchError> {
+fn form(
+    headers: &HeaderMap,
+    body: Option<&[u8]>,
+) -> Result<Option<Vec<(String, String)>>, FetchError> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let Some(content_type) = types.next() else {
         return Ok(None);
     };
     if types.next().is_some() {
-        return Err(FetchError::Invalid("content-type is there twice".to_owned()));
+        return Err(FetchError::Invalid(
+            "content-type is there twice".to_owned(),
+        ));
     }
-    let text = content_type.to_str().unwrap_or_default().to_ascii_lowercase().replace(' ', "");
-    let is_form = text == FORM || text.strip_prefix(FORM).is_some_and(|rest| rest == ";charset=utf-8");
-    Ok(is_form.then(|| form_urlencoded::parse(body.unwrap_or_default()).into_owned().collect()))
+    let text = content_type
+        .to_str()
+        .unwrap_or_default()
+        .to_ascii_lowercase()
+        .replace(' ', "");
+    let is_form = text == FORM
+        || text
+            .strip_prefix(FORM)
+            .is_some_and(|rest| rest == ";charset=utf-8");
+    Ok(is_form.then(|| {
+        form_urlencoded::parse(body.unwrap_or_default())
+            .into_owned()
+            .collect()
+    }))
 }
 
 /// Puts the URL together and checks that it says what was matched.
-fn url(endpoint: &Url, path: &CanonicalPath, query: &[(String, String)]) -> Result<Url, FetchError> {
+fn url(
+    endpoint: &Url,
+    path: &CanonicalPath,
+    query: &[(String, String)],
+) -> Result<Url, FetchError> {
     let expected = format!("{}{}", endpoint.path().trim_end_matches('/'), path.as_str());
     let mut url = endpoint.clone();
     url.set_path(&expected);
     if !query.is_empty() {
         let pairs: Vec<_> = query
             .iter()
-            .map(|(name, value)| format!("{}={}", utf8_percent_encode(name, ENCODED), utf8_percent_encode(value, ENCODED)))
+            .map(|(name, value)| {
+                format!(
+                    "{}={}",
+                    utf8_percent_encode(name, ENCODED),
+                    utf8_percent_encode(value, ENCODED)
+                )
+            })
             .collect();
         url.set_query(Some(&pairs.join("&")));
     }
     if url.path() != expected {
-        return Err(FetchError::Invalid("the path does not survive being put into a URL".to_owned()));
+        return Err(FetchError::Invalid(
+            "the path does not survive being put into a URL".to_owned(),
+        ));
     }
     Ok(url)
 }
@@ -157,5 +238,9 @@ fn max_age(headers: &mut HeaderMap) -> Option<Duration> {
         return None;
     }
     headers.remove(CACHE_CONTROL);
-    Some(digits.parse().map_or(super::kept::OLDEST, Duration::from_secs))
+    Some(
+        digits
+            .parse()
+            .map_or(super::kept::OLDEST, Duration::from_secs),
+    )
 }

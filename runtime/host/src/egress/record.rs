@@ -1,7 +1,7 @@
 //! What happened in one guest call: the exchanges, whether they were complete, and their log lines.
 //!
 //! Log lines and records hold provider, target, method, path pattern, status, sizes and times; never a
-//! header, a body, a query or a path as sent.
+//! header, a body or a query. Only a refusal names the very path that was asked for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -33,21 +33,29 @@ impl Records {
 
     /// Those that have ended, in that order.
     pub(super) fn exchanges(&self) -> Vec<Exchange> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.ended
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Whether the call saw complete answers only, as `FindReply::complete` says: every exchange ended 2xx, or 404 where a
     /// path names one object; and with `live`, at least one 2xx was sent for by this call itself.
     pub(super) fn complete(&self, live: bool) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_success = |exchange: &Exchange| matches!(exchange.end, ExchangeEnd::Answered(200..=299));
+        let is_success =
+            |exchange: &Exchange| matches!(exchange.end, ExchangeEnd::Answered(200..=299));
         let is_whole = |exchange: &Exchange| {
-            is_success(exchange) || exchange.end == ExchangeEnd::Answered(404) && exchange.one_object
+            is_success(exchange)
+                || exchange.end == ExchangeEnd::Answered(404) && exchange.one_object
         };
         // What was begun and is not among the ended is still under way, or was over the cap.
         ended.len() == self.begun.load(Ordering::Relaxed)
             && ended.iter().all(is_whole)
-            && (!live || ended.iter().any(|exchange| is_success(exchange) && !exchange.kept))
+            && (!live
+                || ended
+                    .iter()
+                    .any(|exchange| is_success(exchange) && !exchange.kept))
     }
 }
 
@@ -62,7 +70,12 @@ pub(super) struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// Begins; [`Records::begin`] has counted it.
-    pub(super) fn new(egress: &'a Egress, records: &'a Records, target: &str, method: &Method) -> Record<'a> {
+    pub(super) fn new(
+        egress: &'a Egress,
+        records: &'a Records,
+        target: &str,
+        method: &Method,
+    ) -> Record<'a> {
         let exchange = Exchange {
             target: egress.shown(target),
             method: method.clone(),
@@ -73,11 +86,18 @@ impl<'a> Record<'a> {
             bytes: 0,
             took: std::time::Duration::ZERO,
         };
-        Record { egress, records, begun: Instant::now(), access: Access::Read, exchange }
+        Record {
+            egress,
+            records,
+            begun: Instant::now(),
+            access: Access::Read,
+            exchange,
+        }
     }
 
-    /// A line of the grant admits it.
-    pub(super) fn admitted(&mut self, line: &Line) {
+    /// A line of a target's grant admits it.
+    pub(super) fn admitted(&mut self, target: &str, line: &Line) {
+        self.exchange.target = target.to_owned();
         self.exchange.template = Some(line.path.as_str().to_owned());
         self.exchange.one_object = line.path.names_one_object();
         self.access = line.access;
@@ -115,8 +135,22 @@ impl<'a> Record<'a> {
 impl Drop for Record<'_> {
     fn drop(&mut self) {
         self.exchange.took = self.begun.elapsed();
-        let Exchange { target, method, template, end, kept, bytes, took, .. } = &self.exchange;
-        if let Some(target) = self.egress.targets.iter().find(|known| known.name == *target) {
+        let Exchange {
+            target,
+            method,
+            template,
+            end,
+            kept,
+            bytes,
+            took,
+            ..
+        } = &self.exchange;
+        if let Some(target) = self
+            .egress
+            .targets
+            .iter()
+            .find(|known| known.name == *target)
+        {
             target.counts.add(method, *end, *kept);
         }
         let provider = self.egress.provider();
@@ -132,7 +166,11 @@ impl Drop for Record<'_> {
         } else {
             tracing::debug!(target: "egress", provider, name = target, %method, path, status, reason, kept, bytes, ms, "read");
         }
-        let mut ended = self.records.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self
+            .records
+            .ended
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         // Begun exchanges over the cap are refused and not remembered one by one: memory stays bounded.
         if ended.len() < self.egress.limits.requests_per_call {
             ended.push(self.exchange.clone());

@@ -4,6 +4,8 @@
 //! never allows `DELETE` on servers. A rule is spelled out as [`Line`]s, which is also how grants are
 //! compared and how missing ones are reported.
 
+mod line;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -11,11 +13,20 @@ use ccm_core::permit::Access;
 use http::Method;
 use serde::{Deserialize, Serialize};
 
-use super::path::{CanonicalPath, PathPattern};
+use super::path::PathPattern;
+
+pub use line::{Asked, Line, first};
 
 /// The methods that a rule can name. TRACE and CONNECT cannot be granted.
-pub const METHODS: [Method; 7] =
-    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
+pub const METHODS: [Method; 7] = [
+    Method::GET,
+    Method::HEAD,
+    Method::POST,
+    Method::PUT,
+    Method::PATCH,
+    Method::DELETE,
+    Method::OPTIONS,
+];
 
 /// A rule names at most this many fields, values per field, and lines in all: enough for AWS's query
 /// protocols, where each rule lists the actions it allows, and little enough to be read.
@@ -60,7 +71,9 @@ impl RawRule {
     pub fn read(self) -> Result<Rule, Vec<String>> {
         let mut mistakes = Vec::new();
         let methods = methods(&self.methods, &mut mistakes);
-        let path = PathPattern::parse(&self.path).map_err(|mistake| mistakes.push(mistake)).ok();
+        let path = PathPattern::parse(&self.path)
+            .map_err(|mistake| mistakes.push(mistake))
+            .ok();
         let access = match self.access.as_str() {
             "read" => Some(Access::Read),
             "write" => Some(Access::Write),
@@ -69,13 +82,18 @@ impl RawRule {
                 None
             }
         };
-        let changing = |method: &&Method| [Method::PUT, Method::PATCH, Method::DELETE].contains(method);
+        let changing =
+            |method: &&Method| [Method::PUT, Method::PATCH, Method::DELETE].contains(method);
         if let (Some(Access::Read), Some(method)) = (access, methods.iter().find(changing)) {
             mistakes.push(format!("{method} changes something: its access is write"));
         }
         let query = fields("query", self.query, &mut mistakes);
         let form = fields("form", self.form, &mut mistakes);
-        if !form.is_empty() && methods.iter().any(|method| [Method::GET, Method::HEAD].contains(method)) {
+        if !form.is_empty()
+            && methods
+                .iter()
+                .any(|method| [Method::GET, Method::HEAD].contains(method))
+        {
             mistakes.push("GET and HEAD carry no form".to_owned());
         }
         if query.keys().any(|name| form.contains_key(name)) {
@@ -83,10 +101,18 @@ impl RawRule {
         }
         let widths = query.values().chain(form.values()).map(BTreeSet::len);
         if widths.fold(methods.len(), usize::saturating_mul) > MAX_LINES {
-            mistakes.push(format!("methods times values of fields are more than {MAX_LINES}"));
+            mistakes.push(format!(
+                "methods times values of fields are more than {MAX_LINES}"
+            ));
         }
         match (path, access) {
-            (Some(path), Some(access)) if mistakes.is_empty() => Ok(Rule { methods, path, query, form, access }),
+            (Some(path), Some(access)) if mistakes.is_empty() => Ok(Rule {
+                methods,
+                path,
+                query,
+                form,
+                access,
+            }),
             _ => Err(mistakes),
         }
     }
@@ -99,9 +125,13 @@ fn methods(raw: &[String], mistakes: &mut Vec<String>) -> Vec<Method> {
     }
     for name in raw {
         match METHODS.iter().find(|method| method.as_str() == name) {
-            Some(method) if methods.contains(method) => mistakes.push(format!("method {name} is there twice")),
+            Some(method) if methods.contains(method) => {
+                mistakes.push(format!("method {name} is there twice"))
+            }
             Some(method) => methods.push(method.clone()),
-            None => mistakes.push(format!("method {name:?}: expected one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")),
+            None => mistakes.push(format!(
+                "method {name:?}: expected one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+            )),
         }
     }
     methods
@@ -115,13 +145,17 @@ fn fields(
     if raw.len() > MAX_FIELDS {
         mistakes.push(format!("{place}: at most {MAX_FIELDS} fields"));
     }
-    let is_text = |text: &str| !text.is_empty() && text.len() <= MAX_FIELD_BYTES && !text.chars().any(char::is_control);
+    let is_text = |text: &str| {
+        !text.is_empty() && text.len() <= MAX_FIELD_BYTES && !text.chars().any(char::is_control)
+    };
     for (name, values) in &raw {
         if !is_text(name) || values.is_empty() || !values.iter().all(|value| is_text(value)) {
             mistakes.push(format!("{place} field {name:?}: expected a name and a list of values, each 1 to {MAX_FIELD_BYTES} bytes"));
         }
     }
-    raw.into_iter().map(|(name, values)| (name, values.into_iter().collect())).collect()
+    raw.into_iter()
+        .map(|(name, values)| (name, values.into_iter().collect()))
+        .collect()
 }
 
 impl Rule {
@@ -138,22 +172,27 @@ impl Rule {
                 access: self.access,
             })
             .collect();
-        let spread = |lines: Vec<Line>, values: &BTreeSet<String>, add: &dyn Fn(&mut Line, String)| {
-            let mut wider = Vec::with_capacity(lines.len().saturating_mul(values.len()));
-            for line in lines {
-                for value in values {
-                    let mut line = line.clone();
-                    add(&mut line, value.clone());
-                    wider.push(line);
+        let spread =
+            |lines: Vec<Line>, values: &BTreeSet<String>, add: &dyn Fn(&mut Line, String)| {
+                let mut wider = Vec::with_capacity(lines.len().saturating_mul(values.len()));
+                for line in lines {
+                    for value in values {
+                        let mut line = line.clone();
+                        add(&mut line, value.clone());
+                        wider.push(line);
+                    }
                 }
-            }
-            wider
-        };
+                wider
+            };
         for (name, values) in &self.query {
-            lines = spread(lines, values, &|line, value| line.query.push((name.clone(), value)));
+            lines = spread(lines, values, &|line, value| {
+                line.query.push((name.clone(), value))
+            });
         }
         for (name, values) in &self.form {
-            lines = spread(lines, values, &|line, value| line.form.push((name.clone(), value)));
+            lines = spread(lines, values, &|line, value| {
+                line.form.push((name.clone(), value))
+            });
         }
         lines
     }
@@ -170,7 +209,10 @@ impl TryFrom<RawRule> for Rule {
 impl From<Rule> for RawRule {
     fn from(rule: Rule) -> RawRule {
         let lists = |fields: BTreeMap<String, BTreeSet<String>>| {
-            fields.into_iter().map(|(name, values)| (name, values.into_iter().collect())).collect()
+            fields
+                .into_iter()
+                .map(|(name, values)| (name, values.into_iter().collect()))
+                .collect()
         };
         RawRule {
             methods: rule.methods.iter().map(Method::to_string).collect(),
@@ -196,89 +238,10 @@ impl fmt::Display for Rule {
     }
 }
 
-/// One line of a grant: one method, one path pattern, one value per field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// The method.
-    pub method: Method,
-    /// The path pattern.
-    pub path: PathPattern,
-    /// Fields that must be in the query exactly once, with this value.
-    pub query: Vec<(String, String)>,
-    /// The same for the form.
-    pub form: Vec<(String, String)>,
-    /// Whether a request on this line changes anything.
-    pub access: Access,
-}
-
-/// A request as far as a rule looks at it.
-#[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
-    /// The method.
-    pub method: &'a Method,
-    /// The path in the form in which it will be sent.
-    pub path: &'a CanonicalPath,
-    /// The query in the form in which it will be sent.
-    pub query: &'a [(String, String)],
-    /// The fields of the body, if it is a form.
-    pub form: Option<&'a [(String, String)]>,
-}
-
-impl Line {
-    /// Whether the line admits this request.
-    pub fn admits(&self, asked: &Asked<'_>) -> bool {
-        let form = asked.form.unwrap_or_default();
-        // A server that looks for a field in both places must not find another value in the other one.
-        let elsewhere = |fields: &[(String, String)], other: &[(String, String)]| {
-            fields.iter().any(|(name, _)| other.iter().any(|(theirs, _)| theirs == name))
-        };
-        *asked.method == self.method
-            && self.path.matches(asked.path)
-            && self.query.iter().all(|field| is_once(field, asked.query))
-            && self.form.iter().all(|field| is_once(field, form))
-            && !elsewhere(&self.query, form)
-            && !elsewhere(&self.form, asked.query)
-    }
-
-    /// Whether everything that `requested` admits is admitted here, and may be done under this line's access.
-    /// What was granted to be read does not cover a request to write.
-    pub fn covers(&self, requested: &Line) -> bool {
-        let subset = |ours: &[(String, String)], theirs: &[(String, String)]| ours.iter().all(|field| theirs.contains(field));
-        self.method == requested.method
-            && self.path.covers(&requested.path)
-            && subset(&self.query, &requested.query)
-            && subset(&self.form, &requested.form)
-            && (self.access == Access::Write || requested.access == Access::Read)
-    }
-}
-
-/// The first line that admits the request; lines are ordered as a person wrote them.
-pub fn first<'a>(lines: &'a [Line], asked: &Asked<'_>) -> Option<&'a Line> {
-    lines.iter().find(|line| line.admits(asked))
-}
-
-fn is_once((name, value): &(String, String), given: &[(String, String)]) -> bool {
-    let mut same = given.iter().filter(|(theirs, _)| theirs == name);
-    same.next().is_some_and(|(_, theirs)| theirs == value) && same.next().is_none()
-}
-
 fn word(access: Access) -> &'static str {
     match access {
         Access::Read => "read",
         Access::Write => "write",
-    }
-}
-
-impl fmt::Display for Line {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} {}", self.method, self.path)?;
-        for (name, value) in &self.query {
-            write!(formatter, " ?{name}={value}")?;
-        }
-        for (name, value) in &self.form {
-            write!(formatter, " form {name}={value}")?;
-        }
-        write!(formatter, " ({})", word(self.access))
     }
 }
 

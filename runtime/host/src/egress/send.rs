@@ -35,42 +35,82 @@ pub(super) async fn send(
 ) -> Result<FetchResponse, FetchError> {
     let method = request.method().clone();
     let started = Instant::now();
-    let head_by = started.checked_add(limits.first_byte).map_or(until, |first| first.min(until));
-    let late = || FetchError::TimedOut(format!("no answer from target {} in {:.1?}", target.name, started.elapsed()));
+    let head_by = started
+        .checked_add(limits.first_byte)
+        .map_or(until, |first| first.min(until));
+    let late = || {
+        FetchError::TimedOut(format!(
+            "no answer from target {} in {:.1?}",
+            target.name,
+            started.elapsed()
+        ))
+    };
     let mut response = match timeout_at(head_by, target.client.execute(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => return Err(broken(error)),
         Err(_) => return Err(late()),
     };
     let status = response.status();
-    target.patience.hear(status.as_u16(), response.headers(), Instant::now(), SystemTime::now());
+    target.patience.hear(
+        status.as_u16(),
+        response.headers(),
+        Instant::now(),
+        SystemTime::now(),
+    );
     check_head(status, response.headers())?;
-    let body = if method == Method::HEAD { Bytes::new() } else { body(&mut response, limits, until).await? };
+    let body = if method == Method::HEAD {
+        Bytes::new()
+    } else {
+        body(&mut response, limits, until).await?
+    };
     let headers = headers::answer(response.headers());
-    let repeats = headers.iter().any(|(_, value)| target.watch.finds(value.as_bytes())) || target.watch.finds(&body);
+    let repeats = headers
+        .iter()
+        .any(|(_, value)| target.watch.finds(value.as_bytes()))
+        || target.watch.finds(&body);
     if repeats {
-        return Err(FetchError::Unavailable("the answer repeats the credential and is withheld".to_owned()));
+        return Err(FetchError::Unavailable(
+            "the answer repeats the credential and is withheld".to_owned(),
+        ));
     }
-    Ok(FetchResponse { status: status.as_u16(), headers, body })
+    Ok(FetchResponse {
+        status: status.as_u16(),
+        headers,
+        body,
+    })
 }
 
 fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<(), FetchError> {
     if !(200..=599).contains(&status.as_u16()) {
-        return Err(FetchError::Unavailable(format!("status {} is no answer", status.as_u16())));
+        return Err(FetchError::Unavailable(format!(
+            "status {} is no answer",
+            status.as_u16()
+        )));
     }
-    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let bytes: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
     if bytes > MAX_HEADER_BYTES {
         return Err(FetchError::TooLarge(format!("{bytes} bytes of headers")));
     }
     // Nothing but `identity` was accepted; a decompressor is one more thing that a cloud could attack.
-    let is_plain = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity") || value.is_empty();
+    let is_plain = |value: &http::HeaderValue| {
+        value.as_bytes().eq_ignore_ascii_case(b"identity") || value.is_empty()
+    };
     if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
-        return Err(FetchError::Unavailable("the answer is compressed, which nobody asked for".to_owned()));
+        return Err(FetchError::Unavailable(
+            "the answer is compressed, which nobody asked for".to_owned(),
+        ));
     }
     Ok(())
 }
 
-async fn body(response: &mut Response, limits: &EgressLimits, until: Instant) -> Result<Bytes, FetchError> {
+async fn body(
+    response: &mut Response,
+    limits: &EgressLimits,
+    until: Instant,
+) -> Result<Bytes, FetchError> {
     let cap = limits.response_bytes;
     let large = || FetchError::TooLarge(format!("more than {cap} bytes"));
     let announced = response.content_length();
@@ -78,15 +118,24 @@ async fn body(response: &mut Response, limits: &EgressLimits, until: Instant) ->
         return Err(large());
     }
     let started = Instant::now();
-    let room = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
+    let room = announced
+        .and_then(|length| usize::try_from(length).ok())
+        .unwrap_or_default();
     let mut body = BytesMut::with_capacity(room.min(FIRST_ROOM));
     loop {
-        let piece_by = Instant::now().checked_add(limits.idle).map_or(until, |idle| idle.min(until));
+        let piece_by = Instant::now()
+            .checked_add(limits.idle)
+            .map_or(until, |idle| idle.min(until));
         let piece = match timeout_at(piece_by, response.chunk()).await {
             Ok(Ok(Some(piece))) => piece,
             Ok(Ok(None)) => return Ok(body.freeze()),
             Ok(Err(error)) => return Err(broken(error)),
-            Err(_) => return Err(FetchError::TimedOut(format!("the answer stopped after {} bytes", body.len()))),
+            Err(_) => {
+                return Err(FetchError::TimedOut(format!(
+                    "the answer stopped after {} bytes",
+                    body.len()
+                )));
+            }
         };
         if body.len() + piece.len() > cap {
             return Err(large());
@@ -95,7 +144,10 @@ async fn body(response: &mut Response, limits: &EgressLimits, until: Instant) ->
         let elapsed = started.elapsed();
         let expected = limits.pace as f64 * elapsed.as_secs_f64();
         if elapsed >= limits.pace_after && (body.len() as f64) < expected {
-            return Err(FetchError::TimedOut(format!("{} bytes in {elapsed:.1?} are too slow", body.len())));
+            return Err(FetchError::TimedOut(format!(
+                "{} bytes in {elapsed:.1?} are too slow",
+                body.len()
+            )));
         }
     }
 }
@@ -118,5 +170,9 @@ fn broken(error: reqwest::Error) -> FetchError {
         next = cause.source();
     }
     let text = texts.join(": ");
-    if is_timeout { FetchError::TimedOut(text) } else { FetchError::Unavailable(text) }
+    if is_timeout {
+        FetchError::TimedOut(text)
+    } else {
+        FetchError::Unavailable(text)
+    }
 }

@@ -48,10 +48,19 @@ impl Target {
         lookup: Arc<dyn Lookup>,
     ) -> Result<Target, EgressError> {
         let name = granted.grant.name.clone();
-        let credential = credentials::header(&granted.grant.credential)
-            .map_err(|source| EgressError::Credential { target: name.clone(), source })?;
-        let client = dial::client(&granted.grant, user_agent, limits, lookup)
-            .map_err(|source| EgressError::Dial { target: name.clone(), source })?;
+        let credential = credentials::header(&granted.grant.credential).map_err(|source| {
+            EgressError::Credential {
+                target: name.clone(),
+                source,
+            }
+        })?;
+        let client =
+            dial::client(&granted.grant, user_agent, limits, lookup).map_err(|source| {
+                EgressError::Dial {
+                    target: name.clone(),
+                    source,
+                }
+            })?;
         Ok(Target {
             name,
             endpoint: granted.grant.endpoint.clone(),

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
+use super::form::{is_label, is_scheme, prefix_form, text};
 use super::{AuthKind, ConfigKey, Manifest, Target, WantedLimits};
 use crate::egress::rules::{RawRule, Rule};
 
@@ -18,10 +19,6 @@ const MAX_TARGETS: usize = 16;
 const MAX_RULES: usize = 256;
 const MAX_PREFIXES: usize = 16;
 const MAX_CONFIG: usize = 256;
-const MAX_TEXT: usize = 1024;
-
-/// Annotations of these domains are Kubernetes' or ours.
-const FOREIGN_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", "wasm-ccm.dev"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -83,33 +80,75 @@ pub(super) fn check(raw: RawManifest) -> Result<Manifest, Vec<String>> {
     let mut mistakes = Vec::new();
     let wrong = &mut mistakes;
     unknown("", &raw.unknown, wrong);
-    let is_number = |part: &str| (1..=9).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |part: &str| {
+        (1..=9).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
     if raw.contract.split('.').count() != 3 || !raw.contract.split('.').all(is_number) {
-        wrong.push(format!("contract {:?}: expected the version of ccm:provider, such as 0.1.0", raw.contract));
+        wrong.push(format!(
+            "contract {:?}: expected the version of ccm:provider, such as 0.1.0",
+            raw.contract
+        ));
     }
     if !is_label(&raw.name) {
-        wrong.push(format!("name {:?}: expected a DNS label: 1 to 63 lower-case letters, digits or -", raw.name));
+        wrong.push(format!(
+            "name {:?}: expected a DNS label: 1 to 63 lower-case letters, digits or -",
+            raw.name
+        ));
     }
-    let is_printable = |text: &str| !text.is_empty() && text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_printable = |text: &str| {
+        !text.is_empty() && text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
     if !is_printable(&raw.version) {
-        wrong.push(format!("version {:?}: expected 1 to 64 printable ASCII characters", raw.version));
+        wrong.push(format!(
+            "version {:?}: expected 1 to 64 printable ASCII characters",
+            raw.version
+        ));
     }
     text("description", &raw.description, wrong);
     let names = |key| move |text: &String| format!("{key} {text:?}");
     list("schemes", &raw.schemes, MAX_SCHEMES, String::clone, wrong);
     for scheme in raw.schemes.iter().filter(|scheme| !is_scheme(scheme)) {
-        wrong.push(format!("{}: expected a URI scheme in lower case, without ://", names("scheme")(scheme)));
+        wrong.push(format!(
+            "{}: expected a URI scheme in lower case, without ://",
+            names("scheme")(scheme)
+        ));
     }
-    list("annotationPrefixes", &raw.annotation_prefixes, MAX_PREFIXES, String::clone, wrong);
+    list(
+        "annotationPrefixes",
+        &raw.annotation_prefixes,
+        MAX_PREFIXES,
+        String::clone,
+        wrong,
+    );
     for prefix in &raw.annotation_prefixes {
         if let Err(why) = prefix_form(prefix) {
             wrong.push(format!("{}: {why}", names("annotation prefix")(prefix)));
         }
     }
-    list("targets", &raw.targets, MAX_TARGETS, |target| target.name.clone(), wrong);
-    let targets = raw.targets.into_iter().filter_map(|raw| target(raw, wrong)).collect();
-    list("config", &raw.config, MAX_CONFIG, |key| key.key.clone(), wrong);
-    let config = raw.config.into_iter().map(|raw| config_key(raw, wrong)).collect();
+    list(
+        "targets",
+        &raw.targets,
+        MAX_TARGETS,
+        |target| target.name.clone(),
+        wrong,
+    );
+    let targets = raw
+        .targets
+        .into_iter()
+        .filter_map(|raw| target(raw, wrong))
+        .collect();
+    list(
+        "config",
+        &raw.config,
+        MAX_CONFIG,
+        |key| key.key.clone(),
+        wrong,
+    );
+    let config = raw
+        .config
+        .into_iter()
+        .map(|raw| config_key(raw, wrong))
+        .collect();
     let limits = limits(&raw.limits, wrong);
     if mistakes.is_empty() {
         Ok(Manifest {
@@ -135,29 +174,60 @@ fn target(raw: RawTarget, wrong: &mut Vec<String>) -> Option<Target> {
         wrong.push(format!("{place}: expected a DNS label as name"));
     }
     text(&place, &raw.why, wrong);
-    let endpoint = endpoint(&raw.endpoint).map_err(|why| wrong.push(format!("{place}: endpoint {:?}: {why}", raw.endpoint)));
-    let kinds = [AuthKind::None, AuthKind::Bearer, AuthKind::Basic, AuthKind::Header];
+    let endpoint = endpoint(&raw.endpoint)
+        .map_err(|why| wrong.push(format!("{place}: endpoint {:?}: {why}", raw.endpoint)));
+    let kinds = [
+        AuthKind::None,
+        AuthKind::Bearer,
+        AuthKind::Basic,
+        AuthKind::Header,
+    ];
     let auth = kinds.into_iter().find(|kind| kind.as_str() == raw.auth);
     if auth.is_none() {
-        wrong.push(format!("{place}: auth {:?}: expected none, bearer, basic or header", raw.auth));
+        wrong.push(format!(
+            "{place}: auth {:?}: expected none, bearer, basic or header",
+            raw.auth
+        ));
     }
     if raw.rules.is_empty() || raw.rules.len() > MAX_RULES {
-        wrong.push(format!("{place}: {} rules, expected 1 to {MAX_RULES}", raw.rules.len()));
+        wrong.push(format!(
+            "{place}: {} rules, expected 1 to {MAX_RULES}",
+            raw.rules.len()
+        ));
     }
-    let rules: Vec<_> = raw.rules.into_iter().enumerate().filter_map(|(index, value)| rule(&place, index, value, wrong)).collect();
-    Some(Target { name: raw.name, endpoint: endpoint.ok()?, auth: auth?, why: raw.why, rules })
+    let rules: Vec<_> = raw
+        .rules
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, value)| rule(&place, index, value, wrong))
+        .collect();
+    Some(Target {
+        name: raw.name,
+        endpoint: endpoint.ok()?,
+        auth: auth?,
+        why: raw.why,
+        rules,
+    })
 }
 
 fn rule(place: &str, index: usize, value: Value, wrong: &mut Vec<String>) -> Option<Rule> {
     let place = format!("{place}: rule {}", index + 1);
-    let raw: RawRule = serde_json::from_value(value).map_err(|error| wrong.push(format!("{place}: {error}"))).ok()?;
-    raw.read().map_err(|mistakes| wrong.extend(mistakes.iter().map(|mistake| format!("{place}: {mistake}")))).ok()
+    let raw: RawRule = serde_json::from_value(value)
+        .map_err(|error| wrong.push(format!("{place}: {error}")))
+        .ok()?;
+    raw.read()
+        .map_err(|mistakes| {
+            wrong.extend(mistakes.iter().map(|mistake| format!("{place}: {mistake}")))
+        })
+        .ok()
 }
 
 /// The same form as in a grant, and `http` only to where nobody can listen in.
 fn endpoint(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
-    let is_loopback = url.host_str().is_some_and(|host| ["localhost", "127.0.0.1", "[::1]"].contains(&host));
+    let is_loopback = url
+        .host_str()
+        .is_some_and(|host| ["localhost", "127.0.0.1", "[::1]"].contains(&host));
     if url.scheme() == "http" && !is_loopback {
         return Err("expected https; http goes to loopback only".to_owned());
     }
@@ -172,28 +242,50 @@ fn config_key(raw: RawConfigKey, wrong: &mut Vec<String>) -> ConfigKey {
     unknown(&place, &raw.unknown, wrong);
     let is_key = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if raw.key.is_empty() || raw.key.len() > 128 || !raw.key.bytes().all(is_key) {
-        wrong.push(format!("{place}: expected 1 to 128 letters, digits, _ - or ."));
+        wrong.push(format!(
+            "{place}: expected 1 to 128 letters, digits, _ - or ."
+        ));
     }
     text(&place, &raw.why, wrong);
-    ConfigKey { key: raw.key, why: raw.why, required: raw.required }
+    ConfigKey {
+        key: raw.key,
+        why: raw.why,
+        required: raw.required,
+    }
 }
 
 fn limits(raw: &RawLimits, wrong: &mut Vec<String>) -> WantedLimits {
     unknown("limits", &raw.unknown, wrong);
-    for (name, value, most) in [("memoryMib", raw.memory_mib, 1024), ("callSeconds", raw.call_seconds, 300)] {
+    for (name, value, most) in [
+        ("memoryMib", raw.memory_mib, 1024),
+        ("callSeconds", raw.call_seconds, 300),
+    ] {
         if value.is_some_and(|value| !(1..=most).contains(&value)) {
             wrong.push(format!("limits: {name}: expected 1 to {most}"));
         }
     }
-    WantedLimits { memory_mib: raw.memory_mib, call_seconds: raw.call_seconds }
+    WantedLimits {
+        memory_mib: raw.memory_mib,
+        call_seconds: raw.call_seconds,
+    }
 }
 
 fn unknown(place: &str, keys: &BTreeMap<String, Value>, wrong: &mut Vec<String>) {
-    let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
+    let place = if place.is_empty() {
+        String::new()
+    } else {
+        format!("{place}: ")
+    };
     wrong.extend(keys.keys().map(|key| format!("{place}unknown key {key:?}")));
 }
 
-fn list<T>(place: &str, items: &[T], most: usize, name: impl Fn(&T) -> String, wrong: &mut Vec<String>) {
+fn list<T>(
+    place: &str,
+    items: &[T],
+    most: usize,
+    name: impl Fn(&T) -> String,
+    wrong: &mut Vec<String>,
+) {
     if items.len() > most {
         wrong.push(format!("{place}: {} entries, at most {most}", items.len()));
     }
@@ -204,39 +296,4 @@ fn list<T>(place: &str, items: &[T], most: usize, name: impl Fn(&T) -> String, w
             wrong.push(format!("{place}: {name:?} is there twice"));
         }
     }
-}
-
-/// Text for people, shown in terminals: no control characters, and none that turn the writing direction around.
-fn text(place: &str, text: &str, wrong: &mut Vec<String>) {
-    let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if text.len() > MAX_TEXT || text.chars().any(|letter| letter.is_control() || turns(letter)) {
-        wrong.push(format!("{place}: expected text of at most {MAX_TEXT} bytes without control characters"));
-    }
-}
-
-fn is_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
-}
-
-/// RFC 3986, 3.1, in lower case.
-fn is_scheme(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-.".contains(&byte);
-    (1..=63).contains(&text.len()) && text.starts_with(|first: char| first.is_ascii_lowercase()) && text.bytes().all(inner)
-}
-
-/// `<DNS name>/` and optionally the beginning of the key's second part.
-fn prefix_form(prefix: &str) -> Result<(), &'static str> {
-    let form = "expected <domain>/ or <domain>/<beginning of a name>";
-    let (domain, rest) = prefix.split_once('/').ok_or(form)?;
-    let is_domain = domain.len() <= 253 && domain.contains('.') && domain.split('.').all(is_label);
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    if !is_domain || rest.len() > 63 || !rest.bytes().all(is_name) {
-        return Err(form);
-    }
-    let is_within = |foreign: &str| domain.strip_suffix(foreign).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-    if FOREIGN_DOMAINS.into_iter().any(is_within) {
-        return Err("this domain is Kubernetes' or the manager's own");
-    }
-    Ok(())
 }

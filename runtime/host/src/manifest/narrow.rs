@@ -38,27 +38,56 @@ pub struct Missing {
 }
 
 pub(super) fn narrow(manifest: &Manifest, grants: Grants) -> Result<Granted, Missing> {
-    let Grants { targets: mut granted, annotation_prefixes: prefixes } = grants;
+    let Grants {
+        targets: mut granted,
+        annotation_prefixes: prefixes,
+    } = grants;
     let mut missing = Vec::new();
     let mut warnings = Vec::new();
     let mut targets = Vec::new();
     for requested in &manifest.targets {
-        let Some(at) = granted.iter().position(|grant| grant.name == requested.name) else {
+        let Some(at) = granted
+            .iter()
+            .position(|grant| grant.name == requested.name)
+        else {
             missing.extend(ungranted(requested));
             continue;
         };
-        targets.push(target(requested, granted.swap_remove(at), &mut missing, &mut warnings));
+        targets.push(target(
+            requested,
+            granted.swap_remove(at),
+            &mut missing,
+            &mut warnings,
+        ));
     }
-    warnings.extend(granted.iter().map(|grant| format!("target {} is granted, but not requested", grant.name)));
+    warnings.extend(
+        granted
+            .iter()
+            .map(|grant| format!("target {} is granted, but not requested", grant.name)),
+    );
     for prefix in &manifest.annotation_prefixes {
         if !prefixes.iter().any(|granted| covers(granted, prefix)) {
             missing.push(format!("annotation prefix {prefix}"));
         }
     }
-    let is_idle = |granted: &&String| !manifest.annotation_prefixes.iter().any(|prefix| covers(granted, prefix));
-    warnings.extend(prefixes.iter().filter(is_idle).map(|prefix| format!("annotation prefix {prefix} is granted, but not requested")));
+    let is_idle = |granted: &&String| {
+        !manifest
+            .annotation_prefixes
+            .iter()
+            .any(|prefix| covers(granted, prefix))
+    };
+    warnings.extend(
+        prefixes
+            .iter()
+            .filter(is_idle)
+            .map(|prefix| format!("annotation prefix {prefix} is granted, but not requested")),
+    );
     if missing.is_empty() {
-        Ok(Granted { targets, annotation_prefixes: manifest.annotation_prefixes.clone(), warnings })
+        Ok(Granted {
+            targets,
+            annotation_prefixes: manifest.annotation_prefixes.clone(),
+            warnings,
+        })
     } else {
         Err(Missing { lines: missing })
     }
@@ -70,9 +99,20 @@ fn covers(granted: &str, requested: &str) -> bool {
 }
 
 fn ungranted(requested: &Target) -> Vec<String> {
-    let Target { name, endpoint, auth, rules, .. } = requested;
+    let Target {
+        name,
+        endpoint,
+        auth,
+        rules,
+        ..
+    } = requested;
     let mut missing = vec![format!("target {name}: {endpoint} with {auth} credential")];
-    missing.extend(rules.iter().flat_map(Rule::lines).map(|line| format!("target {name}: {line}")));
+    missing.extend(
+        rules
+            .iter()
+            .flat_map(Rule::lines)
+            .map(|line| format!("target {name}: {line}")),
+    );
     missing
 }
 
@@ -85,10 +125,15 @@ fn target(
     let name = &requested.name;
     let kind = grant.credential.kind();
     if requested.auth == AuthKind::None && kind != "none" {
-        warnings.push(format!("target {name}: a {kind} credential is granted, but not requested, and is not used"));
+        warnings.push(format!(
+            "target {name}: a {kind} credential is granted, but not requested, and is not used"
+        ));
         grant.credential = Credential::None;
     } else if requested.auth.as_str() != kind {
-        missing.push(format!("target {name}: {} credential (granted: {kind})", requested.auth));
+        missing.push(format!(
+            "target {name}: {} credential (granted: {kind})",
+            requested.auth
+        ));
     }
     let wanted: Vec<Line> = requested.rules.iter().flat_map(Rule::lines).collect();
     let given: Vec<Line> = grant.rules.iter().flat_map(Rule::lines).collect();
@@ -96,11 +141,19 @@ fn target(
     for line in &wanted {
         match given.iter().find(|given| given.covers(line)) {
             // The operator's word decides whether this changes something.
-            Some(given) => lines.push(Line { access: given.access, ..line.clone() }),
+            Some(given) => lines.push(Line {
+                access: given.access,
+                ..line.clone()
+            }),
             None => missing.push(format!("target {name}: {line}")),
         }
     }
     let is_idle = |given: &&Line| !wanted.iter().any(|line| given.covers(line));
-    warnings.extend(given.iter().filter(is_idle).map(|line| format!("target {name}: {line} is granted, but not requested")));
+    warnings.extend(
+        given
+            .iter()
+            .filter(is_idle)
+            .map(|line| format!("target {name}: {line} is granted, but not requested")),
+    );
     GrantedTarget { grant, lines }
 }

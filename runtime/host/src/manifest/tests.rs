@@ -49,65 +49,166 @@ fn bearer() -> Grants {
 }
 
 fn missing(grants: Grants) -> Vec<String> {
-    parse(&whole()).unwrap().narrow(grants).map(|_| ()).unwrap_err().lines
+    parse(&whole())
+        .unwrap()
+        .narrow(grants)
+        .map(|_| ())
+        .unwrap_err()
+        .lines
 }
 
 #[test]
 fn a_whole_manifest_is_read() {
     let manifest = parse(&whole()).unwrap();
-    assert_eq!((manifest.name.as_str(), manifest.schemes.len()), ("hcloud", 2));
-    let [target] = manifest.targets.as_slice() else { panic!("one target") };
-    assert_eq!((target.auth, target.endpoint.as_str()), (AuthKind::Bearer, "https://api.hetzner.cloud/v1"));
+    assert_eq!(
+        (manifest.name.as_str(), manifest.schemes.len()),
+        ("hcloud", 2)
+    );
+    let [target] = manifest.targets.as_slice() else {
+        panic!("one target")
+    };
+    assert_eq!(
+        (target.auth, target.endpoint.as_str()),
+        (AuthKind::Bearer, "https://api.hetzner.cloud/v1")
+    );
     let rules: Vec<_> = target.rules.iter().map(Rule::to_string).collect();
     assert_eq!(rules[1], "GET,DELETE /load_balancers/{id} (write)");
-    assert_eq!(manifest.limits, WantedLimits { memory_mib: Some(64), call_seconds: Some(60) });
+    assert_eq!(
+        manifest.limits,
+        WantedLimits {
+            memory_mib: Some(64),
+            call_seconds: Some(60)
+        }
+    );
     assert!(manifest.asks_to_write());
 }
 
 #[test]
 fn the_least_manifest_has_no_network() {
-    let manifest = parse(&json!({ "contract": "0.1.0", "name": "static", "version": "1" })).unwrap();
-    assert!(manifest.targets.is_empty() && manifest.schemes.is_empty() && !manifest.asks_to_write());
+    let manifest =
+        parse(&json!({ "contract": "0.1.0", "name": "static", "version": "1" })).unwrap();
+    assert!(
+        manifest.targets.is_empty() && manifest.schemes.is_empty() && !manifest.asks_to_write()
+    );
     let granted = manifest.narrow(Grants::default()).unwrap();
     assert!(granted.targets.is_empty() && granted.warnings.is_empty());
 }
 
 #[test]
 fn every_mistake_is_refused_by_name() {
-    let many = |count: usize| Value::from((0..count).map(|number| format!("s{number}")).collect::<Vec<_>>());
+    let many = |count: usize| {
+        Value::from(
+            (0..count)
+                .map(|number| format!("s{number}"))
+                .collect::<Vec<_>>(),
+        )
+    };
     for (pointer, value, word) in [
-        ("/contract", json!("1"), "contract"), ("/contract", json!("0.1.x"), "contract"), ("/name", json!("Hetzner Cloud"), "name"),
-        ("/name", json!(""), "name"), ("/name", json!("-a"), "name"), ("/version", json!("1 0"), "version"),
-        ("/description", json!("\u{1b}[31mred"), "description"), ("/description", json!("a\u{202e}b"), "description"),
-        ("/schemes/0", json!("hcloud://"), "scheme"), ("/schemes/0", json!("HCLOUD"), "scheme"), ("/schemes/1", json!("hcloud"), "twice"),
-        ("/schemes", many(17), "at most 16"), ("/surprise", json!(1), "unknown key \"surprise\""),
-        ("/targets/0/host", json!("evil"), "unknown key \"host\""), ("/targets/0/name", json!("a b"), "DNS label"),
-        ("/targets/0/auth", json!("sigv4"), "auth"), ("/targets/0/why", json!("a\nb"), "control"), ("/targets/0/rules", json!([]), "rules"),
-        ("/targets/0/endpoint", json!("http://api.hetzner.cloud"), "https"), ("/targets/0/endpoint", json!("ftp://x/"), "https"),
-        ("/targets/0/endpoint", json!("https://user:pass@x/"), "credential"), ("/targets/0/endpoint", json!("https://x/?a"), "base path"),
-        ("/targets/0/endpoint", json!("https://x/a/%2e%2e/b%2fc"), "base path"), ("/targets/0/endpoint", json!("x"), "endpoint"),
-        ("/targets/0/endpoint", json!("https://169.254.169.254/"), "metadata"), ("/targets/0/endpoint", json!("https://0xa9fea9fe/"), "metadata"),
+        ("/contract", json!("1"), "contract"),
+        ("/contract", json!("0.1.x"), "contract"),
+        ("/name", json!("Hetzner Cloud"), "name"),
+        ("/name", json!(""), "name"),
+        ("/name", json!("-a"), "name"),
+        ("/version", json!("1 0"), "version"),
+        ("/description", json!("\u{1b}[31mred"), "description"),
+        ("/description", json!("a\u{202e}b"), "description"),
+        ("/schemes/0", json!("hcloud://"), "scheme"),
+        ("/schemes/0", json!("HCLOUD"), "scheme"),
+        ("/schemes/1", json!("hcloud"), "twice"),
+        ("/schemes", many(17), "at most 16"),
+        ("/surprise", json!(1), "unknown key \"surprise\""),
+        ("/targets/0/host", json!("evil"), "unknown key \"host\""),
+        ("/targets/0/name", json!("a b"), "DNS label"),
+        ("/targets/0/auth", json!("sigv4"), "auth"),
+        ("/targets/0/why", json!("a\nb"), "control"),
+        ("/targets/0/rules", json!([]), "rules"),
+        (
+            "/targets/0/endpoint",
+            json!("http://api.hetzner.cloud"),
+            "https",
+        ),
+        ("/targets/0/endpoint", json!("ftp://x/"), "https"),
+        (
+            "/targets/0/endpoint",
+            json!("https://user:pass@x/"),
+            "credential",
+        ),
+        ("/targets/0/endpoint", json!("https://x/?a"), "base path"),
+        (
+            "/targets/0/endpoint",
+            json!("https://x/a/%2e%2e/b%2fc"),
+            "base path",
+        ),
+        ("/targets/0/endpoint", json!("x"), "endpoint"),
+        (
+            "/targets/0/endpoint",
+            json!("https://169.254.169.254/"),
+            "metadata",
+        ),
+        (
+            "/targets/0/endpoint",
+            json!("https://0xa9fea9fe/"),
+            "metadata",
+        ),
         ("/targets/0/endpoint", json!("https://x:0/"), "port 0"),
-        ("/targets/0/rules/0/path", json!("/a/../b"), "rule 1"), ("/targets/0/rules/0/methods", json!(["TRACE"]), "TRACE"),
-        ("/targets/0/rules/0/extra", json!(1), "extra"), ("/targets/0/rules/1/access", json!("read"), "DELETE changes something"),
-        ("/annotationPrefixes/0", json!("load-balancer.hetzner.cloud"), "annotation prefix"),
-        ("/annotationPrefixes/0", json!("node.kubernetes.io/"), "Kubernetes'"), ("/annotationPrefixes/0", json!("k8s.io/x"), "Kubernetes'"),
-        ("/annotationPrefixes/0", json!("wasm-ccm.dev/"), "Kubernetes'"), ("/annotationPrefixes/0", json!("/x"), "annotation prefix"),
-        ("/config/0/key", json!("A B"), "config key"), ("/config/0/default", json!("x"), "unknown key"),
-        ("/limits/memoryMib", json!(0), "memoryMib"), ("/limits/memoryMib", json!(4096), "memoryMib"),
-        ("/limits/callSeconds", json!(301), "callSeconds"), ("/limits/cpu", json!(1), "unknown key"),
+        ("/targets/0/rules/0/path", json!("/a/../b"), "rule 1"),
+        ("/targets/0/rules/0/methods", json!(["TRACE"]), "TRACE"),
+        ("/targets/0/rules/0/extra", json!(1), "extra"),
+        (
+            "/targets/0/rules/1/access",
+            json!("read"),
+            "DELETE changes something",
+        ),
+        (
+            "/annotationPrefixes/0",
+            json!("load-balancer.hetzner.cloud"),
+            "annotation prefix",
+        ),
+        (
+            "/annotationPrefixes/0",
+            json!("node.kubernetes.io/"),
+            "Kubernetes'",
+        ),
+        ("/annotationPrefixes/0", json!("k8s.io/x"), "Kubernetes'"),
+        (
+            "/annotationPrefixes/0",
+            json!("wasm-ccm.dev/"),
+            "Kubernetes'",
+        ),
+        ("/annotationPrefixes/0", json!("/x"), "annotation prefix"),
+        ("/config/0/key", json!("A B"), "config key"),
+        ("/config/0/default", json!("x"), "unknown key"),
+        ("/limits/memoryMib", json!(0), "memoryMib"),
+        ("/limits/memoryMib", json!(4096), "memoryMib"),
+        ("/limits/callSeconds", json!(301), "callSeconds"),
+        ("/limits/cpu", json!(1), "unknown key"),
     ] {
         match parse(&with(pointer, value.clone())) {
             Err(ManifestError::Mistakes(mistakes)) => {
-                assert!(mistakes.iter().any(|mistake| mistake.contains(word)), "{pointer} {value}: {word:?} is not in {mistakes:?}");
+                assert!(
+                    mistakes.iter().any(|mistake| mistake.contains(word)),
+                    "{pointer} {value}: {word:?} is not in {mistakes:?}"
+                );
             }
             other => panic!("{pointer} {value}: {other:?}"),
         }
     }
     // A look-alike of a foreign domain is a domain of its own.
-    assert!(parse(&with("/annotationPrefixes/0", json!("kubernetes.io.example.com/"))).is_ok());
+    assert!(
+        parse(&with(
+            "/annotationPrefixes/0",
+            json!("kubernetes.io.example.com/")
+        ))
+        .is_ok()
+    );
     assert!(parse(&with("/annotationPrefixes/0", json!("notkubernetes.io/"))).is_ok());
-    assert!(parse(&with("/targets/0/endpoint", json!("http://localhost:8080/v1"))).is_ok());
+    assert!(
+        parse(&with(
+            "/targets/0/endpoint",
+            json!("http://localhost:8080/v1")
+        ))
+        .is_ok()
+    );
 }
 
 #[test]
@@ -117,7 +218,9 @@ fn all_mistakes_are_reported_at_once() {
     manifest["targets"][0]["auth"] = json!("magic");
     manifest["targets"][0]["rules"][0]["path"] = json!("a");
     manifest["limits"]["callSeconds"] = json!(0);
-    let Err(ManifestError::Mistakes(mistakes)) = parse(&manifest) else { panic!("expected mistakes") };
+    let Err(ManifestError::Mistakes(mistakes)) = parse(&manifest) else {
+        panic!("expected mistakes")
+    };
     assert_eq!(mistakes.len(), 5, "{mistakes:#?}");
 }
 
@@ -125,11 +228,27 @@ fn all_mistakes_are_reported_at_once() {
 fn what_is_too_large_or_not_json_is_refused() {
     let large = with("/description", json!("x".repeat(MAX_MANIFEST)));
     assert!(matches!(parse(&large), Err(ManifestError::TooLarge(_))));
-    for bytes in [&b""[..], b"{", b"[]", b"null", b"\xff", b"{\"contract\":1}", b"{}", b"{\"name\":\"a\",\"name\":\"b\"}"] {
-        assert!(matches!(Manifest::parse(bytes), Err(ManifestError::Json(_))), "{}", String::from_utf8_lossy(bytes));
+    for bytes in [
+        &b""[..],
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"{\"contract\":1}",
+        b"{}",
+        b"{\"name\":\"a\",\"name\":\"b\"}",
+    ] {
+        assert!(
+            matches!(Manifest::parse(bytes), Err(ManifestError::Json(_))),
+            "{}",
+            String::from_utf8_lossy(bytes)
+        );
     }
     let deep = format!("{}{}", "[".repeat(30_000), "]".repeat(30_000));
-    assert!(matches!(Manifest::parse(deep.as_bytes()), Err(ManifestError::Json(_))));
+    assert!(matches!(
+        Manifest::parse(deep.as_bytes()),
+        Err(ManifestError::Json(_))
+    ));
 }
 
 #[test]
@@ -137,7 +256,10 @@ fn what_is_granted_exactly_is_granted_whole() {
     let granted = parse(&whole()).unwrap().narrow(bearer()).unwrap();
     assert!(granted.warnings.is_empty(), "{:?}", granted.warnings);
     assert_eq!(granted.targets[0].lines.len(), 5);
-    assert_eq!(granted.annotation_prefixes, ["load-balancer.hetzner.cloud/"]);
+    assert_eq!(
+        granted.annotation_prefixes,
+        ["load-balancer.hetzner.cloud/"]
+    );
 }
 
 #[test]
@@ -180,13 +302,22 @@ fn every_missing_line_is_named() {
 #[test]
 fn the_granted_access_decides_and_the_rest_is_a_warning() {
     let mut grants = bearer();
-    grants.targets[0].rules[0] = serde_json::from_value(json!({ "methods": ["GET", "POST"], "path": "/servers", "access": "write" })).unwrap();
-    grants.annotation_prefixes = vec!["load-balancer.hetzner.cloud/".to_owned(), "other.example.com/".to_owned()];
+    grants.targets[0].rules[0] = serde_json::from_value(
+        json!({ "methods": ["GET", "POST"], "path": "/servers", "access": "write" }),
+    )
+    .unwrap();
+    grants.annotation_prefixes = vec![
+        "load-balancer.hetzner.cloud/".to_owned(),
+        "other.example.com/".to_owned(),
+    ];
     let mut other = grants.targets[0].clone();
     other.name = "other".to_owned();
     grants.targets.push(other);
     let granted = parse(&whole()).unwrap().narrow(grants).unwrap();
-    assert_eq!(granted.targets[0].lines[0].to_string(), "GET /servers (write)");
+    assert_eq!(
+        granted.targets[0].lines[0].to_string(),
+        "GET /servers (write)"
+    );
     assert_eq!(
         granted.warnings,
         [
@@ -210,17 +341,29 @@ fn a_grant_may_name_another_endpoint() {
     let mut grants = bearer();
     grants.targets[0].endpoint = "http://127.0.0.1:8080/other".parse().unwrap();
     let granted = parse(&whole()).unwrap().narrow(grants).unwrap();
-    assert_eq!(granted.targets[0].grant.endpoint.as_str(), "http://127.0.0.1:8080/other");
+    assert_eq!(
+        granted.targets[0].grant.endpoint.as_str(),
+        "http://127.0.0.1:8080/other"
+    );
 }
 
 #[test]
 fn the_readme_and_the_schema_agree_with_the_reader() {
     let readme = include_str!("../../../../wit/README.md");
-    let example = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let example = readme
+        .split("```json\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     let example: Value = serde_json::from_str(example).unwrap();
     parse(&example).unwrap();
-    let schema: Value = serde_json::from_str(include_str!("../../../../wit/v0.1/manifest.schema.json")).unwrap();
-    let has = |value: &Value| -> BTreeSet<String> { value.as_object().unwrap().keys().cloned().collect() };
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../../wit/v0.1/manifest.schema.json")).unwrap();
+    let has = |value: &Value| -> BTreeSet<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
     let keys = |schema: &Value| has(&schema["properties"]);
     let target = &schema["$defs"]["target"];
     let rule = &schema["$defs"]["rule"];
@@ -228,13 +371,30 @@ fn the_readme_and_the_schema_agree_with_the_reader() {
     for (part, keys) in [
         (has(&whole()), keys(&schema)),
         (has(&whole()["targets"][0]), keys(target)),
-        (has(&whole()["config"][0]), keys(&schema["$defs"]["configKey"])),
-        (has(&whole()["limits"]), keys(&schema["properties"]["limits"])),
-        (["access", "form", "methods", "path", "query"].map(str::to_owned).into(), keys(rule)),
+        (
+            has(&whole()["config"][0]),
+            keys(&schema["$defs"]["configKey"]),
+        ),
+        (
+            has(&whole()["limits"]),
+            keys(&schema["properties"]["limits"]),
+        ),
+        (
+            ["access", "form", "methods", "path", "query"]
+                .map(str::to_owned)
+                .into(),
+            keys(rule),
+        ),
     ] {
         assert_eq!(part, keys);
     }
-    for part in [&schema, target, rule, &schema["$defs"]["configKey"], &schema["properties"]["limits"]] {
+    for part in [
+        &schema,
+        target,
+        rule,
+        &schema["$defs"]["configKey"],
+        &schema["properties"]["limits"],
+    ] {
         assert_eq!(part["additionalProperties"], json!(false));
     }
 }

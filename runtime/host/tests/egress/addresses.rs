@@ -18,7 +18,10 @@ async fn a_name_is_dialled_only_if_all_of_its_addresses_may_be() {
         (&["127.0.0.1", "169.254.169.254"], &["127.0.0.0/8"]),
         (&["169.254.169.254", "127.0.0.1"], &["127.0.0.0/8"]),
         (&["127.0.0.1", "10.0.0.1"], &["127.0.0.0/8"]),
-        (&["127.0.0.1", "::ffff:169.254.169.254"], &["0.0.0.0/0", "::/0"]),
+        (
+            &["127.0.0.1", "::ffff:169.254.169.254"],
+            &["0.0.0.0/0", "::/0"],
+        ),
         (&["127.0.0.1", "64:ff9b::a9fe:a9fe"], &["0.0.0.0/0", "::/0"]),
         (&["127.0.0.1", "fd00:ec2::254"], &["0.0.0.0/0", "::/0"]),
         (&["127.0.0.1"], &[]),
@@ -33,25 +36,55 @@ async fn a_name_is_dialled_only_if_all_of_its_addresses_may_be() {
     ];
     for (addresses, ranges) in refused {
         let names = Names::new(&[addresses]);
-        let denied = error(scope(&named(&url, ranges, &names).unwrap()).fetch(get("/servers")).await);
-        assert!(matches!(&denied, FetchError::Denied(text) if text.contains("cloud.test")), "{addresses:?} {ranges:?}: {denied}");
+        let denied = error(
+            scope(&named(&url, ranges, &names).unwrap())
+                .fetch(get("/servers"))
+                .await,
+        );
+        assert!(
+            matches!(&denied, FetchError::Denied(text) if text.contains("cloud.test")),
+            "{addresses:?} {ranges:?}: {denied}"
+        );
         assert_eq!(names.asked(), 1);
     }
     assert_eq!(server.connections(), 0);
-    for (addresses, ranges) in [(["127.0.0.1"], ["127.0.0.1/32"]), (["::ffff:127.0.0.1"], ["127.0.0.0/8"])] {
+    for (addresses, ranges) in [
+        (["127.0.0.1"], ["127.0.0.1/32"]),
+        (["::ffff:127.0.0.1"], ["127.0.0.0/8"]),
+    ] {
         let names = Names::new(&[&addresses]);
-        assert_eq!(scope(&named(&url, &ranges, &names).unwrap()).fetch(get("/servers")).await.unwrap().status, 200);
+        assert_eq!(
+            scope(&named(&url, &ranges, &names).unwrap())
+                .fetch(get("/servers"))
+                .await
+                .unwrap()
+                .status,
+            200
+        );
     }
 }
 
 #[tokio::test]
 async fn a_name_that_changes_its_address_is_asked_once_per_connection() {
-    let server = Server::start(|request| if request.line.ends_with("/last") { Reply::Close(b"HTTP/1.1 200 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec()) } else { ok("{}") }).await;
+    let server = Server::start(|request| {
+        if request.line.ends_with("/last") {
+            Reply::Close(
+                b"HTTP/1.1 200 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec(),
+            )
+        } else {
+            ok("{}")
+        }
+    })
+    .await;
     let url = format!("http://cloud.test:{}", server.address.port());
     let names = Names::new(&[&["127.0.0.1"], &["169.254.169.254"]]);
     let egress = named(&url, &["127.0.0.0/8"], &names).unwrap();
     for path in ["/servers/1", "/servers/2", "/servers/last"] {
-        assert_eq!(scope(&egress).fetch(get(path)).await.unwrap().status, 200, "{path}");
+        assert_eq!(
+            scope(&egress).fetch(get(path)).await.unwrap().status,
+            200,
+            "{path}"
+        );
     }
     assert_eq!((names.asked(), server.connections()), (1, 1));
     // The connection is gone, so the name is asked again, and its new address is not one to dial.
@@ -63,28 +96,62 @@ async fn a_name_that_changes_its_address_is_asked_once_per_connection() {
 #[tokio::test]
 async fn a_name_that_is_not_found_is_unavailable_and_one_without_answer_times_out() {
     let missing = named("https://cloud.test", &[], &Names::new(&[])).unwrap();
-    assert!(matches!(error(scope(&missing).fetch(get("/servers")).await), FetchError::Unavailable(_)));
+    assert!(matches!(
+        error(scope(&missing).fetch(get("/servers")).await),
+        FetchError::Unavailable(_)
+    ));
     let silent = named("https://cloud.test", &[], &Names::silent()).unwrap();
-    assert!(matches!(error(scope(&silent).fetch(get("/servers")).await), FetchError::TimedOut(_)));
+    assert!(matches!(
+        error(scope(&silent).fetch(get("/servers")).await),
+        FetchError::TimedOut(_)
+    ));
 }
 
 #[tokio::test]
 async fn an_endpoint_that_nobody_may_grant_is_refused_before_anything_runs() {
     for url in [
-        "https://169.254.169.254", "https://169.254.169.254.", "https://2852039166", "https://0xa9fea9fe", "https://0251.0376.0251.0376",
-        "https://169.254.43518", "https://[::ffff:169.254.169.254]", "https://[::a9fe:a9fe]", "https://[64:ff9b::a9fe:a9fe]",
-        "https://[2002:a9fe:a9fe::1]", "https://[fe80::1]", "https://[fd00:ec2::254]", "https://0.0.0.0", "https://[::]", "https://224.0.0.1",
-        "http://10.0.0.1", "http://8.8.8.8", "ftp://cloud.test", "https://user@cloud.test", "https://cloud.test/?q", "https://cloud.test:0",
-        "https://cloud.test/a//b", "https://cloud.test/%2e%2e%2f",
+        "https://169.254.169.254",
+        "https://169.254.169.254.",
+        "https://2852039166",
+        "https://0xa9fea9fe",
+        "https://0251.0376.0251.0376",
+        "https://169.254.43518",
+        "https://[::ffff:169.254.169.254]",
+        "https://[::a9fe:a9fe]",
+        "https://[64:ff9b::a9fe:a9fe]",
+        "https://[2002:a9fe:a9fe::1]",
+        "https://[fe80::1]",
+        "https://[fd00:ec2::254]",
+        "https://0.0.0.0",
+        "https://[::]",
+        "https://224.0.0.1",
+        "http://10.0.0.1",
+        "http://8.8.8.8",
+        "ftp://cloud.test",
+        "https://user@cloud.test",
+        "https://cloud.test/?q",
+        "https://cloud.test:0",
+        "https://cloud.test/a//b",
+        "https://cloud.test/%2e%2e%2f",
     ] {
         let names = Names::new(&[&["127.0.0.1"]]);
         match named(url, &["0.0.0.0/0", "::/0"], &names) {
-            Err(refused) => assert!(refused.source().is_some() && refused.to_string().contains("api"), "{url}: {refused}"),
+            Err(refused) => assert!(
+                refused.source().is_some() && refused.to_string().contains("api"),
+                "{url}: {refused}"
+            ),
             Ok(_) => panic!("{url} was accepted"),
         }
     }
     // An address as endpoint grants that very address.
-    for url in ["http://127.0.0.1:1", "http://[::1]:1", "https://10.0.0.1", "https://[fd12::1]", "https://8.8.8.8", "http://localhost:1"] {
+    for url in [
+        "http://127.0.0.1:1",
+        "http://[::1]:1",
+        "https://10.0.0.1",
+        "https://[fd12::1]",
+        "https://8.8.8.8",
+        "http://localhost:1",
+    ] {
         assert!(named(url, &[], &Names::new(&[])).is_ok(), "{url}");
     }
 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
-pub struct Arrived {
+pub(crate) struct Arrived {
     /// Method and path with query.
     pub line: String,
     /// Names in lower case, in the order of arrival.
@@ -22,7 +23,7 @@ pub struct Arrived {
 
 impl Arrived {
     /// The only value of a header; empty when it is not there.
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let mut values = self.headers.iter().filter(|(known, _)| known == name);
         let value = values.next().map_or("", |(_, value)| value.as_str());
         assert!(values.next().is_none(), "{name} is there twice");
@@ -32,7 +33,7 @@ impl Arrived {
 
 /// What the server does with a request.
 #[derive(Clone)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// These bytes, and the connection stays open.
     Bytes(Vec<u8>),
     /// These bytes, and then the end.
@@ -43,23 +44,34 @@ pub enum Reply {
     Silence,
     /// First a pause.
     After(Duration, Box<Reply>),
+    /// First a place that somebody has to give.
+    Held(Arc<Semaphore>, Box<Reply>),
 }
 
 /// A whole answer.
-pub fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Reply {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    Reply::Bytes(format!("HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\n\r\n{body}", body.len()).into_bytes())
+pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Reply {
+    let headers: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    Reply::Bytes(
+        format!(
+            "HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes(),
+    )
 }
 
 /// 200 and a body.
-pub fn ok(body: &str) -> Reply {
+pub(crate) fn ok(body: &str) -> Reply {
     answer(200, &[], body)
 }
 
 type Script = dyn Fn(&Arrived) -> Reply + Send + Sync;
 
 /// Runs until it is dropped.
-pub struct Server {
+pub(crate) struct Server {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
     closed: Arc<AtomicUsize>,
@@ -75,12 +87,17 @@ impl Drop for Server {
 
 impl Server {
     /// Answers every request by the script.
-    pub async fn start(script: impl Fn(&Arrived) -> Reply + Send + Sync + 'static) -> Server {
+    pub(crate) async fn start(
+        script: impl Fn(&Arrived) -> Reply + Send + Sync + 'static,
+    ) -> Server {
         Server::listen(None, Arc::new(script)).await
     }
 
     /// The same behind TLS.
-    pub async fn with_tls(tls: TlsAcceptor, script: impl Fn(&Arrived) -> Reply + Send + Sync + 'static) -> Server {
+    pub(crate) async fn with_tls(
+        tls: TlsAcceptor,
+        script: impl Fn(&Arrived) -> Reply + Send + Sync + 'static,
+    ) -> Server {
         Server::listen(Some(tls), Arc::new(script)).await
     }
 
@@ -90,12 +107,16 @@ impl Server {
         let (connections, closed): (Arc<AtomicUsize>, Arc<AtomicUsize>) = Default::default();
         let arrived: Arc<Mutex<Vec<Arrived>>> = Arc::default();
         let task = tokio::spawn({
-            let (connections, closed, arrived) = (connections.clone(), closed.clone(), arrived.clone());
+            let (connections, closed, arrived) =
+                (connections.clone(), closed.clone(), arrived.clone());
             async move {
                 loop {
-                    let Ok((stream, _)) = listener.accept().await else { continue };
+                    let Ok((stream, _)) = listener.accept().await else {
+                        continue;
+                    };
                     connections.fetch_add(1, Ordering::SeqCst);
-                    let (script, arrived, closed, tls) = (script.clone(), arrived.clone(), closed.clone(), tls.clone());
+                    let (script, arrived, closed, tls) =
+                        (script.clone(), arrived.clone(), closed.clone(), tls.clone());
                     tokio::spawn(async move {
                         match tls {
                             None => serve(stream, &script, &arrived).await,
@@ -110,39 +131,63 @@ impl Server {
                 }
             }
         });
-        Server { address, connections, closed, arrived, task }
+        Server {
+            address,
+            connections,
+            closed,
+            arrived,
+            task,
+        }
     }
 
     /// Connections that were accepted.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
     /// Connections that have ended.
-    pub fn closed(&self) -> usize {
+    pub(crate) fn closed(&self) -> usize {
         self.closed.load(Ordering::SeqCst)
     }
 
     /// Requests that were read to their end.
-    pub fn arrived(&self) -> Vec<Arrived> {
+    pub(crate) fn arrived(&self) -> Vec<Arrived> {
         self.arrived.lock().unwrap().clone()
     }
 
     /// Their first lines.
-    pub fn lines(&self) -> Vec<String> {
-        self.arrived().into_iter().map(|request| request.line).collect()
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.arrived()
+            .into_iter()
+            .map(|request| request.line)
+            .collect()
     }
 }
 
-async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, script: &Arc<Script>, arrived: &Mutex<Vec<Arrived>>) {
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    script: &Arc<Script>,
+    arrived: &Mutex<Vec<Arrived>>,
+) {
     let mut bytes = Vec::new();
     loop {
-        let Some(request) = read(&mut stream, &mut bytes).await else { return };
+        let Some(request) = read(&mut stream, &mut bytes).await else {
+            return;
+        };
         arrived.lock().unwrap().push(request.clone());
         let mut reply = script(&request);
-        while let Reply::After(pause, next) = reply {
-            tokio::time::sleep(pause).await;
-            reply = *next;
+        loop {
+            reply = match reply {
+                Reply::After(pause, next) => {
+                    tokio::time::sleep(pause).await;
+                    *next
+                }
+                Reply::Held(places, next) => {
+                    places.acquire().await.unwrap().forget();
+                    *next
+                }
+                _ => break,
+            };
         }
         match reply {
             Reply::Bytes(bytes) => {
@@ -170,7 +215,7 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, script: &Arc<Scr
                 while stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}
                 return;
             }
-            Reply::After(..) => unreachable!("taken apart above"),
+            Reply::After(..) | Reply::Held(..) => unreachable!("taken apart above"),
         }
     }
 }
@@ -187,12 +232,19 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>) -> Opt
     };
     let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
     let mut lines = head.split("\r\n");
-    let line = lines.next().unwrap().trim_end_matches(" HTTP/1.1").to_owned();
+    let line = lines
+        .next()
+        .unwrap()
+        .trim_end_matches(" HTTP/1.1")
+        .to_owned();
     let headers: Vec<_> = lines
         .map(|line| line.split_once(": ").unwrap())
         .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
         .collect();
-    let length = headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, value)| value.parse().unwrap());
+    let length = headers
+        .iter()
+        .find(|(name, _)| name == "content-length")
+        .map_or(0, |(_, value)| value.parse().unwrap());
     bytes.drain(..end + 4);
     while bytes.len() < length {
         if stream.read_buf(bytes).await.ok()? == 0 {
@@ -200,5 +252,9 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>) -> Opt
         }
     }
     let body = bytes.drain(..length).collect();
-    Some(Arrived { line, headers, body })
+    Some(Arrived {
+        line,
+        headers,
+        body,
+    })
 }

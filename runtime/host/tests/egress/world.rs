@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ccm_core::permit::{AuditSink, CloudRequest, Mode, Moment, Permit, Refusal, RequestOutcome};
-use ccm_host::egress::{CallScope, Egress, EgressError, EgressLimits, FetchError, FetchRequest, FetchResponse, Lookup, now};
+use ccm_host::egress::{
+    CallScope, Egress, EgressError, EgressLimits, FetchError, FetchRequest, FetchResponse, Lookup,
+    now,
+};
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::{Granted, Manifest};
 use futures::future::BoxFuture;
@@ -19,13 +22,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// The credential of every target here. It must never be seen anywhere but in a request to that target.
-pub const CANARY: &str = "canary-7d1f0a3c9e";
+pub(crate) const CANARY: &str = "canary-7d1f0a3c9e";
 
 /// Long enough for a busy machine; tests that end well never wait for it.
-pub const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// The rules that most tests use.
-pub fn rules() -> Value {
+pub(crate) fn rules() -> Value {
     json!([
         { "methods": ["GET", "HEAD"], "path": "/servers", "access": "read" },
         { "methods": ["GET"], "path": "/servers/{id}", "access": "read" },
@@ -37,7 +40,7 @@ pub fn rules() -> Value {
 }
 
 /// A manifest that asks for these targets, granted as asked, with the canary as bearer token.
-pub fn granted(targets: &[(&str, &str)], adjust: impl FnOnce(&mut Grants)) -> Granted {
+pub(crate) fn granted(targets: &[(&str, &str)], adjust: impl FnOnce(&mut Grants)) -> Granted {
     let targets: Vec<_> = targets
         .iter()
         .map(|(name, _)| json!({ "name": name, "endpoint": "https://cloud.test/v1", "auth": "bearer", "rules": rules() }))
@@ -58,62 +61,92 @@ pub fn granted(targets: &[(&str, &str)], adjust: impl FnOnce(&mut Grants)) -> Gr
 }
 
 /// An egress with one target `api` at this endpoint.
-pub fn egress(endpoint: &str) -> Arc<Egress> {
+pub(crate) fn egress(endpoint: &str) -> Arc<Egress> {
     limited(endpoint, EgressLimits::standard())
 }
 
 /// The same with other limits.
-pub fn limited(endpoint: &str, limits: EgressLimits) -> Arc<Egress> {
+pub(crate) fn limited(endpoint: &str, limits: EgressLimits) -> Arc<Egress> {
     Arc::new(Egress::new("test", &granted(&[("api", endpoint)], |_| ()), limits).unwrap())
 }
 
 /// The same where names are found by `names`.
-pub fn named(endpoint: &str, ranges: &[&str], names: &Arc<Names>) -> Result<Arc<Egress>, EgressError> {
+pub(crate) fn named(
+    endpoint: &str,
+    ranges: &[&str],
+    names: &Arc<Names>,
+) -> Result<Arc<Egress>, EgressError> {
     let granted = granted(&[("api", endpoint)], |grants| {
         grants.targets[0].addresses = ranges.iter().map(|range| range.parse().unwrap()).collect();
+        // So that nothing here depends on the certificates of the machine.
+        grants.targets[0].ca_pem = Some(crate::tls::some_root());
     });
-    let limits = EgressLimits { connect: Duration::from_secs(2), ..EgressLimits::standard() };
+    let limits = EgressLimits {
+        connect: Duration::from_secs(2),
+        ..EgressLimits::standard()
+    };
     Egress::with_lookup("test", &granted, limits, names.clone()).map(Arc::new)
 }
 
 /// A call that may do anything, for a while.
-pub fn scope(egress: &Arc<Egress>) -> CallScope {
+pub(crate) fn scope(egress: &Arc<Egress>) -> CallScope {
     egress.scope(generous(), Instant::now() + SOON, false)
 }
 
 /// A call that takes no kept answers.
-pub fn fresh(egress: &Arc<Egress>) -> CallScope {
+pub(crate) fn fresh(egress: &Arc<Egress>) -> CallScope {
     egress.scope(generous(), Instant::now() + SOON, true)
 }
 
 /// A permit for whatever a test does.
-pub fn generous() -> Arc<Permit> {
+pub(crate) fn generous() -> Arc<Permit> {
     permit(Mode::Enforce, 1000, &Arc::default())
 }
 
 /// A permit whose audit can be read.
-pub fn permit(mode: Mode, mutations: u32, audit: &Arc<Audit>) -> Arc<Permit> {
+pub(crate) fn permit(mode: Mode, mutations: u32, audit: &Arc<Audit>) -> Arc<Permit> {
     let until = now().after(Duration::from_secs(60));
-    Arc::new(Permit::new(until, mode, mutations, Arc::new(AtomicBool::new(false)), audit.clone()))
+    Arc::new(Permit::new(
+        until,
+        mode,
+        mutations,
+        Arc::new(AtomicBool::new(false)),
+        audit.clone(),
+    ))
 }
 
 /// A permit that ended.
-pub fn expired(audit: &Arc<Audit>) -> Arc<Permit> {
-    Arc::new(Permit::new(Moment(Duration::ZERO), Mode::Enforce, 10, Arc::default(), audit.clone()))
+pub(crate) fn expired(audit: &Arc<Audit>) -> Arc<Permit> {
+    Arc::new(Permit::new(
+        Moment(Duration::ZERO),
+        Mode::Enforce,
+        10,
+        Arc::default(),
+        audit.clone(),
+    ))
 }
 
 /// What permits told.
 #[derive(Default)]
-pub struct Audit(Mutex<Vec<String>>);
+pub(crate) struct Audit(Mutex<Vec<String>>);
 
 impl Audit {
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 
     fn note(&self, word: &str, request: &CloudRequest, end: String) {
-        let CloudRequest { provider, target, method, path, .. } = request;
-        self.0.lock().unwrap().push(format!("{word} {provider}/{target} {method} {path}{end}"));
+        let CloudRequest {
+            provider,
+            target,
+            method,
+            path,
+            ..
+        } = request;
+        self.0
+            .lock()
+            .unwrap()
+            .push(format!("{word} {provider}/{target} {method} {path}{end}"));
     }
 }
 
@@ -133,24 +166,35 @@ impl AuditSink for Audit {
 
 /// Answers look-ups in turn, the last one for ever, and counts them.
 #[derive(Default)]
-pub struct Names {
+pub(crate) struct Names {
     answers: Mutex<VecDeque<Vec<IpAddr>>>,
     asked: AtomicUsize,
     silent: bool,
 }
 
 impl Names {
-    pub fn new(answers: &[&[&str]]) -> Arc<Names> {
-        let parse = |answer: &&[&str]| answer.iter().map(|address| address.parse().unwrap()).collect();
-        Arc::new(Names { answers: Mutex::new(answers.iter().map(parse).collect()), ..Names::default() })
+    pub(crate) fn new(answers: &[&[&str]]) -> Arc<Names> {
+        let parse = |answer: &&[&str]| {
+            answer
+                .iter()
+                .map(|address| address.parse().unwrap())
+                .collect()
+        };
+        Arc::new(Names {
+            answers: Mutex::new(answers.iter().map(parse).collect()),
+            ..Names::default()
+        })
     }
 
     /// Never answers.
-    pub fn silent() -> Arc<Names> {
-        Arc::new(Names { silent: true, ..Names::default() })
+    pub(crate) fn silent() -> Arc<Names> {
+        Arc::new(Names {
+            silent: true,
+            ..Names::default()
+        })
     }
 
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 }
@@ -162,43 +206,60 @@ impl Lookup for Names {
             return Box::pin(std::future::pending());
         }
         let mut answers = self.answers.lock().unwrap();
-        let answer = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
+        let answer = if answers.len() > 1 {
+            answers.pop_front()
+        } else {
+            answers.front().cloned()
+        };
         Box::pin(async move { answer.ok_or_else(|| io::Error::other("no such name")) })
     }
 }
 
 /// A request without query, headers and body.
-pub fn plain(method: Method, path: &str) -> FetchRequest {
-    FetchRequest { target: "api".to_owned(), method, path: path.to_owned(), query: Vec::new(), headers: Vec::new(), body: None }
+pub(crate) fn plain(method: Method, path: &str) -> FetchRequest {
+    FetchRequest {
+        target: "api".to_owned(),
+        method,
+        path: path.to_owned(),
+        query: Vec::new(),
+        headers: Vec::new(),
+        body: None,
+    }
 }
 
-pub fn get(path: &str) -> FetchRequest {
+pub(crate) fn get(path: &str) -> FetchRequest {
     plain(Method::GET, path)
 }
 
 /// A request that is content with an answer of ten minutes.
-pub fn get_kept(path: &str) -> FetchRequest {
-    FetchRequest { headers: vec![("cache-control".to_owned(), "max-age=600".to_owned())], ..get(path) }
+pub(crate) fn get_kept(path: &str) -> FetchRequest {
+    FetchRequest {
+        headers: vec![("cache-control".to_owned(), "max-age=600".to_owned())],
+        ..get(path)
+    }
 }
 
 /// A form.
-pub fn post_form(body: &str) -> FetchRequest {
+pub(crate) fn post_form(body: &str) -> FetchRequest {
     FetchRequest {
-        headers: vec![("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned())],
+        headers: vec![(
+            "content-type".to_owned(),
+            "application/x-www-form-urlencoded".to_owned(),
+        )],
         body: Some(Bytes::from(body.to_owned())),
         ..plain(Method::POST, "/")
     }
 }
 
 /// The error of a fetch, whose text never holds the credential.
-pub fn error(result: Result<FetchResponse, FetchError>) -> FetchError {
+pub(crate) fn error(result: Result<FetchResponse, FetchError>) -> FetchError {
     let error = result.expect_err("there is an answer");
     assert!(!format!("{error} {error:?}").contains(CANARY), "{error}");
     error
 }
 
 /// Waits until something is so; panics when it never is.
-pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
     while !is_so() {
         assert!(Instant::now() < end, "not in time: {what}");

@@ -12,7 +12,7 @@ use axum::routing::get;
 
 /// How the cloud answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mood {
+pub(crate) enum Mood {
     /// As documented.
     Well,
     /// With status 500.
@@ -22,8 +22,8 @@ pub enum Mood {
 }
 
 /// A running cloud.
-pub struct Cloud {
-    pub endpoint: String,
+pub(crate) struct Cloud {
+    pub(crate) endpoint: String,
     requests: Arc<AtomicUsize>,
 }
 
@@ -35,7 +35,7 @@ struct Shared {
 
 impl Cloud {
     /// Starts a cloud on a free port; it ends with the runtime.
-    pub async fn start(mood: Mood) -> Cloud {
+    pub(crate) async fn start(mood: Mood) -> Cloud {
         let requests = Arc::new(AtomicUsize::new(0));
         let shared = Shared { mood, requests: requests.clone() };
         let router = Router::new()
@@ -49,7 +49,7 @@ impl Cloud {
     }
 
     /// How many requests have arrived.
-    pub fn requests(&self) -> usize {
+    pub(crate) fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
 }

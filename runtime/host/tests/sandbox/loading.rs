@@ -7,7 +7,7 @@ use wasm_encoder::{
 
 use crate::stage::{self, Test, block_on};
 
-pub const TESTS: &[Test] = &[
+pub(crate) const TESTS: &[Test] = &[
     ("a_shipped_module_says_what_it_is_without_running", a_shipped_module_says_what_it_is_without_running),
     ("missing_grants_are_listed_and_nothing_is_compiled", missing_grants_are_listed_and_nothing_is_compiled),
     ("all_mistakes_of_a_configuration_are_told_at_once", all_mistakes_of_a_configuration_are_told_at_once),
@@ -75,7 +75,7 @@ fn what_init_refuses_is_told() {
         let error = stage::load(&host, NOWHERE, &values).await.err().unwrap();
         assert!(matches!(error, LoadError::Init { .. }), "{error}");
         let text = stage::chain(&error);
-        assert!(text.starts_with("embedded:hcloud does not start: invalid: ") && text.contains("ipv5"), "{text}");
+        assert!(text.starts_with("embedded:hcloud does not start: invalid: ") && text.contains("HCLOUD_INSTANCES_ADDRESS_FAMILY"), "{text}");
     });
 }
 

@@ -10,34 +10,34 @@ use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
 
 /// The first argument that turns this program into a compile child.
-pub const CHILD: &str = "__compile";
+pub(crate) const CHILD: &str = "__compile";
 
 /// A test and its name.
-pub type Test = (&'static str, fn());
+pub(crate) type Test = (&'static str, fn());
 
 /// Runs a future to its end.
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(future)
 }
 
 /// This program as compile child, with more arguments.
-pub fn compiler(arguments: &[&str]) -> Compiler {
+pub(crate) fn compiler(arguments: &[&str]) -> Compiler {
     let arguments = [CHILD].iter().chain(arguments).map(Into::into).collect();
     Compiler { program: std::env::current_exe().unwrap(), arguments }
 }
 
 /// A host that compiles with `compiler` and keeps compiled code below `cache_dir`.
-pub fn host(compiler: Compiler, cache_dir: Option<&Path>) -> Host {
+pub(crate) fn host(compiler: Compiler, cache_dir: Option<&Path>) -> Host {
     Host::new(HostOptions { compiler, cache_dir: cache_dir.map(Path::to_owned) }).unwrap()
 }
 
 /// The shipped guest.
-pub fn hcloud() -> Module {
+pub(crate) fn hcloud() -> Module {
     Module { source: "embedded:hcloud".to_owned(), wasm: embedded_guests::HCLOUD.to_vec() }
 }
 
 /// Everything that the shipped guest requests, at another endpoint.
-pub fn grants(endpoint: &str) -> Grants {
+pub(crate) fn grants(endpoint: &str) -> Grants {
     let module = hcloud();
     let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();
     let mut grants = inspection.manifest.as_grants();
@@ -49,33 +49,33 @@ pub fn grants(endpoint: &str) -> Grants {
 }
 
 /// A configuration with these values.
-pub fn config(values: &[(&str, &str)]) -> GuestConfig {
+pub(crate) fn config(values: &[(&str, &str)]) -> GuestConfig {
     let values = values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     GuestConfig { cluster_name: "kubernetes".to_owned(), cluster_cidrs: Vec::new(), values }
 }
 
 /// Loads the shipped guest for a cloud at `endpoint`.
-pub async fn load(host: &Host, endpoint: &str, values: &[(&str, &str)]) -> Result<Provider, LoadError> {
+pub(crate) async fn load(host: &Host, endpoint: &str, values: &[(&str, &str)]) -> Result<Provider, LoadError> {
     host.load(hcloud(), grants(endpoint), config(values)).await
 }
 
 /// A permit that lets reads through for a minute.
-pub fn permit() -> Arc<Permit> {
+pub(crate) fn permit() -> Arc<Permit> {
     permit_for(Duration::from_secs(60))
 }
 
 /// A permit that lets reads through for this long.
-pub fn permit_for(time: Duration) -> Arc<Permit> {
+pub(crate) fn permit_for(time: Duration) -> Arc<Permit> {
     Arc::new(Permit::read_only(ccm_host::egress::now().after(time)))
 }
 
 /// A permit whose time was over before this machine was started.
-pub fn expired_permit() -> Arc<Permit> {
+pub(crate) fn expired_permit() -> Arc<Permit> {
     Arc::new(Permit::read_only(Moment(Duration::ZERO)))
 }
 
 /// A node as the node controller first sees it.
-pub fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
+pub(crate) fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
     CloudNode {
         name: name.to_owned(),
         uid: format!("uid-of-{name}"),
@@ -90,7 +90,7 @@ pub fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
 }
 
 /// An error and its causes, as a person reads them.
-pub fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

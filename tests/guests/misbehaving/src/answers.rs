@@ -23,6 +23,12 @@ pub fn find(behaviour: Behaviour, nodes: &[Node]) -> Result<FindReply, Error> {
         }
         Behaviour::TooManyLookups => reply.lookups.push(Lookup::NotMine),
         Behaviour::NoLookups => reply.lookups.clear(),
+        Behaviour::HugeString => {
+            let reason = "z".repeat(16 * 1024 * 1024);
+            if let Some(first) = reply.lookups.first_mut() {
+                *first = Lookup::Unknown(reason);
+            }
+        }
         Behaviour::ManyEvents => reply.events = vec![event(0, "Flood", "one of many"); 100_000],
         Behaviour::EventOutOfRange => {
             reply
@@ -52,16 +58,19 @@ fn look_up(behaviour: Behaviour, node: &Node) -> Lookup {
         Behaviour::GoneAfterFailure => return by_request(node, |_| Lookup::Gone),
         Behaviour::GoneWithoutAsking => return Lookup::Gone,
         Behaviour::FromState => return from_state(node),
-        Behaviour::HugeString => return Lookup::Unknown("z".repeat(32 * 1024 * 1024)),
         Behaviour::BadAddresses => instance.addresses = bad_addresses(),
         Behaviour::BadLabels => {
-            instance.instance_type = Some("has blanks and is far too long ".repeat(5));
+            instance.instance_type = Some("has blanks".to_owned());
             instance.zone = Some("zone/with/slashes".to_owned());
             instance.region = Some("-begins-with-a-dash".to_owned());
             instance.labels = vec![
                 label("not a key", "value"),
                 label("key", "value\nof two lines"),
             ];
+        }
+        Behaviour::LongLabel => instance.instance_type = Some("x".repeat(155)),
+        Behaviour::LongAddress => {
+            instance.addresses = vec![address(AddressType::ExternalDns, &"x".repeat(300))];
         }
         Behaviour::ReservedLabels => {
             instance.labels = vec![
@@ -140,7 +149,6 @@ fn bad_addresses() -> Vec<Address> {
         address(AddressType::ExternalIp, "0.0.0.0"),
         address(AddressType::ExternalIp, "203.0.113.0/24"),
         address(AddressType::Hostname, "name with blanks\n"),
-        address(AddressType::ExternalDns, &"x".repeat(300)),
     ]
 }
 

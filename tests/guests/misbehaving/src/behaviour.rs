@@ -44,9 +44,9 @@ behaviours! {
     PanicInInit = "panic-in-init",
     /// Ends its program by `exit`. A failed call, never the end of the manager.
     Exit = "exit",
-    /// Writes 100 000 log lines of 8 KiB. At most 100 lines of 4 KiB are kept, and the call goes on.
+    /// Writes 10 000 log lines of 8 KiB. At most 100 lines of 4 KiB are kept, and the call goes on.
     LogFlood = "log-flood",
-    /// Writes 100 000 lines to standard error. Whatever is kept of them is bounded.
+    /// Writes 10 000 lines to standard error. Whatever is kept of them is bounded.
     StderrFlood = "stderr-flood",
     /// Logs text that would write to a terminal, and forge a second line. Control characters have to be escaped.
     LogForgery = "log-forgery",
@@ -69,8 +69,12 @@ behaviours! {
     NoLookups = "no-lookups",
     /// Addresses that are none: a name as IP, a loopback, the metadata address, an IP with zone. Never stored.
     BadAddresses = "bad-addresses",
-    /// Label values that Kubernetes refuses. Never written.
+    /// An address of 300 bytes. Over the cap: an error of the guest.
+    LongAddress = "long-address",
+    /// Label keys and values that Kubernetes refuses. Never written.
     BadLabels = "bad-labels",
+    /// A label value of 155 bytes. Over the cap: an error of the guest.
+    LongLabel = "long-label",
     /// Labels under keys that belong to Kubernetes and to the manager. Dropped.
     ReservedLabels = "reserved-labels",
     /// Another provider ID than the node has. Held back, with an Event.
@@ -79,7 +83,7 @@ behaviours! {
     ForeignScheme = "foreign-scheme",
     /// 10 000 addresses on one instance. Over the cap: an error of the guest.
     ManyAddresses = "many-addresses",
-    /// A reason of 32 MiB. Over the cap, and the manager's memory does not feel it.
+    /// A reason of 16 MiB for the first node. Over the cap, and the manager's memory does not feel it.
     HugeString = "huge-string",
     /// 100 000 events. Over the cap.
     ManyEvents = "many-events",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ccm_guest::{log, random, state};
 
-const FLOOD: u32 = 100_000;
+const FLOOD: u32 = 10_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Never returns.

@@ -1,12 +1,10 @@
 //! NODE-010 to NODE-048: what happens to a tainted node.
 
 use super::world::*;
-use crate::cloud::{AddressType, CloudEvent, EventType, Instance, Lookup, ProviderError};
-use crate::effect::{ClusterError, Looked, When};
+use crate::cloud::Instance;
+use crate::effect::{ClusterError, When};
 use crate::node::is_uninitialized;
-use crate::permit::Moment;
 use serde_json::json;
-use std::time::Duration;
 
 fn stored_addresses(world: &World) -> String {
     let list = world.stored["status"]["addresses"].as_array().unwrap();
@@ -18,14 +16,6 @@ fn stored_addresses(world: &World) -> String {
         )
     };
     list.iter().map(one).collect::<Vec<_>>().join(" ")
-}
-
-/// Holds a conversation that must leave the stored node exactly as it is.
-fn changes_nothing(world: &mut World) -> Talk {
-    let before = world.stored.clone();
-    let talk = world.talk();
-    assert_eq!(world.stored, before, "{:?}", talk.effects);
-    talk
 }
 
 #[test]
@@ -110,108 +100,6 @@ fn node_035_every_taint_of_the_key_goes_and_the_others_keep_their_order() {
 }
 
 #[test]
-fn node_020_a_failed_look_up_keeps_the_taint_and_comes_back() {
-    let mut world = world();
-    world.answer = Err(ProviderError::Unavailable("502".to_owned()));
-    let talk = changes_nothing(&mut world);
-    assert_eq!(
-        talk.effects,
-        ["find node/node0"],
-        "what may pass by itself is not told at once"
-    );
-    assert_eq!(
-        talk.end,
-        When::Retry {
-            after: Duration::from_secs(1),
-            why: "failed to look up the instance: unavailable: 502".to_owned()
-        }
-    );
-}
-
-#[test]
-fn a_node_that_waits_for_thirty_seconds_says_why() {
-    let mut world = world();
-    for answer in [
-        Err(ProviderError::Unavailable("502".to_owned())),
-        looked(Lookup::Gone),
-        looked(Lookup::NotMine),
-        looked(Lookup::Unknown("page 2 is missing".to_owned())),
-    ] {
-        world.answer = answer;
-        world.waiting_since = Some(Moment(NOW.0 - Duration::from_secs(29)));
-        assert_eq!(changes_nothing(&mut world).events, []);
-        world.waiting_since = Some(Moment(NOW.0 - Duration::from_secs(30)));
-        assert_eq!(changes_nothing(&mut world).events.len(), 1);
-    }
-}
-
-#[test]
-fn what_a_person_has_to_change_is_told_at_once() {
-    let mut world = world();
-    world.answer = Err(ProviderError::Denied("401".to_owned()));
-    let talk = changes_nothing(&mut world);
-    assert_eq!(
-        talk.events,
-        [(
-            "InstanceLookupFailed".to_owned(),
-            "failed to look up the instance: denied: 401".to_owned()
-        )]
-    );
-    assert!(matches!(talk.end, When::Retry { after, .. } if after == Duration::from_secs(10)));
-}
-
-#[test]
-fn a_throttling_cloud_is_not_asked_earlier_whatever_changes() {
-    let mut world = world();
-    world.answer = Err(ProviderError::Throttled {
-        message: "slow down".to_owned(),
-        retry_after: Some(Duration::from_secs(90)),
-    });
-    let end = changes_nothing(&mut world).end;
-    assert!(
-        matches!(end, When::NotBefore { after, .. } if after == Duration::from_secs(90)),
-        "{end:?}"
-    );
-}
-
-#[test]
-fn node_021_a_machine_that_is_not_known_keeps_the_taint_and_is_asked_for_again() {
-    for lookup in [
-        Lookup::Gone,
-        Lookup::NotMine,
-        Lookup::Unknown("?".to_owned()),
-    ] {
-        let mut world = world();
-        world.answer = looked(lookup.clone());
-        world.failures = 3;
-        let talk = changes_nothing(&mut world);
-        assert_eq!(talk.effects, ["find node/node0"]);
-        assert!(
-            matches!(talk.end, When::Retry { after, .. } if after == Duration::from_secs(8)),
-            "{lookup:?} {:?}",
-            talk.end
-        );
-    }
-}
-
-#[test]
-fn node_022_without_any_provider_id_the_taint_stays() {
-    let mut world = world();
-    world.answer = found(Instance {
-        provider_id: String::new(),
-        ..instance()
-    });
-    let talk = changes_nothing(&mut world);
-    assert_eq!(talk.events[0].0, "InvalidProviderAnswer");
-    assert!(
-        talk.events[0].1.contains("did not set a provider ID"),
-        "{:?}",
-        talk.events
-    );
-    assert!(matches!(talk.end, When::Retry { .. }));
-}
-
-#[test]
 fn node_022_a_stored_provider_id_is_enough() {
     let mut world = world();
     world.stored["spec"]["providerID"] = json!("sim://42");
@@ -228,53 +116,6 @@ fn node_022_a_stored_provider_id_is_enough() {
             .any(|effect| effect.contains("providerID")),
         "{:?}",
         talk.effects
-    );
-}
-
-#[test]
-fn node_024_another_provider_id_than_the_stored_one_holds_the_node() {
-    let mut world = world();
-    world.stored["spec"]["providerID"] = json!("sim://41");
-    let talk = changes_nothing(&mut world);
-    assert_eq!(talk.events[0].0, "InvalidProviderAnswer");
-    assert!(talk.events[0].1.contains("sim://41") && talk.events[0].1.contains("sim://42"));
-}
-
-#[test]
-fn a_node_of_another_provider_is_not_even_asked_about() {
-    for (pointer, value) in [("providerID", "other://1"), ("label", "other")] {
-        let mut world = world();
-        if pointer == "label" {
-            world.stored["metadata"]["labels"] = json!({ "wasm-ccm.dev/provider": value });
-        } else {
-            world.stored["spec"]["providerID"] = json!(value);
-        }
-        let talk = changes_nothing(&mut world);
-        assert!(talk.effects.is_empty());
-        assert!(matches!(talk.end, When::Blocked { .. }), "{:?}", talk.end);
-    }
-}
-
-#[test]
-fn node_025_a_node_ip_that_cannot_be_honoured_keeps_the_taint() {
-    for provided in ["", "invalid-ip", "10.0.0.2", "10.0.0.1,2001:db8::1"] {
-        let mut world = world();
-        world.stored["metadata"]["annotations"] =
-            json!({ "alpha.kubernetes.io/provided-node-ip": provided });
-        let talk = changes_nothing(&mut world);
-        assert_eq!(talk.events[0].0, "InvalidProvidedNodeIP", "{provided}");
-        assert!(matches!(talk.end, When::Retry { .. }));
-    }
-    let mut world = world();
-    world.stored["metadata"]["annotations"] =
-        json!({ "alpha.kubernetes.io/provided-node-ip": "10.0.0.1" });
-    world.answer = found(Instance {
-        addresses: Vec::new(),
-        ..instance()
-    });
-    assert_eq!(
-        changes_nothing(&mut world).events[0].0,
-        "InvalidProvidedNodeIP"
     );
 }
 
@@ -303,23 +144,6 @@ fn node_056_an_answer_without_addresses_initialises_and_keeps_what_is_stored() {
 }
 
 #[test]
-fn an_answer_whose_addresses_are_all_wrong_keeps_the_taint() {
-    let mut world = world();
-    let bad = addresses(&[
-        (AddressType::InternalIp, "999.1.1.1"),
-        (AddressType::ExternalIp, "127.0.0.1"),
-    ]);
-    world.answer = found(Instance {
-        addresses: bad,
-        ..instance()
-    });
-    assert_eq!(
-        changes_nothing(&mut world).events[0].0,
-        "InvalidProviderAnswer"
-    );
-}
-
-#[test]
 fn an_answer_with_one_wrong_part_initialises_and_says_what_was_left_out() {
     let mut world = world();
     world.answer = found(Instance {
@@ -340,25 +164,6 @@ fn an_answer_with_one_wrong_part_initialises_and_says_what_was_left_out() {
         .collect();
     assert_eq!(reasons, ["InvalidProviderAnswer", "Synced"]);
     assert!(talk.events[0].1.contains("no zone") && talk.events[0].1.contains("node-role"));
-}
-
-#[test]
-fn what_the_provider_wants_recorded_is_recorded_once() {
-    let mut world = world();
-    let event = |reason: &str| CloudEvent {
-        event_type: EventType::Warning,
-        reason: reason.to_owned(),
-        message: "text".to_owned(),
-    };
-    world.answer = Ok(Looked {
-        lookup: Lookup::NotMine,
-        events: vec![event("Locked"), event("not a reason")],
-        complete: true,
-    });
-    assert_eq!(
-        changes_nothing(&mut world).events,
-        [("Locked".to_owned(), "text".to_owned())]
-    );
 }
 
 #[test]
@@ -393,45 +198,6 @@ fn node_041_a_conflict_is_answered_by_reading_and_deciding_again() {
         json!([{ "key": "meanwhile", "effect": "NoExecute" }])
     );
     assert_eq!(talk.end, When::AwaitChange);
-}
-
-#[test]
-fn node_041_endless_conflicts_end_after_twenty_and_come_back_later() {
-    let mut world = world();
-    world.errors = vec![ClusterError::Conflict("busy".to_owned()); 40];
-    let talk = world.talk();
-    assert!(matches!(talk.end, When::Retry { .. }), "{:?}", talk.end);
-    assert_eq!(world.errors.len(), 19);
-}
-
-#[test]
-fn node_042_a_node_that_was_made_again_meanwhile_is_left_alone() {
-    let mut world = world();
-    let cached = world.node();
-    world.stored["metadata"]["uid"] = json!("u1");
-    world.stored["metadata"]["resourceVersion"] = json!("9");
-    let before = world.stored.clone();
-    let talk = world.talk_from(cached);
-    assert_eq!(
-        talk.effects.last().map(String::as_str),
-        Some("read node/node0")
-    );
-    assert_eq!(talk.end, When::AwaitChange);
-    assert_eq!(world.stored, before);
-}
-
-#[test]
-fn node_043_what_the_api_server_rejects_is_told_and_backs_off() {
-    let mut world = world();
-    world.errors = vec![ClusterError::Rejected("no such field".to_owned())];
-    let talk = changes_nothing(&mut world);
-    assert_eq!(talk.events[0].0, "NodeUpdateFailed");
-    assert!(talk.events[0].1.contains("no such field"));
-    let end = talk.end;
-    assert!(
-        matches!(end, When::Retry { after, .. } if after == Duration::from_secs(1)),
-        "{end:?}"
-    );
 }
 
 #[test]

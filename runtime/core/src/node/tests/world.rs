@@ -217,3 +217,11 @@ fn merge(target: &mut Value, patch: &Value) {
         value => *target = value.clone(),
     }
 }
+
+/// Holds a conversation that must leave the stored node exactly as it is.
+pub(super) fn changes_nothing(world: &mut World) -> Talk {
+    let before = world.stored.clone();
+    let talk = world.talk();
+    assert_eq!(world.stored, before, "{:?}", talk.effects);
+    talk
+}

@@ -199,7 +199,7 @@ fn what_is_seen_is_the_component_s_own() {
 fn a_manifest_is_found_in_a_core_module_too_and_may_not_be_huge() {
     let with = |text: &str| module(|module| _ = module.section(&sample::manifest_section(text)));
     assert_eq!(scan(&with("{}")).unwrap().manifests, [b"{}"]);
-    check("huge", &with(&" ".repeat(limits::MANIFEST_BYTES + 1)), "manifest bytes");
+    check("huge", &with(&" ".repeat(MAX_MANIFEST + 1)), "manifest bytes");
 }
 
 #[test]

@@ -7,20 +7,37 @@ fn secret(text: &str) -> Secret {
 }
 
 fn own(name: &str, value: &str) -> Credential {
-    Credential::Header { name: name.to_owned(), value: secret(value) }
+    Credential::Header {
+        name: name.to_owned(),
+        value: secret(value),
+    }
 }
 
 #[test]
 fn a_credential_becomes_one_sensitive_header() {
-    let basic = Credential::Basic { user: "Aladdin".to_owned(), password: secret("open sesame") };
+    let basic = Credential::Basic {
+        user: "Aladdin".to_owned(),
+        password: secret("open sesame"),
+    };
     for (credential, name, value) in [
-        (Credential::Bearer(secret("t0ken")), "authorization", "Bearer t0ken"),
+        (
+            Credential::Bearer(secret("t0ken")),
+            "authorization",
+            "Bearer t0ken",
+        ),
         (basic, "authorization", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
         (own("X-Auth-Token", "abc"), "x-auth-token", "abc"),
-        (own("Authorization", "PVEAPIToken=root@pam!x=y"), "authorization", "PVEAPIToken=root@pam!x=y"),
+        (
+            own("Authorization", "PVEAPIToken=root@pam!x=y"),
+            "authorization",
+            "PVEAPIToken=root@pam!x=y",
+        ),
     ] {
         let (found_name, found_value) = header(&credential).unwrap().unwrap();
-        assert_eq!((found_name.as_str(), found_value.to_str().unwrap()), (name, value));
+        assert_eq!(
+            (found_name.as_str(), found_value.to_str().unwrap()),
+            (name, value)
+        );
         assert!(found_value.is_sensitive());
         assert_eq!(format!("{found_value:?}"), "Sensitive");
     }
@@ -30,7 +47,10 @@ fn a_credential_becomes_one_sensitive_header() {
 #[test]
 fn a_credential_that_would_change_the_request_is_refused() {
     use CredentialError::*;
-    let colon = Credential::Basic { user: "a:b".to_owned(), password: secret("x") };
+    let colon = Credential::Basic {
+        user: "a:b".to_owned(),
+        password: secret("x"),
+    };
     for (credential, expected) in [
         (Credential::Bearer(secret("")), Value),
         (Credential::Bearer(secret("a\r\nX: y")), Value),
@@ -48,9 +68,15 @@ fn a_credential_that_would_change_the_request_is_refused() {
 
 #[test]
 fn no_form_of_a_credential_passes_the_watch() {
-    let basic = Credential::Basic { user: "Aladdin".to_owned(), password: secret("open sesame") };
+    let basic = Credential::Basic {
+        user: "Aladdin".to_owned(),
+        password: secret("open sesame"),
+    };
     for (credential, text) in [
-        (Credential::Bearer(secret("canary-token")), "got canary-token back"),
+        (
+            Credential::Bearer(secret("canary-token")),
+            "got canary-token back",
+        ),
         (basic.clone(), "open sesame"),
         (basic, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
         (own("x-token", "canary-header"), "[canary-header]"),
@@ -58,7 +84,10 @@ fn no_form_of_a_credential_passes_the_watch() {
         let watch = Watch::new(&credential);
         assert!(watch.finds(text.as_bytes()), "{text}");
         let redacted = watch.redact(text);
-        assert!(redacted.contains("[redacted]") && !watch.finds(redacted.as_bytes()), "{redacted}");
+        assert!(
+            redacted.contains("[redacted]") && !watch.finds(redacted.as_bytes()),
+            "{redacted}"
+        );
     }
     let short = Watch::new(&Credential::Bearer(secret("ab")));
     assert!(!short.finds(b"about"), "a short value is there by chance");

@@ -10,7 +10,11 @@ fn key(target: usize, path: &str) -> Key {
 }
 
 fn answer(status: u16, bytes: usize) -> Shared {
-    Ok(FetchResponse { status, headers: Vec::new(), body: Bytes::from(vec![b'x'; bytes]) })
+    Ok(FetchResponse {
+        status,
+        headers: Vec::new(),
+        body: Bytes::from(vec![b'x'; bytes]),
+    })
 }
 
 fn lead(kept: &Arc<Kept>, key: &Key, now: Instant) -> Lead {
@@ -33,15 +37,35 @@ fn word(kept: &Arc<Kept>, key: &Key, age: Duration, now: Instant) -> &'static st
 fn only_status_200_is_kept_and_only_as_long_as_asked() {
     let kept = Kept::new(1 << 20);
     let now = Instant::now();
-    for (status, expected) in [(200, "answer"), (201, "lead"), (204, "lead"), (206, "lead"), (301, "lead"), (404, "lead"), (500, "lead")] {
+    for (status, expected) in [
+        (200, "answer"),
+        (201, "lead"),
+        (204, "lead"),
+        (206, "lead"),
+        (301, "lead"),
+        (404, "lead"),
+        (500, "lead"),
+    ] {
         let key = key(0, &format!("/{status}"));
         lead(&kept, &key, now).done(&answer(status, 1));
         assert_eq!(word(&kept, &key, AGE, now + AGE), expected, "{status}");
-        assert_eq!(word(&kept, &key, AGE, now + AGE + Duration::from_millis(1)), "lead", "{status}");
+        assert_eq!(
+            word(&kept, &key, AGE, now + AGE + Duration::from_millis(1)),
+            "lead",
+            "{status}"
+        );
     }
     let old = key(0, "/old");
     lead(&kept, &old, now).done(&answer(200, 1));
-    assert_eq!(word(&kept, &old, Duration::MAX, now + OLDEST + Duration::from_secs(1)), "lead");
+    assert_eq!(
+        word(
+            &kept,
+            &old,
+            Duration::MAX,
+            now + OLDEST + Duration::from_secs(1)
+        ),
+        "lead"
+    );
 }
 
 #[test]
@@ -49,9 +73,15 @@ fn requests_differ_by_target_path_and_headers() {
     let kept = Kept::new(1 << 20);
     let now = Instant::now();
     lead(&kept, &key(0, "/a?x=1"), now).done(&answer(200, 1));
-    let accept = HeaderMap::from_iter([(http::header::ACCEPT, http::HeaderValue::from_static("text/plain"))]);
+    let accept = HeaderMap::from_iter([(
+        http::header::ACCEPT,
+        http::HeaderValue::from_static("text/plain"),
+    )]);
     for (other, expected) in [
-        (key(0, "/a?x=1"), "answer"), (key(1, "/a?x=1"), "lead"), (key(0, "/a?x=2"), "lead"), (key(0, "/a"), "lead"),
+        (key(0, "/a?x=1"), "answer"),
+        (key(1, "/a?x=1"), "lead"),
+        (key(0, "/a?x=2"), "lead"),
+        (key(0, "/a"), "lead"),
         (Key::new(0, "/a?x=1", &accept), "lead"),
     ] {
         assert_eq!(word(&kept, &other, AGE, now), expected, "{other:?}");
@@ -69,13 +99,25 @@ fn a_change_drops_what_is_kept_and_what_is_under_way_for_its_target_only() {
     let change = kept.changing(0);
     assert_eq!(word(&kept, &mine, AGE, now), "lead");
     assert_eq!(word(&kept, &other, AGE, now), "answer");
-    assert_eq!(word(&kept, &key(0, "/b"), AGE, now), "lead", "joined a request from before the change");
+    assert_eq!(
+        word(&kept, &key(0, "/b"), AGE, now),
+        "lead",
+        "joined a request from before the change"
+    );
     let during = lead(&kept, &mine, now);
     drop(change);
     before.done(&answer(200, 1));
     during.done(&answer(200, 1));
-    assert_eq!(word(&kept, &key(0, "/b"), AGE, now), "lead", "kept an answer from before the change");
-    assert_eq!(word(&kept, &mine, AGE, now), "lead", "kept an answer from during the change");
+    assert_eq!(
+        word(&kept, &key(0, "/b"), AGE, now),
+        "lead",
+        "kept an answer from before the change"
+    );
+    assert_eq!(
+        word(&kept, &mine, AGE, now),
+        "lead",
+        "kept an answer from during the change"
+    );
 }
 
 #[test]
@@ -83,9 +125,16 @@ fn the_bytes_are_bounded_and_the_oldest_goes_first() {
     let kept = Kept::new(1000);
     let now = Instant::now();
     for number in 0..5 {
-        lead(&kept, &key(0, &format!("/{number}")), now + Duration::from_millis(number)).done(&answer(200, 300));
+        lead(
+            &kept,
+            &key(0, &format!("/{number}")),
+            now + Duration::from_millis(number),
+        )
+        .done(&answer(200, 300));
     }
-    let words: Vec<_> = (0..5).map(|number| word(&kept, &key(0, &format!("/{number}")), AGE, now)).collect();
+    let words: Vec<_> = (0..5)
+        .map(|number| word(&kept, &key(0, &format!("/{number}")), AGE, now))
+        .collect();
     assert_eq!(words, ["lead", "lead", "answer", "answer", "answer"]);
     lead(&kept, &key(0, "/big"), now + AGE).done(&answer(200, 2000));
     assert_eq!(word(&kept, &key(0, "/big"), AGE, now + AGE), "lead");
@@ -97,11 +146,18 @@ async fn followers_get_the_answer_and_outlive_a_cancelled_leader() {
     let now = Instant::now();
     let key = key(0, "/a");
     let first = lead(&kept, &key, now);
-    let Turn::Follow(mut follower) = kept.turn(&key, AGE, now) else { panic!("expected to follow") };
+    let Turn::Follow(mut follower) = kept.turn(&key, AGE, now) else {
+        panic!("expected to follow")
+    };
     drop(first);
-    assert!(follower.wait_for(Option::is_some).await.is_err(), "a cancelled leader has no answer");
+    assert!(
+        follower.wait_for(Option::is_some).await.is_err(),
+        "a cancelled leader has no answer"
+    );
     let second = lead(&kept, &key, now);
-    let Turn::Follow(mut follower) = kept.turn(&key, AGE, now) else { panic!("expected to follow") };
+    let Turn::Follow(mut follower) = kept.turn(&key, AGE, now) else {
+        panic!("expected to follow")
+    };
     second.done(&answer(404, 1));
     let shared = follower.wait_for(Option::is_some).await.unwrap().clone();
     assert_eq!(shared, Some(answer(404, 1)));
@@ -111,14 +167,24 @@ async fn followers_get_the_answer_and_outlive_a_cancelled_leader() {
 async fn a_leaders_own_trouble_is_not_its_followers() {
     let text = String::new;
     for (end, shared) in [
-        (FetchError::Denied(text()), false), (FetchError::TimedOut(text()), false), (FetchError::Throttled(1), false),
-        (FetchError::Invalid(text()), false), (FetchError::Unavailable(text()), true), (FetchError::TooLarge(text()), true),
+        (FetchError::Denied(text()), false),
+        (FetchError::TimedOut(text()), false),
+        (FetchError::Throttled(1), false),
+        (FetchError::Invalid(text()), false),
+        (FetchError::Unavailable(text()), true),
+        (FetchError::TooLarge(text()), true),
     ] {
         let kept = Kept::new(1 << 20);
         let now = Instant::now();
         let leader = lead(&kept, &key(0, "/a"), now);
-        let Turn::Follow(mut follower) = kept.turn(&key(0, "/a"), AGE, now) else { panic!("expected to follow") };
+        let Turn::Follow(mut follower) = kept.turn(&key(0, "/a"), AGE, now) else {
+            panic!("expected to follow")
+        };
         leader.done(&Err(end.clone()));
-        assert_eq!(follower.wait_for(Option::is_some).await.is_ok(), shared, "{end:?}");
+        assert_eq!(
+            follower.wait_for(Option::is_some).await.is_ok(),
+            shared,
+            "{end:?}"
+        );
     }
 }

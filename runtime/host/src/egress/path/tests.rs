@@ -31,32 +31,80 @@ fn a_path_is_brought_into_one_form() {
 fn a_path_that_two_servers_could_read_differently_is_refused() {
     use PathError::*;
     for (given, expected) in [
-        ("", NoSlash), ("servers", NoSlash), ("http://evil/", NoSlash), ("//evil/x", EmptySegment), ("/a//b", EmptySegment),
-        ("/a/", EmptySegment), ("/.", DotSegment), ("/a/..", DotSegment), ("/a/../b", DotSegment), ("/%2e%2e/b", DotSegment),
-        ("/.%2E/b", DotSegment), ("/a/%2e", DotSegment), ("/a/..;/b", DotSegment), ("/a/..;x=1/b", DotSegment),
-        ("/a/%2e%2e%3b/b", DotSegment), ("/a/.../b", DotSegment), ("/a/..%20/b", DotSegment), ("/a/ ", DotSegment),
-        ("/a?b", Separator), ("/a#b", Separator), ("/a\\b", Separator), ("/a%2fb", Separator), ("/a%2Fb", Separator),
-        ("/a%5cb", Separator), ("/..%5c", Separator), ("/a%00", Control), ("/a%0d%0aX", Control), ("/a\r\nb", Control),
-        ("/a\tb", Control), ("/a%7f", Control), ("/a%C2%85", Control), ("/a%", Encoding), ("/a%zz", Encoding), ("/a%2", Encoding),
-        ("/a%ff", Encoding), ("/a%c0%af", Encoding), ("/a%e0%80%af", Encoding), ("/%252e%252e", EncodedTwice),
-        ("/a%252fb", EncodedTwice), ("/a%2500", EncodedTwice),
+        ("", NoSlash),
+        ("servers", NoSlash),
+        ("http://evil/", NoSlash),
+        ("//evil/x", EmptySegment),
+        ("/a//b", EmptySegment),
+        ("/a/", EmptySegment),
+        ("/.", DotSegment),
+        ("/a/..", DotSegment),
+        ("/a/../b", DotSegment),
+        ("/%2e%2e/b", DotSegment),
+        ("/.%2E/b", DotSegment),
+        ("/a/%2e", DotSegment),
+        ("/a/..;/b", DotSegment),
+        ("/a/..;x=1/b", DotSegment),
+        ("/a/%2e%2e%3b/b", DotSegment),
+        ("/a/.../b", DotSegment),
+        ("/a/..%20/b", DotSegment),
+        ("/a/ ", DotSegment),
+        ("/a?b", Separator),
+        ("/a#b", Separator),
+        ("/a\\b", Separator),
+        ("/a%2fb", Separator),
+        ("/a%2Fb", Separator),
+        ("/a%5cb", Separator),
+        ("/..%5c", Separator),
+        ("/a%00", Control),
+        ("/a%0d%0aX", Control),
+        ("/a\r\nb", Control),
+        ("/a\tb", Control),
+        ("/a%7f", Control),
+        ("/a%C2%85", Control),
+        ("/a%", Encoding),
+        ("/a%zz", Encoding),
+        ("/a%2", Encoding),
+        ("/a%ff", Encoding),
+        ("/a%c0%af", Encoding),
+        ("/a%e0%80%af", Encoding),
+        ("/%252e%252e", EncodedTwice),
+        ("/a%252fb", EncodedTwice),
+        ("/a%2500", EncodedTwice),
     ] {
         assert_eq!(canonical(given).unwrap_err(), expected, "{given:?}");
     }
-    assert_eq!(canonical(&format!("/{}", "a".repeat(MAX_PATH))).unwrap_err(), TooLong);
-    assert_eq!(canonical(&format!("/{}", "ü".repeat(MAX_PATH / 4))).unwrap_err(), TooLong, "longer than the cap once encoded");
+    assert_eq!(
+        canonical(&format!("/{}", "a".repeat(MAX_PATH))).unwrap_err(),
+        TooLong
+    );
+    assert_eq!(
+        canonical(&format!("/{}", "ü".repeat(MAX_PATH / 4))).unwrap_err(),
+        TooLong,
+        "longer than the cap once encoded"
+    );
     assert!(canonical(&format!("/{}", "a".repeat(MAX_PATH - 1))).is_ok());
 }
 
 #[test]
 fn a_pattern_says_what_it_means() {
     for (pattern, path, expected) in [
-        ("/", "/", true), ("/", "/a", false), ("/a", "/", false), ("/servers", "/servers", true),
-        ("/servers", "/Servers", false), ("/servers", "/%73ervers", true), ("/servers/{id}", "/servers/1", true),
-        ("/servers/{id}", "/servers", false), ("/servers/{id}", "/servers/1/actions", false),
-        ("/servers/{id}", "/servers/a%3Fb", true), ("/{a}/{b}", "/x/y", true), ("/servers", "/servers%3Fx", false),
+        ("/", "/", true),
+        ("/", "/a", false),
+        ("/a", "/", false),
+        ("/servers", "/servers", true),
+        ("/servers", "/Servers", false),
+        ("/servers", "/%73ervers", true),
+        ("/servers/{id}", "/servers/1", true),
+        ("/servers/{id}", "/servers", false),
+        ("/servers/{id}", "/servers/1/actions", false),
+        ("/servers/{id}", "/servers/a%3Fb", true),
+        ("/{a}/{b}", "/x/y", true),
+        ("/servers", "/servers%3Fx", false),
     ] {
-        let matches = PathPattern::parse(pattern).unwrap().matches(&canonical(path).unwrap());
+        let matches = PathPattern::parse(pattern)
+            .unwrap()
+            .matches(&canonical(path).unwrap());
         assert_eq!(matches, expected, "{pattern} {path}");
     }
 }
@@ -64,8 +112,27 @@ fn a_pattern_says_what_it_means() {
 #[test]
 fn a_pattern_that_could_be_misread_is_refused() {
     for text in [
-        "", "servers", "/a/", "//", "/a//b", "/*x/../y", "/..", "/{}", "/{id", "/id}", "/x{id}", "/{id}x", "/{i-d}", "/{a}{b}",
-        "/a?b=c", "/a#b", "/a%20b", "/a b", "/ü", "/a;b", "/{123456789012345678901234567890123}",
+        "",
+        "servers",
+        "/a/",
+        "//",
+        "/a//b",
+        "/*x/../y",
+        "/..",
+        "/{}",
+        "/{id",
+        "/id}",
+        "/x{id}",
+        "/{id}x",
+        "/{i-d}",
+        "/{a}{b}",
+        "/a?b=c",
+        "/a#b",
+        "/a%20b",
+        "/a b",
+        "/ü",
+        "/a;b",
+        "/{123456789012345678901234567890123}",
     ] {
         assert!(PathPattern::parse(text).is_err(), "{text:?}");
     }
@@ -74,10 +141,16 @@ fn a_pattern_that_could_be_misread_is_refused() {
 #[test]
 fn a_pattern_covers_what_it_matches_and_no_more() {
     for (wide, narrow, expected) in [
-        ("/servers/{id}", "/servers/{name}", true), ("/servers/{id}", "/servers/7", true), ("/servers/7", "/servers/{id}", false),
-        ("/{a}/{b}", "/servers/{id}", true), ("/servers", "/servers/{id}", false), ("/servers", "/networks", false),
+        ("/servers/{id}", "/servers/{name}", true),
+        ("/servers/{id}", "/servers/7", true),
+        ("/servers/7", "/servers/{id}", false),
+        ("/{a}/{b}", "/servers/{id}", true),
+        ("/servers", "/servers/{id}", false),
+        ("/servers", "/networks", false),
     ] {
-        let covers = PathPattern::parse(wide).unwrap().covers(&PathPattern::parse(narrow).unwrap());
+        let covers = PathPattern::parse(wide)
+            .unwrap()
+            .covers(&PathPattern::parse(narrow).unwrap());
         assert_eq!(covers, expected, "{wide} {narrow}");
     }
 }

@@ -6,7 +6,10 @@ use http::{HeaderName, HeaderValue};
 fn wait(status: u16, headers: &[(&str, &str)]) -> Option<u64> {
     let wall = httpdate::parse_http_date("Fri, 06 Nov 2026 08:00:00 GMT").unwrap();
     let headers = headers.iter().map(|(name, value)| {
-        (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap())
+        (
+            name.parse::<HeaderName>().unwrap(),
+            HeaderValue::from_str(value).unwrap(),
+        )
     });
     asked_for(status, &headers.collect(), wall).map(|wait| wait.as_secs())
 }
@@ -14,7 +17,10 @@ fn wait(status: u16, headers: &[(&str, &str)]) -> Option<u64> {
 #[test]
 fn an_answer_is_understood_and_never_beyond_an_hour() {
     let now = httpdate::parse_http_date("Fri, 06 Nov 2026 08:00:00 GMT").unwrap();
-    let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let now = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
     let soon = (now + 30).to_string();
     let late = (now + 3000).to_string();
     let past = (now - 30).to_string();
@@ -28,23 +34,74 @@ fn an_answer_is_understood_and_never_beyond_an_hour() {
         (429, vec![("retry-after", "0")], Some(1)),
         (429, vec![("retry-after", "7200")], Some(3600)),
         (429, vec![("retry-after", "1000000000000")], Some(3600)),
-        (429, vec![("retry-after", "99999999999999999999999999")], Some(3600)),
+        (
+            429,
+            vec![("retry-after", "99999999999999999999999999")],
+            Some(3600),
+        ),
         (429, vec![("retry-after", "-5")], Some(1)),
         (429, vec![("retry-after", "soon")], Some(1)),
         (429, vec![("retry-after", "1.5")], Some(1)),
-        (429, vec![("retry-after", "Fri, 06 Nov 2026 08:02:00 GMT")], Some(120)),
-        (429, vec![("retry-after", "Fri, 06 Nov 2026 07:00:00 GMT")], Some(1)),
-        (429, vec![("retry-after", "Thu, 06 Nov 2036 07:00:00 GMT")], Some(3600)),
-        (200, vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "20")], Some(20)),
-        (200, vec![("ratelimit-remaining", "0"), ("ratelimit-reset", &soon)], Some(30)),
-        (200, vec![("ratelimit-remaining", "0"), ("ratelimit-reset", &late)], Some(60)),
-        (200, vec![("ratelimit-remaining", "0"), ("ratelimit-reset", &past)], Some(1)),
-        (200, vec![("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "5")], Some(5)),
-        (200, vec![("ratelimit-remaining", "1"), ("ratelimit-reset", "20")], None),
+        (
+            429,
+            vec![("retry-after", "Fri, 06 Nov 2026 08:02:00 GMT")],
+            Some(120),
+        ),
+        (
+            429,
+            vec![("retry-after", "Fri, 06 Nov 2026 07:00:00 GMT")],
+            Some(1),
+        ),
+        (
+            429,
+            vec![("retry-after", "Thu, 06 Nov 2036 07:00:00 GMT")],
+            Some(3600),
+        ),
+        (
+            200,
+            vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "20")],
+            Some(20),
+        ),
+        (
+            200,
+            vec![("ratelimit-remaining", "0"), ("ratelimit-reset", &soon)],
+            Some(30),
+        ),
+        (
+            200,
+            vec![("ratelimit-remaining", "0"), ("ratelimit-reset", &late)],
+            Some(60),
+        ),
+        (
+            200,
+            vec![("ratelimit-remaining", "0"), ("ratelimit-reset", &past)],
+            Some(1),
+        ),
+        (
+            200,
+            vec![("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "5")],
+            Some(5),
+        ),
+        (
+            200,
+            vec![("ratelimit-remaining", "1"), ("ratelimit-reset", "20")],
+            None,
+        ),
         (200, vec![("ratelimit-remaining", "0")], None),
-        (200, vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "18446744073709551615")], Some(60)),
+        (
+            200,
+            vec![
+                ("ratelimit-remaining", "0"),
+                ("ratelimit-reset", "18446744073709551615"),
+            ],
+            Some(60),
+        ),
         (429, vec![("ratelimit-reset", "20")], Some(20)),
-        (429, vec![("ratelimit-reset", "20"), ("retry-after", "3")], Some(3)),
+        (
+            429,
+            vec![("ratelimit-reset", "20"), ("retry-after", "3")],
+            Some(3),
+        ),
     ] {
         assert_eq!(wait(status, &headers), expected, "{status} {headers:?}");
     }
@@ -55,7 +112,9 @@ fn a_hold_ends_by_itself_and_is_never_shortened() {
     let patience = Patience::default();
     let now = Instant::now();
     assert_eq!(patience.remaining(now), None);
-    let after = |seconds: &'static str| HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(seconds))]);
+    let after = |seconds: &'static str| {
+        HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(seconds))])
+    };
     patience.hear(429, &after("30"), now, SystemTime::now());
     patience.hear(429, &after("5"), now, SystemTime::now());
     patience.hear(200, &HeaderMap::new(), now, SystemTime::now());

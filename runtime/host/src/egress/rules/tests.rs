@@ -12,17 +12,28 @@ fn lines(rules: &[&str]) -> Vec<Line> {
 }
 
 fn pairs(text: &str) -> Vec<(String, String)> {
-    url::form_urlencoded::parse(text.as_bytes()).into_owned().collect()
+    url::form_urlencoded::parse(text.as_bytes())
+        .into_owned()
+        .collect()
 }
 
 /// `METHOD /path?query` and, after a space, the form; the answer is the access, or `None` for denied.
 fn ask(lines: &[Line], text: &str) -> Option<Access> {
     let mut words = text.split(' ');
     let method: Method = words.next().unwrap().parse().unwrap();
-    let (path, query) = words.next().unwrap().split_once('?').unwrap_or((text.split(' ').nth(1).unwrap(), ""));
+    let (path, query) = words
+        .next()
+        .unwrap()
+        .split_once('?')
+        .unwrap_or((text.split(' ').nth(1).unwrap(), ""));
     let path = canonical(path).unwrap();
     let form = words.next().map(pairs);
-    let asked = Asked { method: &method, path: &path, query: &pairs(query), form: form.as_deref() };
+    let asked = Asked {
+        method: &method,
+        path: &path,
+        query: &pairs(query),
+        form: form.as_deref(),
+    };
     first(lines, &asked).map(|line| line.access)
 }
 
@@ -62,13 +73,28 @@ fn a_field_has_to_be_there_once_with_a_listed_value_and_nowhere_else() {
     ]);
     for (text, expected) in [
         ("POST / Action=DescribeInstances", Some(Access::Read)),
-        ("POST / Action=DescribeVpcs&Version=2016", Some(Access::Read)),
+        (
+            "POST / Action=DescribeVpcs&Version=2016",
+            Some(Access::Read),
+        ),
         ("POST / Action=CreateRoute", Some(Access::Write)),
         ("POST / Action=TerminateInstances", None),
-        ("POST / Action=DescribeInstances&Action=TerminateInstances", None),
-        ("POST / Action=DescribeInstances&Action=DescribeInstances", None),
-        ("POST /?Action=TerminateInstances Action=DescribeInstances", None),
-        ("POST /?Version=1 Action=DescribeInstances", Some(Access::Read)),
+        (
+            "POST / Action=DescribeInstances&Action=TerminateInstances",
+            None,
+        ),
+        (
+            "POST / Action=DescribeInstances&Action=DescribeInstances",
+            None,
+        ),
+        (
+            "POST /?Action=TerminateInstances Action=DescribeInstances",
+            None,
+        ),
+        (
+            "POST /?Version=1 Action=DescribeInstances",
+            Some(Access::Read),
+        ),
         ("POST / action=DescribeInstances", None),
         ("POST / Version=1", None),
         ("POST /", None),
@@ -85,24 +111,70 @@ fn a_field_has_to_be_there_once_with_a_listed_value_and_nowhere_else() {
 fn a_line_covers_only_what_it_would_admit() {
     let line = |json: &str| lines(&[json]).remove(0);
     for (granted, requested, expected) in [
-        (r#"{"methods":["GET"],"path":"/a/{x}","access":"read"}"#, r#"{"methods":["GET"],"path":"/a/b","access":"read"}"#, true),
-        (r#"{"methods":["GET"],"path":"/a","access":"read"}"#, r#"{"methods":["POST"],"path":"/a","access":"read"}"#, false),
-        (r#"{"methods":["POST"],"path":"/a","access":"read"}"#, r#"{"methods":["POST"],"path":"/a","access":"write"}"#, false),
-        (r#"{"methods":["POST"],"path":"/a","access":"write"}"#, r#"{"methods":["POST"],"path":"/a","access":"read"}"#, true),
-        (r#"{"methods":["POST"],"path":"/","access":"read"}"#, r#"{"methods":["POST"],"path":"/","form":{"A":["x"]},"access":"read"}"#, true),
-        (r#"{"methods":["POST"],"path":"/","form":{"A":["x"]},"access":"read"}"#, r#"{"methods":["POST"],"path":"/","access":"read"}"#, false),
-        (r#"{"methods":["POST"],"path":"/","form":{"A":["x"]},"access":"read"}"#, r#"{"methods":["POST"],"path":"/","form":{"A":["y"]},"access":"read"}"#, false),
-        (r#"{"methods":["GET"],"path":"/","query":{"A":["x"]},"access":"read"}"#, r#"{"methods":["GET"],"path":"/","query":{"A":["x"],"B":["y"]},"access":"read"}"#, true),
+        (
+            r#"{"methods":["GET"],"path":"/a/{x}","access":"read"}"#,
+            r#"{"methods":["GET"],"path":"/a/b","access":"read"}"#,
+            true,
+        ),
+        (
+            r#"{"methods":["GET"],"path":"/a","access":"read"}"#,
+            r#"{"methods":["POST"],"path":"/a","access":"read"}"#,
+            false,
+        ),
+        (
+            r#"{"methods":["POST"],"path":"/a","access":"read"}"#,
+            r#"{"methods":["POST"],"path":"/a","access":"write"}"#,
+            false,
+        ),
+        (
+            r#"{"methods":["POST"],"path":"/a","access":"write"}"#,
+            r#"{"methods":["POST"],"path":"/a","access":"read"}"#,
+            true,
+        ),
+        (
+            r#"{"methods":["POST"],"path":"/","access":"read"}"#,
+            r#"{"methods":["POST"],"path":"/","form":{"A":["x"]},"access":"read"}"#,
+            true,
+        ),
+        (
+            r#"{"methods":["POST"],"path":"/","form":{"A":["x"]},"access":"read"}"#,
+            r#"{"methods":["POST"],"path":"/","access":"read"}"#,
+            false,
+        ),
+        (
+            r#"{"methods":["POST"],"path":"/","form":{"A":["x"]},"access":"read"}"#,
+            r#"{"methods":["POST"],"path":"/","form":{"A":["y"]},"access":"read"}"#,
+            false,
+        ),
+        (
+            r#"{"methods":["GET"],"path":"/","query":{"A":["x"]},"access":"read"}"#,
+            r#"{"methods":["GET"],"path":"/","query":{"A":["x"],"B":["y"]},"access":"read"}"#,
+            true,
+        ),
     ] {
-        assert_eq!(line(granted).covers(&line(requested)), expected, "{granted} {requested}");
+        assert_eq!(
+            line(granted).covers(&line(requested)),
+            expected,
+            "{granted} {requested}"
+        );
     }
 }
 
 #[test]
 fn a_rule_is_read_strictly_and_all_its_mistakes_are_named() {
-    let raw: RawRule = serde_json::from_str(r#"{"methods":["get","GET","GET"],"path":"a","form":{"x":[]},"access":"maybe"}"#).unwrap();
+    let raw: RawRule = serde_json::from_str(
+        r#"{"methods":["get","GET","GET"],"path":"a","form":{"x":[]},"access":"maybe"}"#,
+    )
+    .unwrap();
     let mistakes = raw.read().unwrap_err().join("\n");
-    for word in ["\"get\"", "GET is there twice", "begin with /", "\"x\"", "maybe", "no form"] {
+    for word in [
+        "\"get\"",
+        "GET is there twice",
+        "begin with /",
+        "\"x\"",
+        "maybe",
+        "no form",
+    ] {
         assert!(mistakes.contains(word), "{word} is not in {mistakes}");
     }
     for json in [
@@ -124,5 +196,8 @@ fn a_rule_is_written_as_it_is_read() {
     assert_eq!(serde_json::to_string(&rule(json)).unwrap(), json);
     assert_eq!(rule(json).to_string(), "POST / form Action=A|B (read)");
     let lines: Vec<_> = rule(json).lines().iter().map(Line::to_string).collect();
-    assert_eq!(lines, ["POST / form Action=A (read)", "POST / form Action=B (read)"]);
+    assert_eq!(
+        lines,
+        ["POST / form Action=A (read)", "POST / form Action=B (read)"]
+    );
 }

@@ -1,0 +1,94 @@
+//! One line of a grant, and what it admits.
+//!
+//! Both sides of a comparison are lines: what is requested, what is granted. Plain functions over values.
+
+use std::fmt;
+
+use ccm_core::permit::Access;
+use http::Method;
+
+use super::word;
+use crate::egress::path::{CanonicalPath, PathPattern};
+
+/// One line of a grant: one method, one path pattern, one value per field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The method.
+    pub method: Method,
+    /// The path pattern.
+    pub path: PathPattern,
+    /// Fields that must be in the query exactly once, with this value.
+    pub query: Vec<(String, String)>,
+    /// The same for the form.
+    pub form: Vec<(String, String)>,
+    /// Whether a request on this line changes anything.
+    pub access: Access,
+}
+
+/// A request as far as a rule looks at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// The path in the form in which it will be sent.
+    pub path: &'a CanonicalPath,
+    /// The query in the form in which it will be sent.
+    pub query: &'a [(String, String)],
+    /// The fields of the body, if it is a form.
+    pub form: Option<&'a [(String, String)]>,
+}
+
+impl Line {
+    /// Whether the line admits this request.
+    pub fn admits(&self, asked: &Asked<'_>) -> bool {
+        let form = asked.form.unwrap_or_default();
+        // A server that looks for a field in both places must not find another value in the other one.
+        let elsewhere = |fields: &[(String, String)], other: &[(String, String)]| {
+            fields
+                .iter()
+                .any(|(name, _)| other.iter().any(|(theirs, _)| theirs == name))
+        };
+        *asked.method == self.method
+            && self.path.matches(asked.path)
+            && self.query.iter().all(|field| is_once(field, asked.query))
+            && self.form.iter().all(|field| is_once(field, form))
+            && !elsewhere(&self.query, form)
+            && !elsewhere(&self.form, asked.query)
+    }
+
+    /// Whether everything that `requested` admits is admitted here, and may be done under this line's access.
+    /// What was granted to be read does not cover a request to write.
+    pub fn covers(&self, requested: &Line) -> bool {
+        let subset = |ours: &[(String, String)], theirs: &[(String, String)]| {
+            ours.iter().all(|field| theirs.contains(field))
+        };
+        self.method == requested.method
+            && self.path.covers(&requested.path)
+            && subset(&self.query, &requested.query)
+            && subset(&self.form, &requested.form)
+            && (self.access == Access::Write || requested.access == Access::Read)
+    }
+}
+
+/// The first line that admits the request; lines are ordered as a person wrote them.
+pub fn first<'a>(lines: &'a [Line], asked: &Asked<'_>) -> Option<&'a Line> {
+    lines.iter().find(|line| line.admits(asked))
+}
+
+fn is_once((name, value): &(String, String), given: &[(String, String)]) -> bool {
+    let mut same = given.iter().filter(|(theirs, _)| theirs == name);
+    same.next().is_some_and(|(_, theirs)| theirs == value) && same.next().is_none()
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}", self.method, self.path)?;
+        for (name, value) in &self.query {
+            write!(formatter, " ?{name}={value}")?;
+        }
+        for (name, value) in &self.form {
+            write!(formatter, " form {name}={value}")?;
+        }
+        write!(formatter, " ({})", word(self.access))
+    }
+}

@@ -1,0 +1,57 @@
+//! The forms of the texts in a manifest. Predicates and nothing else.
+
+/// Enough for two sentences.
+const MAX_TEXT: usize = 1024;
+/// Annotations of these domains are Kubernetes' or ours.
+const FOREIGN_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", "wasm-ccm.dev"];
+
+/// Text for people, shown in terminals: no control characters, and none that turn the writing direction around.
+pub(super) fn text(place: &str, text: &str, wrong: &mut Vec<String>) {
+    let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if text.len() > MAX_TEXT
+        || text
+            .chars()
+            .any(|letter| letter.is_control() || turns(letter))
+    {
+        wrong.push(format!(
+            "{place}: expected text of at most {MAX_TEXT} bytes without control characters"
+        ));
+    }
+}
+
+pub(super) fn is_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// RFC 3986, 3.1, in lower case.
+pub(super) fn is_scheme(text: &str) -> bool {
+    let inner =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-.".contains(&byte);
+    (1..=63).contains(&text.len())
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.bytes().all(inner)
+}
+
+/// `<DNS name>/` and optionally the beginning of the key's second part.
+pub(super) fn prefix_form(prefix: &str) -> Result<(), &'static str> {
+    let form = "expected <domain>/ or <domain>/<beginning of a name>";
+    let (domain, rest) = prefix.split_once('/').ok_or(form)?;
+    let is_domain = domain.len() <= 253 && domain.contains('.') && domain.split('.').all(is_label);
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if !is_domain || rest.len() > 63 || !rest.bytes().all(is_name) {
+        return Err(form);
+    }
+    let is_within = |foreign: &str| {
+        domain
+            .strip_suffix(foreign)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    if FOREIGN_DOMAINS.into_iter().any(is_within) {
+        return Err("this domain is Kubernetes' or the manager's own");
+    }
+    Ok(())
+}

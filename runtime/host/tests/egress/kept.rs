@@ -1,0 +1,158 @@
+//! Kept answers: one request for a burst, dropped by every change, unknown to fresh calls.
+
+use std::time::Duration;
+
+use http::Method;
+
+use crate::server::{Reply, Server, answer, ok};
+use crate::world::{egress, eventually, fresh, get, get_kept, plain, post_form, scope};
+
+#[tokio::test]
+async fn a_burst_of_equal_requests_is_one_request() {
+    let server =
+        Server::start(|_| Reply::After(Duration::from_millis(100), Box::new(ok("{}")))).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let calls = (0..20).map(|_| {
+        let scope = scope(&egress);
+        async move {
+            (
+                scope.fetch(get_kept("/servers")).await.unwrap().body,
+                scope.complete(),
+            )
+        }
+    });
+    let answers = futures::future::join_all(calls).await;
+    assert!(answers.iter().all(|(body, _)| body.as_ref() == b"{}"));
+    assert_eq!(server.lines(), ["GET /servers"]);
+    assert_eq!(
+        server.arrived()[0].header("cache-control"),
+        "",
+        "the host has answered this itself"
+    );
+    // Only who sent the request has seen the cloud answer.
+    assert_eq!(answers.iter().filter(|(_, complete)| *complete).count(), 1);
+}
+
+#[tokio::test]
+async fn what_did_not_ask_for_it_is_sent() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let scope = scope(&egress);
+    scope.fetch(get_kept("/servers")).await.unwrap();
+    for value in [
+        "max-age=0",
+        "no-cache",
+        "max-age=10, no-store",
+        "max-age=",
+        "max-age=-1",
+    ] {
+        let before = server.lines().len();
+        let mut request = get_kept("/servers");
+        request.headers[0].1 = value.to_owned();
+        scope.fetch(request).await.unwrap();
+        assert_eq!(server.lines().len(), before + 1, "{value}");
+    }
+    let before = server.lines().len();
+    scope.fetch(get("/servers")).await.unwrap();
+    scope.fetch(get_kept("/servers")).await.unwrap();
+    assert_eq!(
+        server.lines().len(),
+        before + 1,
+        "the kept answer is still there"
+    );
+}
+
+#[tokio::test]
+async fn any_other_method_drops_what_was_kept() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = egress(&format!("http://{}", server.address));
+    for change in [
+        plain(Method::DELETE, "/load_balancers/1"),
+        plain(Method::POST, "/servers"),
+        post_form("Action=List"),
+        plain(Method::HEAD, "/servers"),
+    ] {
+        let scope = scope(&egress);
+        scope.fetch(get_kept("/servers")).await.unwrap();
+        let before = server.lines().len();
+        scope.fetch(get_kept("/servers")).await.unwrap();
+        assert_eq!(server.lines().len(), before, "not kept");
+        scope.fetch(change).await.unwrap();
+        scope.fetch(get_kept("/servers")).await.unwrap();
+        assert_eq!(server.lines().len(), before + 2, "kept over a change");
+        // So that the next round begins without a kept answer too.
+        let _ = scope.fetch(plain(Method::HEAD, "/servers")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_get_that_changes_something_is_not_kept() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = egress(&format!("http://{}", server.address));
+    for _ in 0..2 {
+        scope(&egress)
+            .fetch(get_kept("/load_balancers/1"))
+            .await
+            .unwrap();
+    }
+    assert_eq!(server.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn a_fresh_call_neither_takes_nor_leaves_a_kept_answer() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = egress(&format!("http://{}", server.address));
+    fresh(&egress).fetch(get_kept("/servers")).await.unwrap();
+    assert_eq!(server.arrived()[0].header("cache-control"), "no-cache");
+    scope(&egress).fetch(get_kept("/servers")).await.unwrap();
+    assert_eq!(server.lines().len(), 2, "a fresh call left its answer");
+    let confirming = fresh(&egress);
+    confirming.fetch(get_kept("/servers")).await.unwrap();
+    assert_eq!(server.lines().len(), 3, "a fresh call took a kept answer");
+    assert!(confirming.complete());
+}
+
+#[tokio::test]
+async fn only_whole_successes_are_kept() {
+    for status in [201, 204, 301, 404, 429, 500] {
+        let server = Server::start(move |_| answer(status, &[("retry-after", "0")], "")).await;
+        let egress = egress(&format!("http://{}", server.address));
+        for _ in 0..2 {
+            assert_eq!(
+                scope(&egress)
+                    .fetch(get_kept("/servers"))
+                    .await
+                    .unwrap()
+                    .status,
+                status
+            );
+        }
+        assert_eq!(server.lines().len(), 2, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn followers_of_a_cancelled_leader_get_their_answer() {
+    let server =
+        Server::start(|_| Reply::After(Duration::from_millis(200), Box::new(ok("{}")))).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let fetch = || {
+        let scope = scope(&egress);
+        tokio::spawn(async move {
+            scope
+                .fetch(get_kept("/servers"))
+                .await
+                .map(|answer| answer.status)
+        })
+    };
+    let leader = fetch();
+    eventually("the leader's request arrives", || server.lines().len() == 1).await;
+    let followers = [fetch(), fetch(), fetch()];
+    // They join before the leader goes.
+    tokio::task::yield_now().await;
+    leader.abort();
+    for follower in followers {
+        assert_eq!(follower.await.unwrap(), Ok(200));
+    }
+    assert_eq!(server.lines().len(), 2);
+}

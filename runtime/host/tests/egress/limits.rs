@@ -1,0 +1,110 @@
+//! How much one call may ask for, and how much at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_host::egress::{EgressLimits, FetchError};
+use tokio::sync::Semaphore;
+
+use crate::server::{Reply, Server, ok};
+use crate::world::{egress, error, eventually, get, limited, scope};
+
+#[tokio::test]
+async fn at_most_eight_requests_of_a_call_and_sixteen_of_a_provider_are_on_the_wire() {
+    let places = Arc::new(Semaphore::new(0));
+    let server = Server::start({
+        let places = places.clone();
+        move |_| Reply::Held(places.clone(), Box::new(ok("{}")))
+    })
+    .await;
+    let egress = egress(&format!("http://{}", server.address));
+    let start = || {
+        let scope = scope(&egress);
+        let requests = (0..32)
+            .map(|number| get(&format!("/servers/{number}")))
+            .collect();
+        tokio::spawn(async move { scope.fetch_all(requests).await })
+    };
+    let mut calls = vec![start()];
+    for most in [8, 16] {
+        eventually("every slot is used", || server.lines().len() == most).await;
+        // Time for one too many to arrive; that none does cannot be waited for.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(server.lines().len(), most);
+        calls.extend([start(), start()]);
+    }
+    places.add_permits(1000);
+    for call in calls {
+        assert!(call.await.unwrap().iter().all(Result::is_ok));
+    }
+    assert_eq!((server.lines().len(), server.connections()), (5 * 32, 16));
+}
+
+#[tokio::test]
+async fn answers_come_in_the_order_of_the_requests() {
+    let server = Server::start(|request| {
+        let number: u64 = request.line.rsplit('/').next().unwrap().parse().unwrap();
+        Reply::After(
+            Duration::from_millis((7 - number % 8) * 10),
+            Box::new(ok(&number.to_string())),
+        )
+    })
+    .await;
+    let egress = egress(&format!("http://{}", server.address));
+    let answers = scope(&egress)
+        .fetch_all(
+            (0..24)
+                .map(|number| get(&format!("/servers/{number}")))
+                .collect(),
+        )
+        .await;
+    for (number, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer.unwrap().body, number.to_string());
+    }
+}
+
+#[tokio::test]
+async fn more_than_64_at_once_are_refused_whole() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let scope = scope(&egress);
+    let answers = scope.fetch_all(vec![get("/servers"); 65]).await;
+    assert_eq!(answers.len(), 65);
+    assert!(
+        answers
+            .iter()
+            .all(|answer| matches!(answer, Err(FetchError::Invalid(_))))
+    );
+    assert_eq!(server.connections(), 0);
+    assert!(!scope.complete());
+    assert!(scope.fetch_all(Vec::new()).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_call_that_asks_for_too_much_is_cut_off_and_not_complete() {
+    let server = Server::start(|_| ok("{}")).await;
+    let limits = EgressLimits {
+        requests_per_call: 3,
+        ..EgressLimits::standard()
+    };
+    let egress = limited(&format!("http://{}", server.address), limits);
+    let scope = scope(&egress);
+    for _ in 0..3 {
+        scope.fetch(get("/servers")).await.unwrap();
+    }
+    assert!(scope.complete());
+    for _ in 0..100 {
+        assert!(matches!(
+            error(scope.fetch(get("/servers")).await),
+            FetchError::Denied(_)
+        ));
+    }
+    assert_eq!(
+        (
+            server.lines().len(),
+            scope.exchanges().len(),
+            scope.complete()
+        ),
+        (3, 3, false)
+    );
+}

@@ -1,0 +1,81 @@
+//! Targets that ask for patience get it, from every call of the provider.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
+
+use crate::server::{Server, answer, ok};
+use crate::world::{egress, error, fresh, get, granted, scope};
+
+#[tokio::test]
+async fn a_target_that_asked_for_patience_is_left_alone_by_every_call() {
+    for (status, headers) in [
+        (429, vec![("retry-after", "30")]),
+        (503, vec![("retry-after", "30")]),
+        (
+            200,
+            vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "30")],
+        ),
+    ] {
+        let server = Server::start(move |_| answer(status, &headers, "")).await;
+        let egress = egress(&format!("http://{}", server.address));
+        assert_eq!(
+            scope(&egress).fetch(get("/servers")).await.unwrap().status,
+            status
+        );
+        for other in [scope(&egress), fresh(&egress)] {
+            match error(other.fetch(get("/servers")).await) {
+                FetchError::Throttled(ms) => assert!((1..=30_000).contains(&ms), "{ms}"),
+                failed => panic!("{failed}"),
+            }
+            assert!(!other.complete());
+        }
+        assert_eq!(server.lines().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_short_hold_is_waited_out() {
+    let busy = Arc::new(AtomicBool::new(true));
+    let server = Server::start(move |_| {
+        if busy.swap(false, Ordering::SeqCst) {
+            answer(429, &[("retry-after", "1")], "")
+        } else {
+            ok("{}")
+        }
+    })
+    .await;
+    let egress = egress(&format!("http://{}", server.address));
+    assert_eq!(
+        scope(&egress).fetch(get("/servers")).await.unwrap().status,
+        429
+    );
+    assert_eq!(
+        scope(&egress).fetch(get("/servers")).await.unwrap().status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_hold_is_one_targets_own() {
+    let server = Server::start(|_| answer(429, &[("retry-after", "30")], "")).await;
+    let other = Server::start(|_| ok("{}")).await;
+    let (first, second) = (
+        format!("http://{}", server.address),
+        format!("http://{}", other.address),
+    );
+    let granted = granted(&[("api", &first), ("other", &second)], |_| ());
+    let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
+    let scope = scope(&egress);
+    scope.fetch(get("/servers")).await.unwrap();
+    let request = FetchRequest {
+        target: "other".to_owned(),
+        ..get("/servers")
+    };
+    assert_eq!(scope.fetch(request).await.unwrap().status, 200);
+    assert!(matches!(
+        error(scope.fetch(get("/servers")).await),
+        FetchError::Throttled(_)
+    ));
+}

@@ -1,0 +1,172 @@
+//! The permit is asked before every request, and hears the end of every change.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ccm_core::permit::{Mode, Permit};
+use ccm_host::egress::{FetchError, now};
+use http::Method;
+use tokio::time::Instant;
+
+use crate::server::{Reply, Server, answer, ok};
+use crate::world::{Audit, SOON, egress, error, eventually, expired, get, permit, plain};
+
+#[tokio::test]
+async fn a_refused_request_makes_no_connection() {
+    let server = Server::start(|_| ok("")).await;
+    let egress = egress(&format!("http://{}/v1", server.address));
+    let audit = Arc::new(Audit::default());
+    let revoked = Arc::new(AtomicBool::new(true));
+    let until = now().after(SOON);
+    let revoked = Arc::new(Permit::new(until, Mode::Enforce, 9, revoked, audit.clone()));
+    let write = || plain(Method::DELETE, "/load_balancers/1");
+    for (permit, request, word) in [
+        (permit(Mode::Plan, 9, &audit), write(), "plan"),
+        (permit(Mode::Observe, 9, &audit), write(), "observe"),
+        (permit(Mode::Enforce, 0, &audit), write(), "all 0 changes"),
+        (expired(&audit), write(), "expired"),
+        (expired(&audit), get("/servers"), "expired"),
+        (revoked.clone(), write(), "revoked"),
+        (revoked, get("/servers"), "revoked"),
+    ] {
+        let scope = egress.scope(permit, Instant::now() + SOON, false);
+        let text = format!("{} {}", request.method, request.path);
+        match error(scope.fetch(request).await) {
+            FetchError::Denied(denied) => {
+                assert!(denied.contains(word) && denied.contains(&text), "{denied}")
+            }
+            failed => panic!("{word}: {failed}"),
+        }
+        assert!(!scope.complete());
+    }
+    assert_eq!(server.connections(), 0);
+    assert!(
+        audit
+            .lines()
+            .iter()
+            .all(|line| line.starts_with("refused test/api ")),
+        "{:?}",
+        audit.lines()
+    );
+    assert_eq!(audit.lines().len(), 7);
+}
+
+#[tokio::test]
+async fn every_change_is_announced_and_its_end_reported_and_reads_are_not() {
+    let server = Server::start(|request| {
+        if request.line.starts_with("DELETE") {
+            Reply::Close(Vec::new())
+        } else {
+            answer(201, &[], "")
+        }
+    })
+    .await;
+    let egress = egress(&format!("http://{}/v1", server.address));
+    let audit = Arc::new(Audit::default());
+    let permit = permit(Mode::Enforce, 3, &audit);
+    let scope = egress.scope(permit.clone(), Instant::now() + SOON, false);
+    scope.fetch(get("/servers")).await.unwrap();
+    scope.fetch(plain(Method::POST, "/servers")).await.unwrap();
+    error(
+        scope
+            .fetch(plain(Method::DELETE, "/load_balancers/a%20b"))
+            .await,
+    );
+    scope
+        .fetch(plain(Method::GET, "/load_balancers/1"))
+        .await
+        .unwrap();
+    error(scope.fetch(plain(Method::PUT, "/load_balancers/1")).await);
+    assert_eq!(
+        audit.lines(),
+        [
+            "before test/api POST /servers",
+            "after test/api POST /servers Answered(201)",
+            "before test/api DELETE /load_balancers/a%20b",
+            "after test/api DELETE /load_balancers/a%20b Failed",
+            "before test/api GET /load_balancers/1",
+            "after test/api GET /load_balancers/1 Answered(201)",
+            "refused test/api PUT /load_balancers/1 Budget(3)",
+        ]
+    );
+    assert_eq!(permit.mutations_made(), 3);
+    assert_eq!(server.lines().len(), 4);
+}
+
+#[tokio::test]
+async fn the_end_of_an_abandoned_change_is_reported() {
+    let server = Server::start(|_| Reply::Silence).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let audit = Arc::new(Audit::default());
+    let scope = egress.scope(
+        permit(Mode::Enforce, 3, &audit),
+        Instant::now() + SOON,
+        false,
+    );
+    let fetch = tokio::spawn(async move { scope.fetch(plain(Method::POST, "/servers")).await });
+    eventually("the request arrives", || server.lines().len() == 1).await;
+    fetch.abort();
+    eventually("the permit hears", || audit.lines().len() == 2).await;
+    assert_eq!(audit.lines()[1], "after test/api POST /servers Failed");
+}
+
+#[tokio::test]
+async fn a_request_ends_with_its_permit_and_with_its_call() {
+    let server = Server::start(|_| Reply::Silence).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let short = Duration::from_secs(1);
+    let until = now().after(short);
+    let brief = Arc::new(Permit::new(
+        until,
+        Mode::Enforce,
+        9,
+        Arc::default(),
+        Arc::new(Audit::default()),
+    ));
+    let by_permit = egress.scope(brief, Instant::now() + SOON * 100, false);
+    assert!(matches!(
+        error(by_permit.fetch(get("/servers")).await),
+        FetchError::TimedOut(_)
+    ));
+    let by_call = egress.scope(
+        permit(Mode::Enforce, 9, &Arc::default()),
+        Instant::now() + short,
+        false,
+    );
+    assert!(matches!(
+        error(by_call.fetch(get("/servers")).await),
+        FetchError::TimedOut(_)
+    ));
+    let before = server.connections();
+    assert!(
+        matches!(
+            error(by_call.fetch(get("/servers")).await),
+            FetchError::TimedOut(_)
+        ),
+        "the call is over"
+    );
+    assert_eq!(server.connections(), before);
+}
+
+#[tokio::test]
+async fn a_permit_that_is_revoked_between_two_requests_stops_the_second() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let revoked = Arc::new(AtomicBool::new(false));
+    let permit = Permit::new(
+        now().after(SOON),
+        Mode::Enforce,
+        9,
+        revoked.clone(),
+        Arc::new(Audit::default()),
+    );
+    let scope = egress.scope(Arc::new(permit), Instant::now() + SOON, false);
+    scope.fetch(get("/servers")).await.unwrap();
+    revoked.store(true, Ordering::SeqCst);
+    assert!(matches!(
+        error(scope.fetch(get("/servers")).await),
+        FetchError::Denied(_)
+    ));
+    assert_eq!(server.lines().len(), 1);
+}

@@ -1,0 +1,170 @@
+//! The credential goes to its target and nowhere else.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use ccm_host::egress::{Egress, EgressError, EgressLimits, FetchError, FetchRequest};
+use ccm_host::grant::{Credential, Secret};
+use http::{Method, Request};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::server::{Reply, Server, answer, ok};
+use crate::world::{CANARY, egress, error, get, granted, plain, scope};
+
+#[tokio::test]
+async fn an_answer_that_repeats_the_credential_is_withheld() {
+    for reply in [
+        ok(&format!("{{\"you sent\":\"Bearer {CANARY}\"}}")),
+        answer(400, &[("x-echo", CANARY)], ""),
+        answer(
+            302,
+            &[("location", &format!("https://evil.test/?token={CANARY}"))],
+            "",
+        ),
+    ] {
+        let server = Server::start(move |_| reply.clone()).await;
+        let failed = error(
+            scope(&egress(&format!("http://{}", server.address)))
+                .fetch(get("/servers"))
+                .await,
+        );
+        assert!(matches!(failed, FetchError::Unavailable(_)), "{failed}");
+    }
+}
+
+#[tokio::test]
+async fn each_target_gets_its_own_credential() {
+    let (one, two) = (
+        Server::start(|_| ok("")).await,
+        Server::start(|_| ok("")).await,
+    );
+    let (first, second) = (
+        format!("http://{}", one.address),
+        format!("http://{}", two.address),
+    );
+    let granted = granted(&[("api", &first), ("other", &second)], |grants| {
+        grants.targets[1].credential = Credential::Bearer(Secret::new("another-token".to_owned()));
+    });
+    let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
+    scope(&egress).fetch(get("/servers")).await.unwrap();
+    scope(&egress)
+        .fetch(FetchRequest {
+            target: "other".to_owned(),
+            ..get("/servers")
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        one.arrived()[0].header("authorization"),
+        format!("Bearer {CANARY}")
+    );
+    assert_eq!(
+        two.arrived()[0].header("authorization"),
+        "Bearer another-token"
+    );
+}
+
+#[tokio::test]
+async fn a_credential_that_no_header_can_carry_is_refused_without_being_shown() {
+    for bad in ["", "a\r\nx: y", "tök-canary"] {
+        let granted = granted(&[("api", "http://127.0.0.1:1")], |grants| {
+            grants.targets[0].credential = Credential::Bearer(Secret::new(bad.to_owned()));
+        });
+        match Egress::new("test", &granted, EgressLimits::standard()) {
+            Err(refused @ EgressError::Credential { .. }) => {
+                assert!(!format!("{refused:?}").contains("canary"))
+            }
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => panic!("{bad:?} was taken"),
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Lines;
+
+    fn make_writer(&'a self) -> Lines {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn no_log_line_at_any_level_holds_a_credential_a_header_a_query_or_a_body() {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+        .with_writer(lines.clone());
+    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let server = Server::start(|request| match request.line.rsplit('/').next().unwrap() {
+        "1" => Reply::Close(Vec::new()),
+        "2" => answer(401, &[], &format!("bad token {CANARY}")),
+        _ => answer(
+            200,
+            &[("x-private", "private-answer-header")],
+            "private-answer-body",
+        ),
+    })
+    .await;
+    let egress = egress(&format!("http://{}", server.address));
+    let scope = scope(&egress);
+    let private = FetchRequest {
+        query: vec![("q".to_owned(), "private-query".to_owned())],
+        headers: vec![("x-private".to_owned(), "private-header".to_owned())],
+        ..get("/servers")
+    };
+    scope.fetch(private).await.unwrap();
+    scope
+        .fetch(FetchRequest {
+            body: Some(Bytes::from_static(b"private-body")),
+            ..plain(Method::POST, "/servers")
+        })
+        .await
+        .unwrap();
+    for path in ["/servers/1", "/servers/2", "/forbidden"] {
+        error(scope.fetch(get(path)).await);
+    }
+    // A guest that has learned the credential elsewhere and puts it into a request does not get it into an error.
+    error(scope.fetch(get(&format!("/{CANARY}"))).await);
+    error(
+        scope
+            .fetch(FetchRequest {
+                target: CANARY.to_owned(),
+                ..get("/servers")
+            })
+            .await,
+    );
+    let url = Request::get(format!("http://{CANARY}.test/"))
+        .body(Bytes::new())
+        .unwrap();
+    assert!(
+        !scope
+            .fetch_url(url)
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains(CANARY)
+    );
+    assert!(!format!("{:?}", scope.exchanges()).contains(CANARY));
+    let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    for line in ["/servers", "refused", "forbidden", "change", "api"] {
+        assert!(log.contains(line), "{line} is not in the log:\n{log}");
+    }
+    for secret in [CANARY, "private-"] {
+        assert!(!log.contains(secret), "{secret} is in the log:\n{log}");
+    }
+}

@@ -1,0 +1,55 @@
+//! What was not granted does not happen: no connection, no write, and a reason that a person can read.
+
+use std::time::Duration;
+
+use ccm_sim::hetzner::ServerSpec;
+use serde_json::{Value, json};
+
+use crate::world::{Setup, World, is_tainted};
+
+/// The first target of the first provider.
+fn target(configuration: &mut Value) -> &mut Value {
+    &mut configuration["providers"][0]["grants"]["targets"][0]
+}
+
+#[tokio::test]
+async fn a_loopback_address_that_no_grant_names_is_never_connected_to() {
+    let world = World::start(Setup::default()).await;
+    world.cloud.add_server(ServerSpec::named("worker-1"));
+    world.add_node("worker-1", json!({})).await;
+    let mut configuration = world.configuration(json!({}));
+    target(&mut configuration)["addresses"] = json!([]);
+
+    let mut ccm = world.ccm(&configuration, &[]);
+    let event = world
+        .event(&mut ccm, "worker-1", "InstanceLookupFailed")
+        .await;
+
+    let message = event.message.unwrap();
+    assert!(message.contains("127.0.0.1"), "{message}");
+    assert_eq!(world.cloud.connections(), 0);
+    assert!(is_tainted(&world.nodes.get("worker-1").await.unwrap()));
+    assert!(world.writes_to("worker-1").is_empty());
+}
+
+#[tokio::test]
+async fn a_module_that_requests_more_than_is_granted_is_not_loaded() {
+    let world = World::start(Setup::default()).await;
+    world.cloud.add_server(ServerSpec::named("worker-1"));
+    world.add_node("worker-1", json!({})).await;
+    let mut configuration = world.configuration(json!({}));
+    let rules = target(&mut configuration)["rules"].as_array_mut().unwrap();
+    let before = rules.len();
+    rules.retain(|rule| rule["path"] != "/servers/{id}");
+    assert_eq!(rules.len(), before - 1);
+
+    let mut ccm = world.ccm(&configuration, &[]);
+    let status = ccm.ended(Duration::from_secs(60)).await.unwrap();
+
+    assert_eq!(status.code(), Some(1));
+    let said = ccm.output();
+    assert!(said.contains("GET /servers/{id}"), "{said}");
+    assert_eq!(world.cloud.connections(), 0);
+    assert!(is_tainted(&world.nodes.get("worker-1").await.unwrap()));
+    assert_eq!(world.asked(), []);
+}

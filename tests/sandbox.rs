@@ -1,0 +1,39 @@
+//! The sandbox's opponent: the real host, with the built binary as its compile child, and one guest that misbehaves
+//! in every way we know. Whatever it does ends in a typed error or a checked answer, and disturbs nobody else.
+//!
+//! - `behaviours`: every behaviour, one test each, at the host.
+//! - `requests`: where requests of a guest may lead, and what the permit of its call hears.
+//! - `cluster`: bad answers through the real controllers: what reaches a cluster.
+//! - `files`: bad modules, refused before anything of them is compiled.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+#[path = "sandbox/behaviours.rs"]
+mod behaviours;
+#[path = "sandbox/cluster.rs"]
+mod cluster;
+#[path = "sandbox/files.rs"]
+mod files;
+#[path = "sandbox/law.rs"]
+mod law;
+#[path = "sandbox/lines.rs"]
+mod lines;
+#[path = "sandbox/requests.rs"]
+mod requests;
+#[path = "sandbox/stage.rs"]
+mod stage;
+#[path = "sandbox/target.rs"]
+mod target;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    let mut trials = behaviours::trials();
+    let tests = [requests::TESTS, cluster::TESTS, files::TESTS].concat();
+    trials.extend(tests.into_iter().map(|(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    }));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}

@@ -1,0 +1,115 @@
+//! What every test needs: the one host, the misbehaving guest loaded with a behaviour, nodes and permits.
+
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use ccm_core::cloud::CloudNode;
+use ccm_core::permit::Permit;
+use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
+use guest_misbehaving::behaviour::Behaviour;
+
+/// A test and its name.
+pub(crate) type Test = (&'static str, fn());
+
+/// Opens nothing; no guest may ever see it.
+pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
+
+/// Long enough for anything that ends by itself.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The host of all tests, with the built binary as compile child. One for all, so that every test also shows that
+/// the others did no harm to it.
+pub(crate) static HOST: LazyLock<Host> = LazyLock::new(|| {
+    host(Compiler {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_ccm")),
+        arguments: vec!["__compile".into()],
+    })
+});
+
+/// A host that compiles with `compiler`.
+pub(crate) fn host(compiler: Compiler) -> Host {
+    Host::new(HostOptions {
+        compiler,
+        cache_dir: None,
+    })
+    .unwrap()
+}
+
+/// Runs a future on a thread of its own, so that what is logged meanwhile belongs to it.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+/// The misbehaving guest.
+pub(crate) fn module() -> Module {
+    Module {
+        source: "misbehaving.wasm".to_owned(),
+        wasm: test_guests::MISBEHAVING.to_vec(),
+    }
+}
+
+/// Everything that the guest requests, at `endpoint`.
+pub(crate) fn grants(endpoint: &str) -> Grants {
+    let module = module();
+    let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();
+    let mut grants = inspection.manifest.as_grants();
+    for target in &mut grants.targets {
+        target.endpoint = endpoint.parse().unwrap();
+        target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
+    }
+    grants
+}
+
+/// A configuration that chooses a behaviour.
+pub(crate) fn config(behaviour: Behaviour) -> GuestConfig {
+    let value = ("behaviour".to_owned(), behaviour.word().to_owned());
+    GuestConfig {
+        cluster_name: "kubernetes".to_owned(),
+        cluster_cidrs: Vec::new(),
+        values: [value].into(),
+    }
+}
+
+/// Loads the guest with a behaviour, for a cloud at `endpoint`.
+pub(crate) async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadError> {
+    HOST.load(module(), grants(endpoint), config(behaviour))
+        .await
+}
+
+/// A permit that lets reads through for `time`.
+pub(crate) fn reads_for(time: Duration) -> Arc<Permit> {
+    Arc::new(Permit::read_only(ccm_host::egress::now().after(time)))
+}
+
+/// A node without a provider ID.
+pub(crate) fn node(name: &str) -> CloudNode {
+    CloudNode {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        provider_id: None,
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+    }
+}
+
+/// An error and its causes, as a person reads them.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
