@@ -34,6 +34,7 @@ async fn an_api_server_that_crashes_during_a_look_up_comes_back_to_a_finished_jo
     world.add_node("worker-2", json!({})).await;
     world.initialised(&mut ccm, "worker-2").await;
     for name in ["worker-1", "worker-2"] {
-        assert_eq!(world.writes_to(name).len(), 2, "{name}");
+        let writes = world.writes_to(name);
+        assert_eq!(writes.len(), 2, "{name}: {writes:#?}");
     }
 }

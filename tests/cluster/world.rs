@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 /// Who `ccm` is in the audit log.
-pub const ACCOUNT: &str = "system:serviceaccount:kube-system:ccm";
+pub(crate) const ACCOUNT: &str = "system:serviceaccount:kube-system:ccm";
 
 /// How long anything may take that is bound to happen. Only a failing test waits that long.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -26,11 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const TOKEN: &str = "the-clouds-token";
 
 /// What a test chooses about its world.
-pub struct Setup {
+pub(crate) struct Setup {
     /// Of the simulated cloud.
-    pub cloud: Options,
+    pub(crate) cloud: Options,
     /// Further flags of kube-apiserver.
-    pub server_flags: Vec<String>,
+    pub(crate) server_flags: Vec<String>,
 }
 
 impl Default for Setup {
@@ -43,17 +43,17 @@ impl Default for Setup {
 }
 
 /// A cluster without nodes and a cloud without servers.
-pub struct World {
-    pub api: ApiServer,
-    pub cloud: Hetzner,
-    pub nodes: Api<Node>,
+pub(crate) struct World {
+    pub(crate) api: ApiServer,
+    pub(crate) cloud: Hetzner,
+    pub(crate) nodes: Api<Node>,
     events: Api<Event>,
     kubeconfig: PathBuf,
     folder: TempDir,
 }
 
 impl World {
-    pub async fn start(setup: Setup) -> Self {
+    pub(crate) async fn start(setup: Setup) -> Self {
         let api = ApiServer::start_with(StartOptions {
             audit: true,
             flags: setup.server_flags,
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// Creates a node as a kubelet under `--cloud-provider=external` does: tainted, with its host name.
-    pub async fn add_node(&self, name: &str, metadata: Value) -> Node {
+    pub(crate) async fn add_node(&self, name: &str, metadata: Value) -> Node {
         let mut node = json!({
             "metadata": {"name": name},
             "spec": {"taints": [uninitialized(), other_taint()]},
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Stores addresses as a kubelet does.
-    pub async fn set_addresses(&self, name: &str, addresses: Value) {
+    pub(crate) async fn set_addresses(&self, name: &str, addresses: Value) {
         let patch = Patch::Merge(json!({"status": {"addresses": addresses}}));
         let params = PatchParams::default();
         self.nodes
@@ -105,7 +105,7 @@ impl World {
 
     /// The configuration of the shipped guest: the rules that it requests, granted for the simulated cloud, whose
     /// address is named because it is a loopback one.
-    pub fn configuration(&self, values: Value) -> Value {
+    pub(crate) fn configuration(&self, values: Value) -> Value {
         let manifest = root().join("guests/hcloud/manifest.json");
         let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
         let mut target = json!({
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// Starts `ccm run` with a configuration and further flags.
-    pub fn ccm(&self, configuration: &Value, flags: &[&str]) -> Process {
+    pub(crate) fn ccm(&self, configuration: &Value, flags: &[&str]) -> Process {
         let path = self.folder.path().join("ccm.json");
         std::fs::write(&path, configuration.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// The shipped module as a file.
-    pub fn module_file(&self) -> PathBuf {
+    pub(crate) fn module_file(&self) -> PathBuf {
         let guests = embedded_guests::all();
         let guest = guests.iter().find(|guest| guest.name == "hcloud").unwrap();
         let path = self.folder.path().join("hcloud.wasm");
@@ -152,28 +152,28 @@ impl World {
     }
 
     /// What `ccm` asked of the API server so far.
-    pub fn asked(&self) -> Vec<AuditEntry> {
+    pub(crate) fn asked(&self) -> Vec<AuditEntry> {
         let mut log = self.api.audit_log().unwrap();
         log.retain(|entry| entry.user == ACCOUNT);
         log
     }
 
     /// The writes to one node among them.
-    pub fn writes_to(&self, name: &str) -> Vec<AuditEntry> {
+    pub(crate) fn writes_to(&self, name: &str) -> Vec<AuditEntry> {
         let mut log = self.asked();
         log.retain(|entry| entry.resource == "nodes" && entry.name == name && entry.verb != "get");
         log
     }
 
     /// The Events about a node, by reason.
-    pub async fn events_about(&self, name: &str) -> Vec<Event> {
+    pub(crate) async fn events_about(&self, name: &str) -> Vec<Event> {
         let about = format!("involvedObject.kind=Node,involvedObject.name={name}");
         let params = ListParams::default().fields(&about);
         self.events.list(&params).await.unwrap().items
     }
 
     /// Waits for an Event with this reason about a node.
-    pub async fn event(&self, ccm: &mut Process, name: &str, reason: &str) -> Event {
+    pub(crate) async fn event(&self, ccm: &mut Process, name: &str, reason: &str) -> Event {
         let what = format!("an Event {reason} about {name}");
         until(ccm, &what, async || {
             let mut events = self.events_about(name).await.into_iter();
@@ -183,7 +183,7 @@ impl World {
     }
 
     /// Waits until a node is initialised and everything about it has been said.
-    pub async fn initialised(&self, ccm: &mut Process, name: &str) -> Node {
+    pub(crate) async fn initialised(&self, ccm: &mut Process, name: &str) -> Node {
         self.event(ccm, name, "Synced").await;
         let node = self.nodes.get(name).await.unwrap();
         assert!(
@@ -195,7 +195,7 @@ impl World {
 }
 
 /// Asks again and again until there is an answer; fails when `ccm` has ended or nothing comes.
-pub async fn until<T>(ccm: &mut Process, what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
+pub(crate) async fn until<T>(ccm: &mut Process, what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         ccm.check().unwrap();
@@ -212,14 +212,14 @@ pub async fn until<T>(ccm: &mut Process, what: &str, ask: impl AsyncFn() -> Opti
 }
 
 /// Whether the node still waits for its cloud provider.
-pub fn is_tainted(node: &Node) -> bool {
+pub(crate) fn is_tainted(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     let mut keys = taints.into_iter().flatten().map(|taint| taint.key.as_str());
     keys.any(|key| key == "node.cloudprovider.kubernetes.io/uninitialized")
 }
 
 /// The taint that a cloud provider removes.
-pub fn uninitialized() -> Value {
+pub(crate) fn uninitialized() -> Value {
     json!({
         "key": "node.cloudprovider.kubernetes.io/uninitialized",
         "value": "true",
@@ -228,12 +228,12 @@ pub fn uninitialized() -> Value {
 }
 
 /// A taint that is none of its business.
-pub fn other_taint() -> Value {
+pub(crate) fn other_taint() -> Value {
     json!({"key": "example.com/drained", "effect": "NoSchedule"})
 }
 
 /// The manifests of `deploy/` that carry rights.
-pub fn manifests(file: &str) -> Vec<Value> {
+pub(crate) fn manifests(file: &str) -> Vec<Value> {
     let path = root().join("deploy/kustomize/base").join(file);
     let text = std::fs::read_to_string(path).unwrap();
     serde_saphyr::from_multiple(&text).unwrap()

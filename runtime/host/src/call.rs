@@ -67,14 +67,26 @@ impl Calls {
         memory_bytes: usize,
     ) -> Calls {
         let slots = Semaphore::new(limits::CALLS_AT_ONCE);
-        Calls { provider, digest, component, lifecycle, config, memory_bytes, slots }
+        Calls {
+            provider,
+            digest,
+            component,
+            lifecycle,
+            config,
+            memory_bytes,
+            slots,
+        }
     }
 
     /// Performs one call.
     ///
     /// # Errors
     /// `init` did not accept the configuration, or the guest did not come to its end.
-    pub(crate) async fn run<R: Send>(&self, call: Call, body: Box<Body<'_, R>>) -> Result<R, ProviderError> {
+    pub(crate) async fn run<R: Send>(
+        &self,
+        call: Call,
+        body: Box<Body<'_, R>>,
+    ) -> Result<R, ProviderError> {
         let began = Instant::now();
         let _slot = match timeout_at(call.deadline, self.slots.acquire()).await {
             Ok(Ok(slot)) => slot,
@@ -88,7 +100,10 @@ impl Calls {
             }
         };
         if Instant::now() >= call.deadline {
-            return Err(ProviderError::TimedOut(format!("{}: there is no time left for it", call.function)));
+            return Err(ProviderError::TimedOut(format!(
+                "{}: there is no time left for it",
+                call.function
+            )));
         }
         let log = GuestLog::new(&self.provider);
         let outcome = self.run_in_store(&call, &log, body).await;
@@ -96,7 +111,9 @@ impl Calls {
         match outcome {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(error),
-            Err((stage, failure)) => Err(failure.into_error(stage, &self.digest, began.elapsed(), &lines)),
+            Err((stage, failure)) => {
+                Err(failure.into_error(stage, &self.digest, began.elapsed(), &lines))
+            }
         }
     }
 
@@ -114,7 +131,10 @@ impl Calls {
             .run(self.component.instantiate_async(&mut store))
             .await
             .map_err(|failure| ("instantiation", failure))?;
-        let enabled = meter.run(self.init(&mut store, &instance)).await.map_err(|failure| ("init", failure))?;
+        let enabled = meter
+            .run(self.init(&mut store, &instance))
+            .await
+            .map_err(|failure| ("init", failure))?;
         let enabled = match enabled {
             Ok(enabled) => enabled,
             Err(error) => return Ok(Err(error.into())),

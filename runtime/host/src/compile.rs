@@ -4,11 +4,13 @@
 pub(crate) mod cache;
 pub(crate) mod child;
 pub(crate) mod prescan;
+pub(crate) mod refusal;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use thiserror::Error;
 use wasmtime::Engine;
@@ -76,13 +78,30 @@ pub(crate) struct Workshop {
 
 impl Workshop {
     /// A workshop that keeps compiled code below `cache_dir`, or only in memory.
-    pub(crate) fn open(engine: Engine, compiler: Compiler, cache_dir: Option<&Path>) -> Result<Workshop, CacheError> {
-        let cache = cache_dir.map(|folder| Cache::open(folder, &engine)).transpose()?.map(Arc::new);
-        Ok(Workshop { engine, compiler, cache, recent: Mutex::default(), bench: tokio::sync::Mutex::default() })
+    pub(crate) fn open(
+        engine: Engine,
+        compiler: Compiler,
+        cache_dir: Option<&Path>,
+    ) -> Result<Workshop, CacheError> {
+        let cache = cache_dir
+            .map(|folder| Cache::open(folder, &engine))
+            .transpose()?
+            .map(Arc::new);
+        Ok(Workshop {
+            engine,
+            compiler,
+            cache,
+            recent: Mutex::default(),
+            bench: tokio::sync::Mutex::default(),
+        })
     }
 
     /// The component of a module that the pre-scan has let through.
-    pub(crate) async fn component(&self, digest: Digest, wasm: &[u8]) -> Result<Component, CompileError> {
+    pub(crate) async fn component(
+        &self,
+        digest: Digest,
+        wasm: &[u8],
+    ) -> Result<Component, CompileError> {
         if let Some(component) = self.recall(digest) {
             return Ok(component);
         }
@@ -101,15 +120,21 @@ impl Workshop {
     async fn look_up(&self, digest: Digest) -> Option<Component> {
         let cache = self.cache.clone()?;
         let engine = self.engine.clone();
-        tokio::task::spawn_blocking(move || cache.load(&engine, digest)).await.ok().flatten()
+        tokio::task::spawn_blocking(move || cache.load(&engine, digest))
+            .await
+            .ok()
+            .flatten()
     }
 
     async fn compile(&self, digest: Digest, wasm: &[u8]) -> Result<Component, CompileError> {
+        let began = Instant::now();
         let code = child::compile(&self.compiler, wasm).await?;
+        tracing::debug!(%digest, bytes = code.as_bytes().len(), milliseconds = began.elapsed().as_millis(), "module compiled");
         let cache = self.cache.clone();
         let engine = self.engine.clone();
         let load = move || {
-            let component = cache::load(&engine, &code).map_err(|error| CompileError::Load(format!("{error:#}")))?;
+            let component = cache::load(&engine, &code)
+                .map_err(|error| CompileError::Load(format!("{error:#}")))?;
             if let Some(cache) = cache
                 && let Err(error) = cache.store(digest, &code)
             {
@@ -117,12 +142,17 @@ impl Workshop {
             }
             Ok(component)
         };
-        tokio::task::spawn_blocking(load).await.map_err(|error| CompileError::Load(error.to_string()))?
+        tokio::task::spawn_blocking(load)
+            .await
+            .map_err(|error| CompileError::Load(error.to_string()))?
     }
 
     fn recall(&self, digest: Digest) -> Option<Component> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.iter().find(|(known, _)| *known == digest).map(|(_, component)| component.clone())
+        recent
+            .iter()
+            .find(|(known, _)| *known == digest)
+            .map(|(_, component)| component.clone())
     }
 
     fn remember(&self, digest: Digest, component: Component) {

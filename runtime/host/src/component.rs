@@ -18,7 +18,13 @@ const PACKAGE: &str = "ccm:provider";
 /// What the contract's guests may import. `common` has only types, but is an import all the same.
 const OFFERED: &[&str] = &["clock", "common", "http", "log", "random", "state"];
 /// What the contract's guests may export.
-const KNOWN: &[&str] = &["instances", "lifecycle", "load-balancer", "routes", "self-check"];
+const KNOWN: &[&str] = &[
+    "instances",
+    "lifecycle",
+    "load-balancer",
+    "routes",
+    "self-check",
+];
 /// Names in messages are cut at this length, and lists at this many names.
 const NAME_BYTES: usize = 120;
 const NAMES: usize = 32;
@@ -48,20 +54,32 @@ pub struct Inspection {
 /// The module could not be loaded by any grant or configuration.
 pub fn inspect(source: &str, wasm: &[u8]) -> Result<Inspection, LoadError> {
     let module = || source.to_owned();
-    let structure = prescan::scan(wasm).map_err(|reason| LoadError::Refused { module: module(), reason })?;
+    let structure = prescan::scan(wasm).map_err(|reason| LoadError::Refused {
+        module: module(),
+        reason,
+    })?;
     let manifest = manifest(source, &structure)?;
     check_contract(source, &manifest.contract)?;
     check_imports(source, &structure.imports)?;
     let exported = exports(source, &structure.exports)?;
     let has = |interface: &str| exported.contains(&interface);
     if !has("lifecycle") {
-        return Err(LoadError::MissingExport { module: module(), export: "ccm:provider/lifecycle@0.1" });
+        return Err(LoadError::MissingExport {
+            module: module(),
+            export: "ccm:provider/lifecycle@0.1",
+        });
     }
-    let capabilities =
-        Capabilities { instances: has("instances"), load_balancer: has("load-balancer"), routes: has("routes") };
+    let capabilities = Capabilities {
+        instances: has("instances"),
+        load_balancer: has("load-balancer"),
+        routes: has("routes"),
+    };
     if capabilities.instances && manifest.schemes.is_empty() {
         let what = "it exports instances, and names no provider ID scheme".to_owned();
-        return Err(LoadError::Contradiction { module: module(), what });
+        return Err(LoadError::Contradiction {
+            module: module(),
+            what,
+        });
     }
     let owned = |names: &[&str]| names.iter().map(|name| clean(name, NAME_BYTES)).collect();
     Ok(Inspection {
@@ -79,8 +97,13 @@ fn manifest(source: &str, structure: &Structure<'_>) -> Result<Manifest, LoadErr
     let module = source.to_owned();
     match structure.manifests.as_slice() {
         [] => Err(LoadError::NoManifest { module }),
-        [section] => Manifest::parse(section).map_err(|reason| LoadError::Manifest { module, reason }),
-        several => Err(LoadError::ManyManifests { module, count: several.len() }),
+        [section] => {
+            Manifest::parse(section).map_err(|reason| LoadError::Manifest { module, reason })
+        }
+        several => Err(LoadError::ManyManifests {
+            module,
+            count: several.len(),
+        }),
     }
 }
 
@@ -88,8 +111,15 @@ fn check_contract(source: &str, contract: &str) -> Result<(), LoadError> {
     if track(contract) == track(CONTRACT_VERSION) {
         return Ok(());
     }
-    let found = format!("ccm:provider@{} (says its manifest)", clean(contract, NAME_BYTES));
-    Err(LoadError::Contract { module: source.to_owned(), found, host: CONTRACT_VERSION })
+    let found = format!(
+        "ccm:provider@{} (says its manifest)",
+        clean(contract, NAME_BYTES)
+    );
+    Err(LoadError::Contract {
+        module: source.to_owned(),
+        found,
+        host: CONTRACT_VERSION,
+    })
 }
 
 /// A name such as `ccm:provider/instances@0.1.0`, taken apart.
@@ -107,7 +137,12 @@ struct Interface<'a> {
 fn interface(full: &str) -> Option<Interface<'_>> {
     let (path, version) = full.split_once('@').unwrap_or((full, ""));
     let (package, name) = path.split_once('/')?;
-    Some(Interface { path, package, name, version })
+    Some(Interface {
+        path,
+        package,
+        name,
+        version,
+    })
 }
 
 /// Versions on the same track are compatible: `0.1` of `0.1.3`, `1` of `1.2.3`. Pre-releases are only themselves.
@@ -141,14 +176,19 @@ fn check_imports(source: &str, imports: &[&str]) -> Result<(), LoadError> {
     if more > 0 {
         refused.push(format!("and {more} more"));
     }
-    Err(LoadError::Imports { module: source.to_owned(), refused })
+    Err(LoadError::Imports {
+        module: source.to_owned(),
+        refused,
+    })
 }
 
 /// The known interfaces among the exports. Others are nobody's business: toolchains add some of their own.
 fn exports<'a>(source: &str, exports: &[&'a str]) -> Result<Vec<&'a str>, LoadError> {
     let mut found = Vec::new();
     for full in exports {
-        let Some(export) = interface(full) else { continue };
+        let Some(export) = interface(full) else {
+            continue;
+        };
         if export.package == PACKAGE && KNOWN.contains(&export.name) {
             check_version(source, full)?;
             found.push(export.name);
@@ -162,7 +202,11 @@ fn check_version(source: &str, full: &str) -> Result<(), LoadError> {
     match interface(full) {
         Some(ours) if ours.package == PACKAGE && track(ours.version) != track(CONTRACT_VERSION) => {
             let found = clean(full, NAME_BYTES);
-            Err(LoadError::Contract { module: source.to_owned(), found, host: CONTRACT_VERSION })
+            Err(LoadError::Contract {
+                module: source.to_owned(),
+                found,
+                host: CONTRACT_VERSION,
+            })
         }
         _ => Ok(()),
     }

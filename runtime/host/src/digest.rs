@@ -48,7 +48,10 @@ mod tests {
     #[test]
     fn digest_of_nothing_is_the_known_one() {
         let digest = Digest::of(b"");
-        assert_eq!(digest.to_string(), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_eq!(
+            digest.to_string(),
+            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
         assert_eq!(digest.short(), "e3b0c44298fc");
     }
 }

@@ -40,12 +40,14 @@ fn config() -> Config {
 /// The operating system refused the thread.
 pub(crate) fn start_ticker(engine: &Engine) -> std::io::Result<()> {
     let engine = engine.weak();
-    thread::Builder::new().name("guest-epoch".to_owned()).spawn(move || {
-        while let Some(engine) = engine.upgrade() {
-            engine.increment_epoch();
-            drop(engine);
-            thread::sleep(limits::TICK);
-        }
-    })?;
+    thread::Builder::new()
+        .name("guest-epoch".to_owned())
+        .spawn(move || {
+            while let Some(engine) = engine.upgrade() {
+                engine.increment_epoch();
+                drop(engine);
+                thread::sleep(limits::TICK);
+            }
+        })?;
     Ok(())
 }

@@ -23,7 +23,9 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 
 /// Milliseconds since the Unix epoch; 0 before it.
 pub(crate) fn wall_clock_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -71,10 +73,14 @@ impl clock::Host for Guest {
 impl random::Host for Guest {
     fn bytes(&mut self, length: u32) -> wasmtime::Result<Vec<u8>> {
         if length > limits::RANDOM_BYTES {
-            wasmtime::bail!("{length} random bytes asked for, at most {} allowed", limits::RANDOM_BYTES);
+            wasmtime::bail!(
+                "{length} random bytes asked for, at most {} allowed",
+                limits::RANDOM_BYTES
+            );
         }
         let mut bytes = vec![0; length as usize];
-        getrandom::fill(&mut bytes).map_err(|error| wasmtime::format_err!("no randomness: {error}"))?;
+        getrandom::fill(&mut bytes)
+            .map_err(|error| wasmtime::format_err!("no randomness: {error}"))?;
         Ok(bytes)
     }
 }
@@ -85,7 +91,8 @@ impl state::Host for Guest {
     }
 
     fn set(&mut self, key: String, value: Vec<u8>, ttl_ms: u64) -> bool {
-        self.state.set(key, value, Duration::from_millis(ttl_ms), Instant::now())
+        self.state
+            .set(key, value, Duration::from_millis(ttl_ms), Instant::now())
     }
 
     fn delete(&mut self, key: String) {
@@ -95,16 +102,30 @@ impl state::Host for Guest {
 
 impl http::Host for Guest {
     async fn fetch(&mut self, request: http::Request) -> Result<http::Response, http::FetchError> {
-        let Some(scope) = self.scope() else { return Err(closed()) };
-        scope.fetch(request.into()).await.map(Into::into).map_err(Into::into)
+        let Some(scope) = self.scope() else {
+            return Err(closed());
+        };
+        scope
+            .fetch(request.into())
+            .await
+            .map(Into::into)
+            .map_err(Into::into)
     }
 
-    async fn fetch_all(&mut self, requests: Vec<http::Request>) -> Vec<Result<http::Response, http::FetchError>> {
+    async fn fetch_all(
+        &mut self,
+        requests: Vec<http::Request>,
+    ) -> Vec<Result<http::Response, http::FetchError>> {
         let Some(scope) = self.scope() else {
             return requests.iter().map(|_| Err(closed())).collect();
         };
-        let answers = scope.fetch_all(requests.into_iter().map(Into::into).collect()).await;
-        answers.into_iter().map(|answer| answer.map(Into::into).map_err(Into::into)).collect()
+        let answers = scope
+            .fetch_all(requests.into_iter().map(Into::into).collect())
+            .await;
+        answers
+            .into_iter()
+            .map(|answer| answer.map(Into::into).map_err(Into::into))
+            .collect()
     }
 }
 
@@ -135,7 +156,11 @@ impl From<http::Request> for FetchRequest {
 
 impl From<FetchResponse> for http::Response {
     fn from(response: FetchResponse) -> http::Response {
-        http::Response { status: response.status, headers: response.headers, body: response.body.into() }
+        http::Response {
+            status: response.status,
+            headers: response.headers,
+            body: response.body.into(),
+        }
     }
 }
 

@@ -32,7 +32,11 @@ impl Guest {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits::HANDLES);
         Guest {
-            allowance: Allowance { memory_bytes, memory_left: memory_bytes, elements_left: limits::TABLE_ELEMENTS },
+            allowance: Allowance {
+                memory_bytes,
+                memory_left: memory_bytes,
+                elements_left: limits::TABLE_ELEMENTS,
+            },
             wasi: wasi::context(&log),
             log,
             state,
@@ -50,13 +54,20 @@ impl Guest {
 
 impl WasiView for Guest {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
     }
 }
 
 impl WasiHttpView for Guest {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { hooks: &mut self.way_out, table: &mut self.table, ctx: &mut self.http }
+        WasiHttpCtxView {
+            hooks: &mut self.way_out,
+            table: &mut self.table,
+            ctx: &mut self.http,
+        }
     }
 }
 
@@ -69,14 +80,25 @@ pub(crate) struct Allowance {
 }
 
 impl ResourceLimiter for Allowance {
-    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
         // A trap that says why is worth more than a guest that reports "unreachable" after a failed allocation.
-        match self.memory_left.checked_sub(desired.saturating_sub(current)) {
+        match self
+            .memory_left
+            .checked_sub(desired.saturating_sub(current))
+        {
             Some(left) => self.memory_left = left,
-            None => wasmtime::bail!("the guest needs more than its {} MiB of memory", self.memory_bytes >> 20),
+            None => wasmtime::bail!(
+                "the guest needs more than its {} MiB of memory",
+                self.memory_bytes >> 20
+            ),
         }
         Ok(true)
     }
@@ -85,13 +107,24 @@ impl ResourceLimiter for Allowance {
         Err(error.context("the host has no memory left for the guest"))
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        match self.elements_left.checked_sub(desired.saturating_sub(current)) {
+        match self
+            .elements_left
+            .checked_sub(desired.saturating_sub(current))
+        {
             Some(left) => self.elements_left = left,
-            None => wasmtime::bail!("the guest needs more than {} table elements", limits::TABLE_ELEMENTS),
+            None => wasmtime::bail!(
+                "the guest needs more than {} table elements",
+                limits::TABLE_ELEMENTS
+            ),
         }
         Ok(true)
     }

@@ -43,7 +43,10 @@ struct Lines {
 impl GuestLog {
     /// An empty log.
     pub(crate) fn new(provider: &Arc<str>) -> GuestLog {
-        GuestLog { provider: provider.clone(), lines: Arc::default() }
+        GuestLog {
+            provider: provider.clone(),
+            lines: Arc::default(),
+        }
     }
 
     /// Writes a line; beyond the limit it is counted only.
@@ -81,7 +84,11 @@ impl GuestLog {
     fn end_line(&self, lines: &mut Lines, output: Output) {
         let bytes = std::mem::take(lines.buffer(output));
         if !bytes.is_empty() {
-            let level = if output == Output::Stdout { Level::Info } else { Level::Warn };
+            let level = if output == Output::Stdout {
+                Level::Info
+            } else {
+                Level::Warn
+            };
             self.write(lines, level, &String::from_utf8_lossy(&bytes));
         }
     }

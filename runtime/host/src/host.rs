@@ -1,10 +1,8 @@
 //! From a module to a provider: looks, narrows, compiles, links and tries, in this order, and stops at the first
 //! step that fails.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ccm_core::cloud::Capabilities;
 use thiserror::Error;
@@ -20,8 +18,8 @@ use crate::component::{Inspection, inspect};
 use crate::egress::{Egress, EgressLimits};
 use crate::grant::Grants;
 use crate::guest::Guest;
+use crate::guest_config::{self, GuestConfig};
 use crate::load_error::LoadError;
-use crate::manifest::Manifest;
 use crate::provider::Provider;
 use crate::signatures;
 use crate::text::clean;
@@ -59,17 +57,6 @@ pub struct Module {
     pub wasm: Vec<u8>,
 }
 
-/// What the operator configured. No secrets: the guest sees all of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GuestConfig {
-    /// `--cluster-name`.
-    pub cluster_name: String,
-    /// `--cluster-cidr`, split at commas.
-    pub cluster_cidrs: Vec<String>,
-    /// Values for keys that the manifest declares. At most 256, and 256 KiB with their keys.
-    pub values: BTreeMap<String, String>,
-}
-
 /// Loads modules. One per process; providers may outlive it.
 pub struct Host {
     workshop: Workshop,
@@ -86,7 +73,8 @@ impl Host {
         let engine = engine::new().map_err(failed)?;
         engine::start_ticker(&engine).map_err(HostError::Thread)?;
         let linker = linker(&engine).map_err(failed)?;
-        let workshop = Workshop::open(engine, options.compiler, options.cache_dir.as_deref()).map_err(HostError::Cache)?;
+        let workshop = Workshop::open(engine, options.compiler, options.cache_dir.as_deref())
+            .map_err(HostError::Cache)?;
         Ok(Host { workshop, linker })
     }
 
@@ -94,36 +82,64 @@ impl Host {
     ///
     /// # Errors
     /// The first step that failed; see [`LoadError`]. A module that requests more than it is granted is not compiled.
-    pub async fn load(&self, module: Module, grants: Grants, config: GuestConfig) -> Result<Provider, LoadError> {
+    pub async fn load(
+        &self,
+        module: Module,
+        grants: Grants,
+        config: GuestConfig,
+    ) -> Result<Provider, LoadError> {
         let Module { source, wasm } = module;
         let (inspection, wasm) = look(&source, wasm).await?;
-        let Inspection { digest, manifest, capabilities, .. } = inspection;
+        let Inspection {
+            digest,
+            manifest,
+            capabilities,
+            ..
+        } = inspection;
 
         let granted = manifest
             .narrow(grants)
-            .map_err(|missing| LoadError::Missing { module: source.clone(), missing })?;
+            .map_err(|missing| LoadError::Missing {
+                module: source.clone(),
+                missing,
+            })?;
         let mut warnings = granted.warnings.clone();
-        warnings.extend(beyond_ceiling(&manifest));
-        check_config(&source, &manifest, &config)?;
-        let egress = Egress::new(&manifest.name, &granted, EgressLimits::standard())
-            .map_err(|reason| LoadError::Egress { module: source.clone(), reason })?;
+        warnings.extend(guest_config::beyond_ceiling(&manifest));
+        guest_config::check(&manifest, &config).map_err(|mistakes| LoadError::Config {
+            module: source.clone(),
+            mistakes,
+        })?;
+        let egress =
+            Egress::new(&manifest.name, &granted, EgressLimits::standard()).map_err(|reason| {
+                LoadError::Egress {
+                    module: source.clone(),
+                    reason,
+                }
+            })?;
 
         let component = self
             .workshop
             .component(digest, &wasm)
             .await
-            .map_err(|reason| LoadError::Compile { module: source.clone(), reason })?;
+            .map_err(|reason| LoadError::Compile {
+                module: source.clone(),
+                reason,
+            })?;
         drop(wasm);
-        let component = self.linker.instantiate_pre(&component).map_err(|error| signature(&source, &error))?;
-        let exports = Exports::find(&component, capabilities, inspection.self_check).map_err(|error| signature(&source, &error))?;
+        let component = self
+            .linker
+            .instantiate_pre(&component)
+            .map_err(|error| signature(&source, &error))?;
+        let exports = Exports::find(&component, capabilities, inspection.self_check)
+            .map_err(|error| signature(&source, &error))?;
 
         let calls = Calls::new(
             Arc::from(manifest.name.as_str()),
             digest,
             component,
             exports.lifecycle.clone(),
-            guest_config(config),
-            memory_bytes(&manifest),
+            config.into(),
+            guest_config::memory_bytes(&manifest),
         );
         let enabled = try_out(&source, &calls).await?;
         let enabled = narrow(&source, capabilities, &enabled)?;
@@ -131,7 +147,7 @@ impl Host {
             warnings.push(format!("{source} enables nothing in this configuration"));
         }
         Ok(Provider {
-            call_limit: call_limit(&manifest),
+            call_limit: guest_config::call_limit(&manifest),
             capabilities: enabled,
             warnings,
             calls,
@@ -154,59 +170,20 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
 /// Inspects on another thread, because hashing and scanning 32 MiB takes tens of milliseconds.
 async fn look(source: &str, wasm: Vec<u8>) -> Result<(Inspection, Vec<u8>), LoadError> {
     let module = source.to_owned();
-    let look = tokio::task::spawn_blocking(move || inspect(&module, &wasm).map(|inspection| (inspection, wasm)));
-    look.await.map_err(|error| LoadError::Host { module: source.to_owned(), what: error.to_string() })?
-}
-
-fn check_config(source: &str, manifest: &Manifest, config: &GuestConfig) -> Result<(), LoadError> {
-    let mut mistakes = Vec::new();
-    let declared = |name: &str| manifest.config.iter().any(|key| key.key == name);
-    for name in config.values.keys().filter(|name| !declared(name)) {
-        mistakes.push(format!("{name} is not a key of {}", manifest.name));
-    }
-    for key in manifest.config.iter().filter(|key| key.required && !config.values.contains_key(&key.key)) {
-        mistakes.push(format!("{} is required: {}", key.key, clean(&key.why, limits::LOG_LINE_BYTES)));
-    }
-    let bytes: usize = config.values.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if config.values.len() > limits::CONFIG_ENTRIES || bytes > limits::CONFIG_BYTES {
-        let (entries, kib) = (limits::CONFIG_ENTRIES, limits::CONFIG_BYTES >> 10);
-        mistakes.push(format!("{} values with {bytes} bytes: at most {entries} and {kib} KiB", config.values.len()));
-    }
-    if mistakes.is_empty() { Ok(()) } else { Err(LoadError::Config { module: source.to_owned(), mistakes }) }
-}
-
-fn guest_config(config: GuestConfig) -> lifecycle::Config {
-    lifecycle::Config {
-        cluster_name: config.cluster_name,
-        cluster_cidrs: config.cluster_cidrs,
-        values: config.values.into_iter().collect(),
-        extra: Vec::new(),
-    }
-}
-
-fn memory_bytes(manifest: &Manifest) -> usize {
-    let wanted = manifest.limits.memory_mib.map_or(limits::MEMORY_BYTES, |mib| (mib as usize).saturating_mul(1 << 20));
-    wanted.min(limits::MEMORY_CEILING_BYTES)
-}
-
-fn call_limit(manifest: &Manifest) -> Duration {
-    let wanted = manifest.limits.call_seconds.map_or(limits::CALL, |seconds| Duration::from_secs(seconds.into()));
-    wanted.min(limits::CALL_CEILING)
-}
-
-/// What the manifest asks for and no guest gets.
-fn beyond_ceiling(manifest: &Manifest) -> Vec<String> {
-    let memory = (manifest.limits.memory_mib, (limits::MEMORY_CEILING_BYTES >> 20) as u64, "MiB of memory");
-    let time = (manifest.limits.call_seconds, limits::CALL_CEILING.as_secs(), "seconds for a call");
-    [memory, time]
-        .into_iter()
-        .filter_map(|(wanted, ceiling, what)| Some((wanted.filter(|wanted| u64::from(*wanted) > ceiling)?, ceiling, what)))
-        .map(|(wanted, ceiling, what)| format!("{} asks for {wanted} {what} and gets {ceiling}", manifest.name))
-        .collect()
+    let look = tokio::task::spawn_blocking(move || {
+        inspect(&module, &wasm).map(|inspection| (inspection, wasm))
+    });
+    look.await.map_err(|error| LoadError::Host {
+        module: source.to_owned(),
+        what: error.to_string(),
+    })?
 }
 
 fn signature(source: &str, error: &wasmtime::Error) -> LoadError {
-    LoadError::Signature { module: source.to_owned(), what: clean(&format!("{error:#}"), limits::ERROR_BYTES) }
+    LoadError::Signature {
+        module: source.to_owned(),
+        what: clean(&format!("{error:#}"), limits::ERROR_BYTES),
+    }
 }
 
 /// Where the functions are that the host calls.
@@ -217,36 +194,69 @@ struct Exports {
 }
 
 impl Exports {
-    fn find(component: &InstancePre<Guest>, has: Capabilities, self_check: bool) -> wasmtime::Result<Exports> {
+    fn find(
+        component: &InstancePre<Guest>,
+        has: Capabilities,
+        self_check: bool,
+    ) -> wasmtime::Result<Exports> {
         signatures::check(component, has, self_check)?;
         Ok(Exports {
             lifecycle: lifecycle::GuestIndices::new(component)?,
-            self_check: self_check.then(|| self_check::GuestIndices::new(component)).transpose()?,
-            instances: has.instances.then(|| instances::GuestIndices::new(component)).transpose()?,
+            self_check: self_check
+                .then(|| self_check::GuestIndices::new(component))
+                .transpose()?,
+            instances: has
+                .instances
+                .then(|| instances::GuestIndices::new(component))
+                .transpose()?,
         })
     }
 }
 
 /// Runs `init` once, in a store of its own.
 async fn try_out(source: &str, calls: &Calls) -> Result<Vec<lifecycle::Capability>, LoadError> {
-    let call = Call { function: "init", deadline: Instant::now() + limits::INIT, scope: None, state: Arc::default() };
+    let call = Call {
+        function: "init",
+        deadline: Instant::now() + limits::INIT,
+        scope: None,
+        state: Arc::default(),
+    };
     calls
-        .run(call, Box::new(|_, _, enabled| Box::pin(async move { Ok(enabled) })))
+        .run(
+            call,
+            Box::new(|_, _, enabled| Box::pin(async move { Ok(enabled) })),
+        )
         .await
-        .map_err(|reason| LoadError::Init { module: source.to_owned(), reason })
+        .map_err(|reason| LoadError::Init {
+            module: source.to_owned(),
+            reason,
+        })
 }
 
 /// What `init` enabled, which must be among what is exported.
-fn narrow(source: &str, exported: Capabilities, enabled: &[lifecycle::Capability]) -> Result<Capabilities, LoadError> {
+fn narrow(
+    source: &str,
+    exported: Capabilities,
+    enabled: &[lifecycle::Capability],
+) -> Result<Capabilities, LoadError> {
     let mut narrowed = Capabilities::default();
     for capability in enabled {
         let (is_exported, is_enabled, name) = match capability {
-            lifecycle::Capability::Instances => (exported.instances, &mut narrowed.instances, "instances"),
-            lifecycle::Capability::LoadBalancer => (exported.load_balancer, &mut narrowed.load_balancer, "load-balancer"),
+            lifecycle::Capability::Instances => {
+                (exported.instances, &mut narrowed.instances, "instances")
+            }
+            lifecycle::Capability::LoadBalancer => (
+                exported.load_balancer,
+                &mut narrowed.load_balancer,
+                "load-balancer",
+            ),
             lifecycle::Capability::Routes => (exported.routes, &mut narrowed.routes, "routes"),
         };
         if !is_exported {
-            return Err(LoadError::NotExported { module: source.to_owned(), capability: name });
+            return Err(LoadError::NotExported {
+                module: source.to_owned(),
+                capability: name,
+            });
         }
         *is_enabled = true;
     }

@@ -4,7 +4,7 @@ use ccm_core::cloud::ProviderError;
 use thiserror::Error;
 
 use crate::compile::CompileError;
-use crate::compile::prescan::Refusal;
+use crate::compile::refusal::Refusal;
 use crate::egress::EgressError;
 use crate::manifest::{ManifestError, Missing};
 

@@ -1,5 +1,6 @@
 //! A loaded module: one generation of a provider, ready to be called.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,12 @@ pub struct Provider {
     pub(crate) call_limit: Duration,
 }
 
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Provider({} {})", self.manifest.name, self.calls.digest)
+    }
+}
+
 impl Provider {
     /// The SHA-256 of the module.
     pub fn digest(&self) -> &Digest {
@@ -51,7 +58,9 @@ impl Provider {
     /// # Errors
     /// What the guest found, or how it failed.
     pub async fn self_check(&self, permit: Arc<Permit>) -> Result<(), ProviderError> {
-        let Some(indices) = &self.self_check else { return Ok(()) };
+        let Some(indices) = &self.self_check else {
+            return Ok(());
+        };
         let indices = indices.clone();
         let call = self.call("self-check.check", permit, false);
         let answer = self.calls.run(
@@ -69,7 +78,16 @@ impl Provider {
     /// A call under this permit. A fresh one gets no kept answers and an empty state.
     pub(crate) fn call(&self, function: &'static str, permit: Arc<Permit>, fresh: bool) -> Call {
         let deadline = deadline(self.call_limit, now().until(permit.valid_until()));
-        let state = if fresh { Arc::default() } else { self.state.clone() };
-        Call { function, deadline, scope: Some(self.egress.scope(permit, deadline, fresh)), state }
+        let state = if fresh {
+            Arc::default()
+        } else {
+            self.state.clone()
+        };
+        Call {
+            function,
+            deadline,
+            scope: Some(self.egress.scope(permit, deadline, fresh)),
+            state,
+        }
     }
 }

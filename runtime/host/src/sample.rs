@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 
 use wasm_encoder::{
-    Component, ComponentExportKind, ComponentExportSection, ComponentImportSection, ComponentInstanceSection,
-    ComponentTypeRef, ComponentTypeSection, CustomSection, Encode, InstanceType, Module, ModuleSection,
-    RawSection,
+    Component, ComponentExportKind, ComponentExportSection, ComponentImportSection,
+    ComponentInstanceSection, ComponentTypeRef, ComponentTypeSection, CustomSection, Encode,
+    InstanceType, Module, ModuleSection, RawSection,
 };
 
 use crate::compile::prescan::MANIFEST_SECTION;
@@ -16,7 +16,10 @@ pub(crate) const MANIFEST: &str =
     r#"{"contract":"0.1.0","name":"sample","version":"1","description":"","schemes":["sample"]}"#;
 
 /// The exports of the smallest guest.
-pub(crate) const EXPORTS: &[&str] = &["ccm:provider/lifecycle@0.1.0", "ccm:provider/instances@0.1.0"];
+pub(crate) const EXPORTS: &[&str] = &[
+    "ccm:provider/lifecycle@0.1.0",
+    "ccm:provider/instances@0.1.0",
+];
 
 /// A component whose imports and exports are empty instances of these names.
 pub(crate) fn component(imports: &[&str], exports: &[&str], manifests: &[&str]) -> Vec<u8> {
@@ -34,7 +37,12 @@ pub(crate) fn component(imports: &[&str], exports: &[&str], manifests: &[&str]) 
     component.section(&instances);
     let mut section = ComponentExportSection::new();
     for name in exports {
-        section.export(*name, ComponentExportKind::Instance, imports.len() as u32, None);
+        section.export(
+            *name,
+            ComponentExportKind::Instance,
+            imports.len() as u32,
+            None,
+        );
     }
     component.section(&section);
     for manifest in manifests {
@@ -54,7 +62,10 @@ pub(crate) fn of_modules<'a>(modules: impl IntoIterator<Item = &'a Module>) -> V
 
 /// The custom section that a manifest stands in.
 pub(crate) fn manifest_section(manifest: &str) -> CustomSection<'_> {
-    CustomSection { name: Cow::Borrowed(MANIFEST_SECTION), data: Cow::Borrowed(manifest.as_bytes()) }
+    CustomSection {
+        name: Cow::Borrowed(MANIFEST_SECTION),
+        data: Cow::Borrowed(manifest.as_bytes()),
+    }
 }
 
 /// A component that holds the component that holds … `depth` of them, the outermost included.
@@ -64,7 +75,10 @@ pub(crate) fn nested(depth: usize) -> Vec<u8> {
     let mut inner = Component::new().finish();
     for _ in 1..depth {
         let mut outer = Component::new();
-        outer.section(&RawSection { id: COMPONENT, data: &inner });
+        outer.section(&RawSection {
+            id: COMPONENT,
+            data: &inner,
+        });
         inner = outer.finish();
     }
     inner

@@ -13,28 +13,51 @@ use crate::guest::Guest;
 ///
 /// # Errors
 /// The first function that is missing or has another type.
-pub(crate) fn check(component: &InstancePre<Guest>, has: Capabilities, self_check: bool) -> wasmtime::Result<()> {
-    let lifecycle = Exported { component, interface: "ccm:provider/lifecycle@0.1.0" };
-    lifecycle.function::<(lifecycle::Config,), (Result<Vec<lifecycle::Capability>, Error>,)>("init")?;
+pub(crate) fn check(
+    component: &InstancePre<Guest>,
+    has: Capabilities,
+    self_check: bool,
+) -> wasmtime::Result<()> {
+    let lifecycle = Exported {
+        component,
+        interface: "ccm:provider/lifecycle@0.1.0",
+    };
+    lifecycle
+        .function::<(lifecycle::Config,), (Result<Vec<lifecycle::Capability>, Error>,)>("init")?;
     if self_check {
-        let interface = Exported { component, interface: "ccm:provider/self-check@0.1.0" };
+        let interface = Exported {
+            component,
+            interface: "ccm:provider/self-check@0.1.0",
+        };
         interface.function::<(), (Result<(), Error>,)>("check")?;
     }
     if has.instances {
-        let interface = Exported { component, interface: "ccm:provider/instances@0.1.0" };
+        let interface = Exported {
+            component,
+            interface: "ccm:provider/instances@0.1.0",
+        };
         interface.function::<(Vec<Node>,), (Result<instances::FindReply, Error>,)>("find")?;
     }
     if has.load_balancer {
-        use load_balancer::{DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest};
-        let interface = Exported { component, interface: "ccm:provider/load-balancer@0.1.0" };
+        use load_balancer::{
+            DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
+        };
+        let interface = Exported {
+            component,
+            interface: "ccm:provider/load-balancer@0.1.0",
+        };
         interface.function::<(EnsureRequest,), (Result<EnsureReply, Error>,)>("ensure")?;
-        interface.function::<(UpdateRequest,), (Result<ProgressReply, Error>,)>("update-targets")?;
+        interface
+            .function::<(UpdateRequest,), (Result<ProgressReply, Error>,)>("update-targets")?;
         interface.function::<(DeleteRequest,), (Result<ProgressReply, Error>,)>("delete")?;
         interface.function::<(Service,), (Result<Found, Error>,)>("get")?;
     }
     if has.routes {
         use routes::{CreateRequest, DeleteRequest, ProgressReply, Route};
-        let interface = Exported { component, interface: "ccm:provider/routes@0.1.0" };
+        let interface = Exported {
+            component,
+            interface: "ccm:provider/routes@0.1.0",
+        };
         interface.function::<(Vec<Node>,), (Result<Vec<Route>, Error>,)>("list")?;
         interface.function::<(CreateRequest,), (Result<ProgressReply, Error>,)>("create")?;
         interface.function::<(DeleteRequest,), (Result<ProgressReply, Error>,)>("delete")?;
@@ -64,6 +87,11 @@ impl Exported<'_> {
         };
         function
             .typecheck::<Parameters, Results>(&self.component.instance_type())
-            .map_err(|error| error.context(format!("{}: {name} has another type than in the contract", self.interface)))
+            .map_err(|error| {
+                error.context(format!(
+                    "{}: {name} has another type than in the contract",
+                    self.interface
+                ))
+            })
     }
 }

@@ -35,12 +35,19 @@ impl StateStore {
         let mut entries = self.entries();
         entries.retain(|_, entry| entry.until > now);
         let others = entries.iter().filter(|(other, _)| **other != key);
-        let (count, bytes) =
-            others.fold((0, 0), |(count, bytes), (key, entry)| (count + 1, bytes + key.len() + entry.value.len()));
+        let (count, bytes) = others.fold((0, 0), |(count, bytes), (key, entry)| {
+            (count + 1, bytes + key.len() + entry.value.len())
+        });
         if count >= limits::STATE_ENTRIES || bytes + key.len() + value.len() > limits::STATE_BYTES {
             return false;
         }
-        entries.insert(key, Entry { value, until: now + ttl.min(limits::STATE_TTL) });
+        entries.insert(
+            key,
+            Entry {
+                value,
+                until: now + ttl.min(limits::STATE_TTL),
+            },
+        );
         true
     }
 
@@ -68,8 +75,16 @@ mod tests {
     fn a_value_lives_as_long_as_it_was_given_and_no_longer_than_an_hour() {
         let (store, now) = (StateStore::default(), Instant::now());
         assert!(set(&store, "short", 1, now));
-        assert!(store.set("long".to_owned(), vec![1], Duration::from_secs(1 << 40), now));
-        assert_eq!(store.get("short", now + MINUTE - Duration::from_millis(1)), Some(vec![7]));
+        assert!(store.set(
+            "long".to_owned(),
+            vec![1],
+            Duration::from_secs(1 << 40),
+            now
+        ));
+        assert_eq!(
+            store.get("short", now + MINUTE - Duration::from_millis(1)),
+            Some(vec![7])
+        );
         assert_eq!(store.get("short", now + MINUTE), None);
         assert_eq!(store.get("long", now + limits::STATE_TTL), None);
     }
@@ -80,16 +95,24 @@ mod tests {
         assert!(set(&store, "a", limits::STATE_BYTES - 1, now));
         assert!(!set(&store, "b", 1, now), "two bytes, one left");
         assert!(!set(&store, "a", limits::STATE_BYTES, now));
-        assert_eq!(store.get("a", now).map(|value| value.len()), Some(limits::STATE_BYTES - 1));
+        assert_eq!(
+            store.get("a", now).map(|value| value.len()),
+            Some(limits::STATE_BYTES - 1)
+        );
         assert!(set(&store, "a", 1, now), "a smaller one replaces it");
         assert!(set(&store, "b", limits::STATE_BYTES - 3, now));
-        assert!(set(&store, "b", 1, now + MINUTE), "what is over does not count");
+        assert!(
+            set(&store, "b", 1, now + MINUTE),
+            "what is over does not count"
+        );
     }
 
     #[test]
     fn tiny_entries_are_counted() {
         let (store, now) = (StateStore::default(), Instant::now());
-        let kept = (0..2 * limits::STATE_ENTRIES).filter(|number| set(&store, &number.to_string(), 0, now)).count();
+        let kept = (0..2 * limits::STATE_ENTRIES)
+            .filter(|number| set(&store, &number.to_string(), 0, now))
+            .count();
         assert_eq!(kept, limits::STATE_ENTRIES);
     }
 }

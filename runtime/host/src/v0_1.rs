@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{
-    Address, AddressType, Capabilities, CloudEvent, CloudNode, CloudProvider, EventType, FindReply, Instance, Lookup,
-    ProviderError, Reply,
+    Address, AddressType, Capabilities, CloudEvent, CloudNode, CloudProvider, EventType, FindReply,
+    Instance, Lookup, ProviderError, Reply,
 };
 use ccm_core::permit::Permit;
 
@@ -44,7 +44,11 @@ impl Provider {
     ///
     /// # Errors
     /// The same as for `find`.
-    pub fn find_fresh<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
+    pub fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply> {
         Box::pin(self.find_with(nodes, permit, true))
     }
 
@@ -56,11 +60,20 @@ impl Provider {
     ) -> Result<FindReply, ProviderError> {
         let indices = match &self.instances {
             Some(indices) if self.capabilities.instances => indices.clone(),
-            _ => return Err(ProviderError::Unsupported(format!("{} does not know machines", self.manifest.name))),
+            _ => {
+                return Err(ProviderError::Unsupported(format!(
+                    "{} does not know machines",
+                    self.manifest.name
+                )));
+            }
         };
         if nodes.len() > limits::NODES {
             // Asking in pieces would break the rule that doubts about one node concern all nodes of an answer.
-            return Err(ProviderError::Invalid(format!("{} nodes asked for, at most {}", nodes.len(), limits::NODES)));
+            return Err(ProviderError::Invalid(format!(
+                "{} nodes asked for, at most {}",
+                nodes.len(),
+                limits::NODES
+            )));
         }
         let asked: Vec<common::Node> = nodes.iter().map(common::Node::from).collect();
         let call = self.call("instances.find", permit, fresh);
@@ -70,7 +83,9 @@ impl Provider {
             Box::new(move |store, instance, enabled| {
                 Box::pin(async move {
                     if !enabled.contains(&lifecycle::Capability::Instances) {
-                        let why = "init enabled instances when the module was loaded, and does not now".to_owned();
+                        let why =
+                            "init enabled instances when the module was loaded, and does not now"
+                                .to_owned();
                         return Ok(Err(common::Error::Internal(why)));
                     }
                     let guest = indices.load(&mut *store, instance)?;
@@ -82,7 +97,11 @@ impl Provider {
         shape::check_find(&reply, nodes.len()).map_err(ProviderError::Internal)?;
         Ok(FindReply {
             lookups: reply.lookups.into_iter().map(Lookup::from).collect(),
-            events: reply.events.into_iter().map(|event| (event.node as usize, event.event.into())).collect(),
+            events: reply
+                .events
+                .into_iter()
+                .map(|event| (event.node as usize, event.event.into()))
+                .collect(),
             complete: scope.is_some_and(|scope| scope.complete()),
         })
     }
@@ -106,7 +125,9 @@ impl From<&CloudNode> for common::Node {
 }
 
 fn pairs(map: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    map.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    map.iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 impl From<&Address> for common::Address {
@@ -118,7 +139,10 @@ impl From<&Address> for common::Address {
             AddressType::InternalDns => common::AddressType::InternalDns,
             AddressType::ExternalDns => common::AddressType::ExternalDns,
         };
-        common::Address { address_type, address: address.address.clone() }
+        common::Address {
+            address_type,
+            address: address.address.clone(),
+        }
     }
 }
 
@@ -131,7 +155,10 @@ impl From<common::Address> for Address {
             common::AddressType::InternalDns => AddressType::InternalDns,
             common::AddressType::ExternalDns => AddressType::ExternalDns,
         };
-        Address { address_type, address: address.address }
+        Address {
+            address_type,
+            address: address.address,
+        }
     }
 }
 
@@ -155,7 +182,9 @@ impl From<instances::Lookup> for Lookup {
             instances::Lookup::Found(instance) => Lookup::Found(Box::new(instance.into())),
             instances::Lookup::Gone => Lookup::Gone,
             instances::Lookup::NotMine => Lookup::NotMine,
-            instances::Lookup::Unknown(reason) => Lookup::Unknown(clean(&reason, shape::MESSAGE_BYTES)),
+            instances::Lookup::Unknown(reason) => {
+                Lookup::Unknown(clean(&reason, shape::MESSAGE_BYTES))
+            }
         }
     }
 }
@@ -166,7 +195,11 @@ impl From<common::Event> for CloudEvent {
             common::EventType::Normal => EventType::Normal,
             common::EventType::Warning => EventType::Warning,
         };
-        CloudEvent { event_type, reason: event.reason, message: clean(&event.message, shape::MESSAGE_BYTES) }
+        CloudEvent {
+            event_type,
+            reason: event.reason,
+            message: clean(&event.message, shape::MESSAGE_BYTES),
+        }
     }
 }
 
@@ -179,7 +212,9 @@ impl From<common::Error> for ProviderError {
             common::Error::Conflict(conflict) => ProviderError::Conflict {
                 message: clean(&conflict.message, shape::MESSAGE_BYTES),
                 // An owner that is cut would be somebody else's.
-                owner: conflict.owner.filter(|owner| owner.len() <= shape::OWNER_BYTES),
+                owner: conflict
+                    .owner
+                    .filter(|owner| owner.len() <= shape::OWNER_BYTES),
             },
             common::Error::Throttled(throttled) => ProviderError::Throttled {
                 message: text(throttled.message),

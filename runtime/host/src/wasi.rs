@@ -106,7 +106,10 @@ impl HostMonotonicClock for Coarse {
 /// Where `wasi:http` requests go: through the call's scope, or nowhere.
 pub(crate) struct WayOut(pub(crate) Option<CallScope>);
 
-type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+type Sent = (
+    Response<WasiBody>,
+    Box<dyn Future<Output = Result<(), Error>> + Send>,
+);
 
 impl WasiHttpHooks for WayOut {
     fn default_scheme(&mut self) -> Option<Scheme> {
@@ -128,7 +131,10 @@ impl WasiHttpHooks for WayOut {
         let scope = self.0.clone();
         Box::new(async move {
             let scope = scope.ok_or(Error::HttpRequestDenied)?;
-            let patience = options.unwrap_or_default().first_byte_timeout.unwrap_or(Duration::MAX);
+            let patience = options
+                .unwrap_or_default()
+                .first_byte_timeout
+                .unwrap_or(Duration::MAX);
             let response = tokio::time::timeout(patience, send(&scope, request))
                 .await
                 .map_err(|_| Error::HttpResponseTimeout)??;
@@ -147,7 +153,11 @@ async fn send(scope: &CallScope, request: Request<WasiBody>) -> Result<Response<
         .map_err(|_| Error::HttpRequestBodySize(None))?
         .to_bytes();
     match scope.fetch_url(Request::from_parts(parts, body)).await {
-        Ok(response) => Ok(response.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync())),
+        Ok(response) => Ok(response.map(|body| {
+            Full::new(body)
+                .map_err(|never| match never {})
+                .boxed_unsync()
+        })),
         Err(FetchError::Throttled(milliseconds)) => Ok(too_many_requests(milliseconds)),
         Err(error) => Err(error_code(error)),
     }
@@ -155,9 +165,15 @@ async fn send(scope: &CallScope, request: Request<WasiBody>) -> Result<Response<
 
 /// What the host answers in place of a target that asked for patience: every HTTP library understands it.
 fn too_many_requests(milliseconds: u64) -> Response<WasiBody> {
-    let mut response = Response::new(Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync());
+    let mut response = Response::new(
+        Empty::<Bytes>::new()
+            .map_err(|never| match never {})
+            .boxed_unsync(),
+    );
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(milliseconds.div_ceil(1_000)));
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from(milliseconds.div_ceil(1_000)));
     response
 }
 
@@ -168,6 +184,8 @@ fn error_code(error: FetchError) -> Error {
         FetchError::TooLarge(_) => Error::HttpResponseBodySize(None),
         FetchError::Unavailable(_) => Error::DestinationUnavailable,
         // WASI has no code for these that carries a text.
-        FetchError::Invalid(_) | FetchError::Throttled(_) => Error::InternalError(Some(error.to_string())),
+        FetchError::Invalid(_) | FetchError::Throttled(_) => {
+            Error::InternalError(Some(error.to_string()))
+        }
     }
 }

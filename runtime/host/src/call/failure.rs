@@ -41,7 +41,10 @@ impl Failure {
         match self {
             Failure::Trap(error) => {
                 let stack = Stack::of(&error);
-                let mut text = format!("{stage} in module {module}: {}", clean(&cause(&error), CAUSE_BYTES));
+                let mut text = format!(
+                    "{stage} in module {module}: {}",
+                    clean(&cause(&error), CAUSE_BYTES)
+                );
                 if stack.repeats && error.downcast_ref::<Trap>() == Some(&Trap::MemoryOutOfBounds) {
                     text.push_str(" (its functions call each other without end: a stack overflow inside the guest)");
                 }
@@ -56,7 +59,8 @@ impl Failure {
             }
             Failure::Cpu(budget) => {
                 let budget = budget.as_millis();
-                let text = format!("{stage} in module {module} used more than {budget} ms of CPU time");
+                let text =
+                    format!("{stage} in module {module} used more than {budget} ms of CPU time");
                 ProviderError::TimedOut(with_log(text, log, limits::ERROR_BYTES))
             }
         }
@@ -84,11 +88,17 @@ struct Stack {
 
 impl Stack {
     fn of(error: &wasmtime::Error) -> Stack {
-        let frames = error.downcast_ref::<WasmBacktrace>().map(WasmBacktrace::frames).unwrap_or_default();
-        let names = frames.iter().take(limits::FRAMES).map(|frame| match frame.func_name() {
-            Some(name) => demangle(name),
-            None => format!("function {}", frame.func_index()),
-        });
+        let frames = error
+            .downcast_ref::<WasmBacktrace>()
+            .map(WasmBacktrace::frames)
+            .unwrap_or_default();
+        let names = frames
+            .iter()
+            .take(limits::FRAMES)
+            .map(|frame| match frame.func_name() {
+                Some(name) => demangle(name),
+                None => format!("function {}", frame.func_index()),
+            });
         Stack::from_names(names)
     }
 
@@ -106,9 +116,19 @@ impl Stack {
         let repeats = depth == limits::FRAMES && distinct.len() <= limits::FRAMES / 4;
         let shown: Vec<_> = runs
             .iter()
-            .map(|(name, count)| if *count == 1 { name.clone() } else { format!("{name} ({count} times)") })
+            .map(|(name, count)| {
+                if *count == 1 {
+                    name.clone()
+                } else {
+                    format!("{name} ({count} times)")
+                }
+            })
             .collect();
-        let text = if shown.is_empty() { String::new() } else { format!("; stack: {}", shown.join(" < ")) };
+        let text = if shown.is_empty() {
+            String::new()
+        } else {
+            format!("; stack: {}", shown.join(" < "))
+        };
         Stack { text, repeats }
     }
 }
@@ -125,7 +145,9 @@ fn with_log(mut text: String, log: &[String], room: usize) -> String {
     let mut room = room.saturating_sub(text.len());
     for line in log.iter().rev() {
         // " | " or the introduction stands before each line.
-        let Some(left) = room.checked_sub(line.len() + "; last log lines: ".len()) else { break };
+        let Some(left) = room.checked_sub(line.len() + "; last log lines: ".len()) else {
+            break;
+        };
         room = left;
         shown.push(line);
     }
@@ -145,7 +167,10 @@ mod tests {
     fn the_last_lines_are_shown_as_far_as_they_fit() {
         let check = |log: &[String]| with_log("x".to_owned(), log, 1_000);
         assert_eq!(check(&[]), "x");
-        assert_eq!(check(&["a".to_owned(), "b".to_owned()]), "x; last log lines: a | b");
+        assert_eq!(
+            check(&["a".to_owned(), "b".to_owned()]),
+            "x; last log lines: a | b"
+        );
         assert_eq!(check(&vec!["y".repeat(2_000); 3]), "x");
         let lines: Vec<_> = (0..200).map(|number| format!("{number:0100}")).collect();
         let text = check(&lines);
@@ -154,8 +179,14 @@ mod tests {
 
     #[test]
     fn names_are_shown_as_they_were_written() {
-        assert_eq!(demangle("_ZN4core9panicking5panic17h0123456789abcdefE"), "core::panicking::panic");
-        assert_eq!(demangle("ccm:provider/instances@0.1.0#find"), "ccm:provider/instances@0.1.0#find");
+        assert_eq!(
+            demangle("_ZN4core9panicking5panic17h0123456789abcdefE"),
+            "core::panicking::panic"
+        );
+        assert_eq!(
+            demangle("ccm:provider/instances@0.1.0#find"),
+            "ccm:provider/instances@0.1.0#find"
+        );
         assert_eq!(demangle("evil\u{1b}[2J"), "evil\\u{1b}[2J");
         assert!(demangle(&"_ZN".repeat(50_000)).len() <= NAME_BYTES);
     }
@@ -163,10 +194,17 @@ mod tests {
     #[test]
     fn endless_recursion_is_recognised_by_its_stack() {
         let stack = |names: &[&str]| {
-            let names = names.iter().cycle().take(limits::FRAMES).map(|name| (*name).to_owned());
+            let names = names
+                .iter()
+                .cycle()
+                .take(limits::FRAMES)
+                .map(|name| (*name).to_owned());
             Stack::from_names(names)
         };
-        assert_eq!(stack(&["deeper"]).text, format!("; stack: deeper ({} times)", limits::FRAMES));
+        assert_eq!(
+            stack(&["deeper"]).text,
+            format!("; stack: deeper ({} times)", limits::FRAMES)
+        );
         assert!(stack(&["deeper"]).repeats);
         assert!(stack(&["a", "b", "c"]).repeats);
         let many: Vec<_> = ('a'..='t').map(String::from).collect();

@@ -21,14 +21,21 @@ pub(super) struct Meter {
 impl Meter {
     /// A meter that stops at `deadline`, or after `budget` of computing.
     pub(super) fn new(deadline: Instant, budget: Duration) -> Meter {
-        Meter { deadline, budget, used: Duration::ZERO }
+        Meter {
+            deadline,
+            budget,
+            used: Duration::ZERO,
+        }
     }
 
     /// Runs a part of the call. After a failure the guest must not be used again.
     ///
     /// # Errors
     /// The guest trapped, or one of its times is over.
-    pub(super) async fn run<T>(&mut self, part: impl Future<Output = wasmtime::Result<T>>) -> Result<T, Failure> {
+    pub(super) async fn run<T>(
+        &mut self,
+        part: impl Future<Output = wasmtime::Result<T>>,
+    ) -> Result<T, Failure> {
         let deadline = self.deadline;
         let mut part = pin!(part);
         let metered = poll_fn(|context| {
@@ -38,13 +45,17 @@ impl Meter {
             match poll {
                 Poll::Ready(Ok(result)) => Poll::Ready(Ok(result)),
                 Poll::Ready(Err(error)) => Poll::Ready(Err(Failure::Trap(error))),
-                Poll::Pending if self.used > self.budget => Poll::Ready(Err(Failure::Cpu(self.budget))),
+                Poll::Pending if self.used > self.budget => {
+                    Poll::Ready(Err(Failure::Cpu(self.budget)))
+                }
                 // A guest that computes keeps the runtime too busy to look at its timers.
                 Poll::Pending if Instant::now() >= deadline => Poll::Ready(Err(Failure::Deadline)),
                 Poll::Pending => Poll::Pending,
             }
         });
-        timeout_at(deadline, metered).await.unwrap_or(Err(Failure::Deadline))
+        timeout_at(deadline, metered)
+            .await
+            .unwrap_or(Err(Failure::Deadline))
     }
 }
 

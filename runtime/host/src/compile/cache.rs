@@ -91,12 +91,19 @@ impl Cache {
         let folder = parent.join("compiled");
         fs::create_dir_all(parent).map_err(io("create", parent))?;
         match DirBuilder::new().mode(0o700).create(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(io("create", &folder)(error)),
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(io("create", &folder)(error));
+            }
             _ => {}
         }
         check_ownership(&folder)?;
         let mac = keyed(&folder)?;
-        let cache = Cache { folder, mac, compatibility: compatibility(engine), cap: limits::CACHE_BYTES };
+        let cache = Cache {
+            folder,
+            mac,
+            compatibility: compatibility(engine),
+            cap: limits::CACHE_BYTES,
+        };
         cache.sweep();
         Ok(cache)
     }
@@ -118,7 +125,10 @@ impl Cache {
         match unsafe { Component::deserialize(engine, code) } {
             Ok(component) => {
                 // Only the order of eviction depends on it.
-                let _ = File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+                let _ = File::options()
+                    .append(true)
+                    .open(&path)
+                    .and_then(|file| file.set_modified(SystemTime::now()));
                 Some(component)
             }
             Err(error) => self.discard(&path, &format!("{error:#}")),
@@ -129,9 +139,16 @@ impl Cache {
     pub(crate) fn store(&self, digest: Digest, code: &Compiled) -> Result<(), CacheError> {
         let path = self.path(digest);
         let temporary = self.folder.join(format!("{}.tmp", random_name()?));
-        let result = write(&temporary, &[MAGIC, self.mac(digest, code.as_bytes()).as_slice(), code.as_bytes()])
-            .map_err(io("write", &temporary))
-            .and_then(|()| fs::rename(&temporary, &path).map_err(io("write", &path)));
+        let result = write(
+            &temporary,
+            &[
+                MAGIC,
+                self.mac(digest, code.as_bytes()).as_slice(),
+                code.as_bytes(),
+            ],
+        )
+        .map_err(io("write", &temporary))
+        .and_then(|()| fs::rename(&temporary, &path).map_err(io("write", &path)));
         if result.is_err() {
             // The error that matters is the one that is returned.
             let _ = fs::remove_file(&temporary);
@@ -141,11 +158,15 @@ impl Cache {
     }
 
     fn path(&self, digest: Digest) -> PathBuf {
-        self.folder.join(format!("{}-{}.{SUFFIX}", digest.hex(), self.compatibility))
+        self.folder
+            .join(format!("{}-{}.{SUFFIX}", digest.hex(), self.compatibility))
     }
 
     fn mac(&self, digest: Digest, code: &[u8]) -> [u8; MAC_BYTES] {
-        self.authenticate(digest, code).finalize().into_bytes().into()
+        self.authenticate(digest, code)
+            .finalize()
+            .into_bytes()
+            .into()
     }
 
     fn authenticate(&self, digest: Digest, code: &[u8]) -> Hmac<Sha256> {
@@ -173,8 +194,12 @@ impl Cache {
     fn sweep(&self) {
         let mut entries = Vec::new();
         for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let Ok(metadata) = file.metadata() else { continue };
-            let Ok(modified) = metadata.modified() else { continue };
+            let Ok(metadata) = file.metadata() else {
+                continue;
+            };
+            let Ok(modified) = metadata.modified() else {
+                continue;
+            };
             let path = file.path();
             match path.extension().and_then(OsStr::to_str) {
                 Some(SUFFIX) => entries.push((modified, metadata.len(), path)),
@@ -199,7 +224,11 @@ impl Cache {
 
 fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> CacheError {
     let path = path.to_owned();
-    move |reason| CacheError::Io { action, path, reason }
+    move |reason| CacheError::Io {
+        action,
+        path,
+        reason,
+    }
 }
 
 fn check_ownership(folder: &Path) -> Result<(), CacheError> {
@@ -208,13 +237,22 @@ fn check_ownership(folder: &Path) -> Result<(), CacheError> {
     let what = if !metadata.is_dir() {
         "it is not a folder".to_owned()
     } else if metadata.uid() != ours {
-        format!("it belongs to user {}, and this is user {ours}", metadata.uid())
+        format!(
+            "it belongs to user {}, and this is user {ours}",
+            metadata.uid()
+        )
     } else if metadata.mode() & 0o077 != 0 {
-        format!("its mode is {:o}, and 700 is needed", metadata.mode() & 0o777)
+        format!(
+            "its mode is {:o}, and 700 is needed",
+            metadata.mode() & 0o777
+        )
     } else {
         return Ok(());
     };
-    Err(CacheError::NotOurs { path: folder.to_owned(), what })
+    Err(CacheError::NotOurs {
+        path: folder.to_owned(),
+        what,
+    })
 }
 
 /// Reads the installation's key, which is made on first use. Two processes that start at once agree on the first one's.
@@ -227,7 +265,9 @@ fn keyed(folder: &Path) -> Result<Hmac<Sha256>, CacheError> {
         // Already linked, or of no use.
         let _ = fs::remove_file(&temporary);
         match linked {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(io("write", &path)(error)),
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(io("write", &path)(error));
+            }
             _ => {}
         }
     }
@@ -249,7 +289,11 @@ fn random_name() -> Result<String, CacheError> {
 }
 
 fn write(path: &Path, pieces: &[&[u8]]) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     for piece in pieces {
         file.write_all(piece)?;
     }
@@ -258,7 +302,9 @@ fn write(path: &Path, pieces: &[&[u8]]) -> std::io::Result<()> {
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(limits::COMPILED_BYTES as u64 + 64).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(limits::COMPILED_BYTES as u64 + 64)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

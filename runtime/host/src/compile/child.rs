@@ -39,11 +39,17 @@ struct ChildLimits {
 impl ChildLimits {
     /// The limits that a command line asks for. They can only be lowered.
     fn of<'a>(arguments: impl Iterator<Item = &'a OsStr>) -> ChildLimits {
-        let mut limits =
-            ChildLimits { memory_mib: limits::COMPILE_MEMORY_BYTES >> 20, cpu_seconds: limits::COMPILE_CPU_SECONDS };
+        let mut limits = ChildLimits {
+            memory_mib: limits::COMPILE_MEMORY_BYTES >> 20,
+            cpu_seconds: limits::COMPILE_CPU_SECONDS,
+        };
         for argument in arguments.filter_map(OsStr::to_str) {
-            let Some((name, value)) = argument.split_once('=') else { continue };
-            let Ok(value) = value.parse::<u64>() else { continue };
+            let Some((name, value)) = argument.split_once('=') else {
+                continue;
+            };
+            let Ok(value) = value.parse::<u64>() else {
+                continue;
+            };
             match name {
                 "--memory-mib" => limits.memory_mib = limits.memory_mib.min(value),
                 "--cpu-seconds" => limits.cpu_seconds = limits.cpu_seconds.min(value),
@@ -59,7 +65,10 @@ impl ChildLimits {
 /// # Errors
 /// The module is not valid, needs too much, or the child cannot be run.
 pub(crate) async fn compile(compiler: &Compiler, wasm: &[u8]) -> Result<Compiled, CompileError> {
-    let run = |reason| CompileError::Run { program: compiler.program.clone(), reason };
+    let run = |reason| CompileError::Run {
+        program: compiler.program.clone(),
+        reason,
+    };
     let mut child = Command::new(&compiler.program)
         .args(&compiler.arguments)
         .env_clear()
@@ -88,13 +97,21 @@ pub(crate) async fn compile(compiler: &Compiler, wasm: &[u8]) -> Result<Compiled
     if status.success() && !code.is_empty() {
         return Ok(Compiled(code));
     }
-    let limits = ChildLimits::of(compiler.arguments.iter().map(|argument| argument.as_os_str()));
+    let limits = ChildLimits::of(
+        compiler
+            .arguments
+            .iter()
+            .map(|argument| argument.as_os_str()),
+    );
     Err(explain(status, &message, limits))
 }
 
 /// Feeds the child, and reads what it writes and how it ends. What exceeds a cap is read and dropped, all but the
 /// first byte of it, so that the child does not wait for a reader.
-async fn converse(child: &mut Child, wasm: &[u8]) -> std::io::Result<(ExitStatus, Vec<u8>, String)> {
+async fn converse(
+    child: &mut Child,
+    wasm: &[u8],
+) -> std::io::Result<(ExitStatus, Vec<u8>, String)> {
     let stdin = child.stdin.take();
     let feed = async {
         if let Some(mut stdin) = stdin {
@@ -106,13 +123,20 @@ async fn converse(child: &mut Child, wasm: &[u8]) -> std::io::Result<(ExitStatus
     let message = read(child.stderr.take(), limits::COMPILE_MESSAGE_BYTES);
     let ((), code, message) = tokio::join!(feed, code, message);
     let status = child.wait().await?;
-    Ok((status, code?, String::from_utf8_lossy(&message?).into_owned()))
+    Ok((
+        status,
+        code?,
+        String::from_utf8_lossy(&message?).into_owned(),
+    ))
 }
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
-        (&mut pipe).take(cap as u64 + 1).read_to_end(&mut bytes).await?;
+        (&mut pipe)
+            .take(cap as u64 + 1)
+            .read_to_end(&mut bytes)
+            .await?;
         tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await?;
     }
     Ok(bytes)
@@ -121,8 +145,13 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Resu
 /// Why a child that ended without a result did so.
 fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileError {
     // What the allocator, the standard library and the operating system say when address space is used up.
-    let out_of_memory =
-        ["memory allocation of", "Cannot allocate memory", "out of memory", "os error 12", "Resource temporarily unavailable"];
+    let out_of_memory = [
+        "memory allocation of",
+        "Cannot allocate memory",
+        "out of memory",
+        "os error 12",
+        "Resource temporarily unavailable",
+    ];
     if out_of_memory.iter().any(|words| message.contains(words)) {
         return CompileError::Memory(limits.memory_mib);
     }
@@ -135,7 +164,9 @@ fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileErr
     match (status.code(), signal) {
         (Some(REJECTED), _) => CompileError::Invalid(message),
         (Some(code), _) => CompileError::Crashed(format!("exit code {code}: {message}")),
-        (None, signal) => CompileError::Crashed(format!("signal {}: {message}", signal.unwrap_or_default())),
+        (None, signal) => {
+            CompileError::Crashed(format!("signal {}: {message}", signal.unwrap_or_default()))
+        }
     }
 }
 
@@ -173,7 +204,9 @@ fn restrict(limits: ChildLimits) -> std::io::Result<()> {
 /// The outer error is the child's, the inner one the module's.
 fn work() -> std::io::Result<Result<(), String>> {
     let mut wasm = Vec::new();
-    std::io::stdin().take(limits::MODULE_BYTES as u64 + 1).read_to_end(&mut wasm)?;
+    std::io::stdin()
+        .take(limits::MODULE_BYTES as u64 + 1)
+        .read_to_end(&mut wasm)?;
     if wasm.len() > limits::MODULE_BYTES {
         return Ok(Err(format!("more than {} bytes", limits::MODULE_BYTES)));
     }

@@ -1,69 +1,21 @@
 //! Reads a module's structure in one pass and refuses what would be expensive or dangerous to compile. It
 //! decodes sections, never function bodies, and decides nothing about validity: the compile child does.
 
-use thiserror::Error;
 use wasmparser::{
-    BinaryReaderError, ComponentExternalKind, CompositeInnerType, Encoding, MemoryType, Parser, Payload, SubType,
+    ComponentExternalKind, CompositeInnerType, Encoding, MemoryType, Parser, Payload, SubType,
     TableType, TypeRef, WasmFeatures,
 };
 use wasmtime::Engine;
 
+use super::refusal::Refusal;
 use crate::limits;
 use crate::manifest::MAX_MANIFEST;
-use crate::text::clean;
 
 /// Name of the custom section that holds the manifest.
 pub(crate) const MANIFEST_SECTION: &str = "ccm:manifest";
 
-/// Names in messages are cut at this length.
-const NAME_BYTES: usize = 200;
 /// A page of linear memory.
 const PAGE_BYTES: u64 = 65_536;
-
-/// Why a file is not compiled. Offsets are in bytes from the beginning of the file.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// Nothing there.
-    #[error("the file is empty")]
-    Empty,
-    /// Some other kind of file.
-    #[error("the file is not WebAssembly: it does not begin with the bytes 00 61 73 6d")]
-    NotWasm,
-    /// A core module.
-    #[error("the file is a core module, not a component; build it for wasm32-wasip2, or turn it into a component with `wasm-tools component new`")]
-    NotAComponent,
-    /// Output of wasmtime's compiler.
-    #[error("the file is compiled code, not WebAssembly; only code that this host compiled itself is run")]
-    Precompiled,
-    /// Truncated or damaged.
-    #[error("the file is damaged at offset {offset}: {message}")]
-    Damaged {
-        /// Where.
-        offset: usize,
-        /// What the decoder says.
-        message: String,
-    },
-    /// More than a limit.
-    #[error("{what} at offset {offset}: {found}, at most {limit} allowed")]
-    TooMuch {
-        /// What there is too much of.
-        what: &'static str,
-        /// Where the limit was passed.
-        offset: usize,
-        /// How much.
-        found: u64,
-        /// The limit.
-        limit: u64,
-    },
-    /// A proposal that is switched off.
-    #[error("{what} at offset {offset}: not allowed")]
-    Feature {
-        /// The proposal.
-        what: &'static str,
-        /// Where it is used.
-        offset: usize,
-    },
-}
 
 /// What the pre-scan has seen.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -84,7 +36,10 @@ pub(crate) fn scan(wasm: &[u8]) -> Result<Structure<'_>, Refusal> {
     check_kind(wasm)?;
     let mut parser = Parser::new(0);
     parser.set_features(features());
-    let mut scan = Scan { length: wasm.len(), ..Scan::default() };
+    let mut scan = Scan {
+        length: wasm.len(),
+        ..Scan::default()
+    };
     for payload in parser.parse_all(wasm) {
         scan.payload(payload?)?;
     }
@@ -108,17 +63,23 @@ fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
 /// What the decoder accepts. Everything that the engine has switched off or does not have is off here, too, except
 /// multiple memories, which are counted to say so by name.
 fn features() -> WasmFeatures {
-    WasmFeatures::WASM2 | WasmFeatures::COMPONENT_MODEL | WasmFeatures::EXTENDED_CONST | WasmFeatures::MULTI_MEMORY
-}
-
-impl From<BinaryReaderError> for Refusal {
-    fn from(error: BinaryReaderError) -> Refusal {
-        Refusal::Damaged { offset: error.offset(), message: clean(error.message(), NAME_BYTES) }
-    }
+    WasmFeatures::WASM2
+        | WasmFeatures::COMPONENT_MODEL
+        | WasmFeatures::EXTENDED_CONST
+        | WasmFeatures::MULTI_MEMORY
 }
 
 fn at_most(what: &'static str, offset: usize, found: u64, limit: u64) -> Result<(), Refusal> {
-    if found <= limit { Ok(()) } else { Err(Refusal::TooMuch { what, offset, found, limit }) }
+    if found <= limit {
+        Ok(())
+    } else {
+        Err(Refusal::TooMuch {
+            what,
+            offset,
+            found,
+            limit,
+        })
+    }
 }
 
 #[derive(Default)]
@@ -139,30 +100,49 @@ struct Scan<'a> {
 impl<'a> Scan<'a> {
     fn payload(&mut self, payload: Payload<'a>) -> Result<(), Refusal> {
         match payload {
-            Payload::Version { encoding, range, .. } => self.begin(encoding, range.start),
+            Payload::Version {
+                encoding, range, ..
+            } => self.begin(encoding, range.start),
             Payload::End(_) => {
                 self.open.pop();
                 Ok(())
             }
             // The decoder takes the end of the file for the end of everything that is still open.
-            Payload::ModuleSection { unchecked_range: range, .. }
-            | Payload::ComponentSection { unchecked_range: range, .. }
-                if range.end > self.length =>
-            {
+            Payload::ModuleSection {
+                unchecked_range: range,
+                ..
+            }
+            | Payload::ComponentSection {
+                unchecked_range: range,
+                ..
+            } if range.end > self.length => {
                 let message = format!("the file ends within what begins at offset {}", range.start);
-                Err(Refusal::Damaged { offset: self.length, message })
+                Err(Refusal::Damaged {
+                    offset: self.length,
+                    message,
+                })
             }
             Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
-                at_most("manifest bytes", section.data_offset(), section.data().len() as u64, MAX_MANIFEST as u64)?;
+                at_most(
+                    "manifest bytes",
+                    section.data_offset(),
+                    section.data().len() as u64,
+                    MAX_MANIFEST as u64,
+                )?;
                 self.structure.manifests.push(section.data());
                 Ok(())
             }
             Payload::TypeSection(section) => {
                 for group in section.into_iter_with_offsets() {
                     let (offset, group) = group?;
-                    let is_function = |kind: &SubType| matches!(kind.composite_type.inner, CompositeInnerType::Func(_));
+                    let is_function = |kind: &SubType| {
+                        matches!(kind.composite_type.inner, CompositeInnerType::Func(_))
+                    };
                     if group.is_explicit_rec_group() || !group.types().all(is_function) {
-                        return Err(Refusal::Feature { what: "garbage collection", offset });
+                        return Err(Refusal::Feature {
+                            what: "garbage collection",
+                            offset,
+                        });
                     }
                 }
                 Ok(())
@@ -173,7 +153,12 @@ impl<'a> Scan<'a> {
                     match import.ty {
                         TypeRef::Memory(memory) => self.memory(offset, &memory)?,
                         TypeRef::Table(table) => check_table(offset, &table)?,
-                        TypeRef::Tag(_) => return Err(Refusal::Feature { what: "exceptions", offset }),
+                        TypeRef::Tag(_) => {
+                            return Err(Refusal::Feature {
+                                what: "exceptions",
+                                offset,
+                            });
+                        }
                         TypeRef::Func(_) | TypeRef::FuncExact(_) | TypeRef::Global(_) => {}
                     }
                 }
@@ -193,21 +178,36 @@ impl<'a> Scan<'a> {
                 }
                 Ok(())
             }
-            Payload::TagSection(section) => {
-                Err(Refusal::Feature { what: "exceptions", offset: section.range().start })
-            }
+            Payload::TagSection(section) => Err(Refusal::Feature {
+                what: "exceptions",
+                offset: section.range().start,
+            }),
             Payload::FunctionSection(section) => {
                 self.functions += u64::from(section.count());
-                at_most("functions", section.range().start, self.functions, limits::FUNCTIONS)
+                at_most(
+                    "functions",
+                    section.range().start,
+                    self.functions,
+                    limits::FUNCTIONS,
+                )
             }
             Payload::CodeSectionEntry(body) => check_body(&body),
-            Payload::InstanceSection(section) => self.instantiate(section.count(), section.range().start),
-            Payload::ComponentInstanceSection(section) => self.instantiate(section.count(), section.range().start),
+            Payload::InstanceSection(section) => {
+                self.instantiate(section.count(), section.range().start)
+            }
+            Payload::ComponentInstanceSection(section) => {
+                self.instantiate(section.count(), section.range().start)
+            }
             Payload::ComponentImportSection(section) if self.open.len() == 1 => {
                 for import in section {
                     self.structure.imports.push(import?.name.name);
                 }
-                at_most("imports", 0, self.structure.imports.len() as u64, limits::EXTERNS as u64)
+                at_most(
+                    "imports",
+                    0,
+                    self.structure.imports.len() as u64,
+                    limits::EXTERNS as u64,
+                )
             }
             Payload::ComponentExportSection(section) if self.open.len() == 1 => {
                 for export in section {
@@ -216,11 +216,17 @@ impl<'a> Scan<'a> {
                         self.structure.exports.push(export.name.name);
                     }
                 }
-                at_most("exports", 0, self.structure.exports.len() as u64, limits::EXTERNS as u64)
+                at_most(
+                    "exports",
+                    0,
+                    self.structure.exports.len() as u64,
+                    limits::EXTERNS as u64,
+                )
             }
-            Payload::UnknownSection { id, range, .. } => {
-                Err(Refusal::Damaged { offset: range.start, message: format!("a section of unknown kind {id}") })
-            }
+            Payload::UnknownSection { id, range, .. } => Err(Refusal::Damaged {
+                offset: range.start,
+                message: format!("a section of unknown kind {id}"),
+            }),
             _ => Ok(()),
         }
     }
@@ -231,11 +237,24 @@ impl<'a> Scan<'a> {
             return Err(Refusal::NotAComponent);
         }
         self.open.push(is_module);
-        at_most("nested components", offset, self.open.len() as u64, limits::NESTING as u64)?;
+        at_most(
+            "nested components",
+            offset,
+            self.open.len() as u64,
+            limits::NESTING as u64,
+        )?;
         self.memories = 0;
-        let counter = if is_module { &mut self.modules } else { &mut self.components };
+        let counter = if is_module {
+            &mut self.modules
+        } else {
+            &mut self.components
+        };
         *counter += 1;
-        let what = if is_module { "core modules" } else { "components" };
+        let what = if is_module {
+            "core modules"
+        } else {
+            "components"
+        };
         at_most(what, offset, *counter, limits::MODULES as u64)
     }
 
@@ -251,28 +270,51 @@ impl<'a> Scan<'a> {
             return Err(Refusal::Feature { what, offset });
         }
         let bytes = memory.initial.saturating_mul(PAGE_BYTES);
-        at_most("initial bytes of a memory", offset, bytes, limits::MEMORY_CEILING_BYTES as u64)
+        at_most(
+            "initial bytes of a memory",
+            offset,
+            bytes,
+            limits::MEMORY_CEILING_BYTES as u64,
+        )
     }
 
     fn instantiate(&mut self, count: u32, offset: usize) -> Result<(), Refusal> {
         self.instances += u64::from(count);
-        at_most("instances", offset, self.instances, limits::INSTANCE_ENTRIES)
+        at_most(
+            "instances",
+            offset,
+            self.instances,
+            limits::INSTANCE_ENTRIES,
+        )
     }
 }
 
 fn check_table(offset: usize, table: &TableType) -> Result<(), Refusal> {
-    for (found, what) in [(table.table64, "64-bit tables"), (table.shared, "shared tables")] {
+    for (found, what) in [
+        (table.table64, "64-bit tables"),
+        (table.shared, "shared tables"),
+    ] {
         if found {
             return Err(Refusal::Feature { what, offset });
         }
     }
-    at_most("initial elements of a table", offset, table.initial, limits::TABLE_ELEMENTS as u64)
+    at_most(
+        "initial elements of a table",
+        offset,
+        table.initial,
+        limits::TABLE_ELEMENTS as u64,
+    )
 }
 
 fn check_body(body: &wasmparser::FunctionBody<'_>) -> Result<(), Refusal> {
     let range = body.range();
     let bytes = range.len() as u64;
-    at_most("bytes of a function", range.start, bytes, limits::BODY_BYTES)?;
+    at_most(
+        "bytes of a function",
+        range.start,
+        bytes,
+        limits::BODY_BYTES,
+    )?;
     let mut locals = 0_u64;
     for group in body.get_locals_reader()? {
         let (count, _) = group?;
@@ -280,7 +322,12 @@ fn check_body(body: &wasmparser::FunctionBody<'_>) -> Result<(), Refusal> {
         // Inside the loop, because a body can hold half a million groups.
         at_most("locals of a function", range.start, locals, limits::LOCALS)?;
     }
-    at_most("locals times bytes of a function", range.start, locals * bytes, limits::LOCALS_TIMES_BYTES)
+    at_most(
+        "locals times bytes of a function",
+        range.start,
+        locals * bytes,
+        limits::LOCALS_TIMES_BYTES,
+    )
 }
 
 #[cfg(test)]

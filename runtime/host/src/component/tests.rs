@@ -9,8 +9,14 @@ fn check(name: &str, wasm: &[u8], expected: &str) {
         Ok(_) => assert_eq!("accepted", expected, "{name}"),
         Err(error) => {
             let text = error.to_string();
-            assert!(text.contains("sample.wasm"), "{name}: {text:?} does not name the module");
-            assert!(text.contains(expected), "{name}: {text:?} does not contain {expected:?}");
+            assert!(
+                text.contains("sample.wasm"),
+                "{name}: {text:?} does not name the module"
+            );
+            assert!(
+                text.contains(expected),
+                "{name}: {text:?} does not contain {expected:?}"
+            );
         }
     }
 }
@@ -27,36 +33,87 @@ fn with_exports(exports: &[&str]) -> Vec<u8> {
 fn exactly_one_manifest_is_needed() {
     check("one", &with_imports(&[]), "accepted");
     check("none", &sample::component(&[], EXPORTS, &[]), "no manifest");
-    check("two", &sample::component(&[], EXPORTS, &[MANIFEST, MANIFEST]), "2 manifests");
-    check("not JSON", &sample::component(&[], EXPORTS, &["{"]), "the manifest of sample.wasm is not valid");
+    check(
+        "two",
+        &sample::component(&[], EXPORTS, &[MANIFEST, MANIFEST]),
+        "2 manifests",
+    );
+    check(
+        "not JSON",
+        &sample::component(&[], EXPORTS, &["{"]),
+        "the manifest of sample.wasm is not valid",
+    );
 }
 
 #[test]
 fn imports_are_offered_or_refused_by_name() {
-    let ours = ["clock", "common", "http", "log", "random", "state"].map(|name| format!("ccm:provider/{name}@0.1.0"));
-    check("ours", &with_imports(&ours.each_ref().map(String::as_str)), "accepted");
-    let wasi: Vec<_> = wasi::INTERFACES.iter().map(|name| format!("{name}@0.2.9")).collect();
+    let ours = ["clock", "common", "http", "log", "random", "state"]
+        .map(|name| format!("ccm:provider/{name}@0.1.0"));
+    check(
+        "ours",
+        &with_imports(&ours.each_ref().map(String::as_str)),
+        "accepted",
+    );
+    let wasi: Vec<_> = wasi::INTERFACES
+        .iter()
+        .map(|name| format!("{name}@0.2.9"))
+        .collect();
     let wasi: Vec<_> = wasi.iter().map(String::as_str).collect();
     check("all of WASI 0.2", &with_imports(&wasi), "accepted");
-    for name in ["wasi:nn/graph@0.2.0", "wasi:cli/run@0.2.0", "acme:cloud/api@1.0.0", "wasi:http/client@0.3.0", "wasi:io/poll@0.3.0"] {
-        check(name, &with_imports(&["wasi:io/poll@0.2.0", name]), &format!("does not offer: {name}"));
+    for name in [
+        "wasi:nn/graph@0.2.0",
+        "wasi:cli/run@0.2.0",
+        "acme:cloud/api@1.0.0",
+        "wasi:http/client@0.3.0",
+        "wasi:io/poll@0.3.0",
+    ] {
+        check(
+            name,
+            &with_imports(&["wasi:io/poll@0.2.0", name]),
+            &format!("does not offer: {name}"),
+        );
     }
-    check("several", &with_imports(&["a:b/c@1.0.0", "d:e/f@1.0.0"]), "a:b/c@1.0.0, d:e/f@1.0.0");
-    check("ours, unknown", &with_imports(&["ccm:provider/shell@0.1.0"]), "does not offer: ccm:provider/shell");
-    let many: Vec<_> = (0..100).map(|number| format!("a:b/c{number}@1.0.0")).collect();
+    check(
+        "several",
+        &with_imports(&["a:b/c@1.0.0", "d:e/f@1.0.0"]),
+        "a:b/c@1.0.0, d:e/f@1.0.0",
+    );
+    check(
+        "ours, unknown",
+        &with_imports(&["ccm:provider/shell@0.1.0"]),
+        "does not offer: ccm:provider/shell",
+    );
+    let many: Vec<_> = (0..100)
+        .map(|number| format!("a:b/c{number}@1.0.0"))
+        .collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
     check("a hundred", &with_imports(&many), "and 68 more");
 }
 
 #[test]
 fn another_version_of_the_contract_is_an_error_that_names_both() {
-    check("later patch", &with_imports(&["ccm:provider/http@0.1.7"]), "accepted");
-    for name in ["ccm:provider/http@0.2.0", "ccm:provider/log@1.0.0", "ccm:provider/log@0.1.0-rc1"] {
+    check(
+        "later patch",
+        &with_imports(&["ccm:provider/http@0.1.7"]),
+        "accepted",
+    );
+    for name in [
+        "ccm:provider/http@0.2.0",
+        "ccm:provider/log@1.0.0",
+        "ccm:provider/log@0.1.0-rc1",
+    ] {
         let expected = format!("needs {name}, and this host speaks ccm:provider@0.1.0");
         check(name, &with_imports(&[name]), &expected);
     }
-    let exports = ["ccm:provider/lifecycle@0.1.0", "ccm:provider/instances@0.2.0"];
-    check("export", &with_exports(&exports), "needs ccm:provider/instances@0.2.0, and this host speaks");
+    let exports = [
+        "ccm:provider/lifecycle@0.1.0",
+        "ccm:provider/instances@0.2.0",
+    ];
+    check(
+        "export",
+        &with_exports(&exports),
+        "needs ccm:provider/instances@0.2.0, and this host speaks",
+    );
     let manifest = MANIFEST.replace("0.1.0", "0.2.0");
     let wasm = sample::component(&[], EXPORTS, &[&manifest]);
     assert!(matches!(
@@ -70,27 +127,52 @@ fn capabilities_are_the_exported_interfaces() {
     let inspection = inspect("sample.wasm", &with_imports(&["ccm:provider/log@0.1.0"])).unwrap();
     assert_eq!(
         inspection.capabilities,
-        Capabilities { instances: true, load_balancer: false, routes: false }
+        Capabilities {
+            instances: true,
+            load_balancer: false,
+            routes: false
+        }
     );
     assert!(!inspection.self_check);
     assert_eq!(inspection.imports, ["ccm:provider/log@0.1.0"]);
     assert_eq!(inspection.exports, EXPORTS);
     assert_eq!(inspection.manifest.name, "sample");
 
-    let all = ["lifecycle", "load-balancer", "routes", "self-check"].map(|name| format!("ccm:provider/{name}@0.1.0"));
-    let inspection = inspect("sample.wasm", &with_exports(&all.each_ref().map(String::as_str))).unwrap();
+    let all = ["lifecycle", "load-balancer", "routes", "self-check"]
+        .map(|name| format!("ccm:provider/{name}@0.1.0"));
+    let inspection = inspect(
+        "sample.wasm",
+        &with_exports(&all.each_ref().map(String::as_str)),
+    )
+    .unwrap();
     assert_eq!(
         inspection.capabilities,
-        Capabilities { instances: false, load_balancer: true, routes: true }
+        Capabilities {
+            instances: false,
+            load_balancer: true,
+            routes: true
+        }
     );
     assert!(inspection.self_check);
 }
 
 #[test]
 fn foreign_exports_are_ignored_and_a_missing_lifecycle_is_not() {
-    check("foreign", &with_exports(&["ccm:provider/lifecycle@0.1.0", "wasi:cli/run@0.2.0"]), "accepted");
-    check("no lifecycle", &with_exports(&["ccm:provider/instances@0.1.0"]), "does not export ccm:provider/lifecycle@0.1");
-    check("nothing", &with_exports(&[]), "does not export ccm:provider/lifecycle@0.1");
+    check(
+        "foreign",
+        &with_exports(&["ccm:provider/lifecycle@0.1.0", "wasi:cli/run@0.2.0"]),
+        "accepted",
+    );
+    check(
+        "no lifecycle",
+        &with_exports(&["ccm:provider/instances@0.1.0"]),
+        "does not export ccm:provider/lifecycle@0.1",
+    );
+    check(
+        "nothing",
+        &with_exports(&[]),
+        "does not export ccm:provider/lifecycle@0.1",
+    );
 }
 
 #[test]
@@ -104,15 +186,38 @@ fn instances_without_a_scheme_are_a_contradiction() {
 fn every_truncation_is_refused() {
     let whole = with_imports(&["ccm:provider/log@0.1.0"]);
     for length in 0..whole.len() {
-        assert!(inspect("sample.wasm", &whole[..length]).is_err(), "{length} of {} bytes", whole.len());
+        assert!(
+            inspect("sample.wasm", &whole[..length]).is_err(),
+            "{length} of {} bytes",
+            whole.len()
+        );
+    }
+}
+
+#[test]
+fn a_shipped_module_that_was_changed_or_cut_anywhere_makes_nobody_panic() {
+    let whole = embedded_guests::HCLOUD;
+    for step in 0..200 {
+        // Spread over the file, more of them at its beginning.
+        let at = whole.len() * step * step / 40_000;
+        let mut changed = whole.to_vec();
+        changed[at] ^= 0xff;
+        // Most changes are in function bodies, which only the compile child reads.
+        let _ = inspect("changed.wasm", &changed);
+        assert!(inspect("cut.wasm", &whole[..at]).is_err(), "cut at {at}");
     }
 }
 
 #[test]
 fn hostile_names_are_shown_harmlessly() {
     let name = "a:b/\u{1b}[2J\u{202e}evil";
-    let error = inspect("sample.wasm", &with_imports(&[name])).expect_err("not offered").to_string();
-    assert!(error.contains("\\u{1b}") && !error.contains('\u{1b}') && !error.contains('\u{202e}'), "{error}");
+    let error = inspect("sample.wasm", &with_imports(&[name]))
+        .expect_err("not offered")
+        .to_string();
+    assert!(
+        error.contains("\\u{1b}") && !error.contains('\u{1b}') && !error.contains('\u{202e}'),
+        "{error}"
+    );
 }
 
 #[test]

@@ -13,6 +13,8 @@ use crate::grant::{Credential, Secret};
 
 /// Shorter values are in answers and error texts by chance, and taking them out would show what they are.
 const SHORTEST_WATCHED: usize = 8;
+/// A word of a header that is at least this long is the secret part, not a user or a realm.
+const SHORTEST_WORD: usize = 16;
 
 /// Why a credential cannot be used. Never repeats any of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -81,31 +83,30 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches every form in which the credential is sent.
+    /// Watches every form in which the credential is sent, and the long words of a header that has several, such as
+    /// `Token <value>`.
     pub(super) fn new(credential: &Credential) -> Watch {
-        let values = match credential {
+        let mut values = match credential {
             Credential::None => Vec::new(),
             Credential::Bearer(token) => vec![token.clone()],
             Credential::Basic { user, password } => {
                 vec![password.clone(), Secret::new(basic(user, password))]
             }
-            Credential::Header { value, .. } => vec![value.clone()],
+            Credential::Header { value, .. } => {
+                let words = value.expose().split([' ', '=', ':', ';', ',']);
+                let long = words.filter(|word| word.len() >= SHORTEST_WORD);
+                let words = long.map(|word| Secret::new(word.to_owned()));
+                std::iter::once(value.clone()).chain(words).collect()
+            }
         };
-        Watch {
-            values: values
-                .into_iter()
-                .filter(|value| !value.expose().is_empty())
-                .collect(),
-        }
+        values.retain(|value| value.expose().len() >= SHORTEST_WATCHED);
+        Watch { values }
     }
 
     /// Whether the bytes hold a watched value.
     pub(super) fn finds(&self, bytes: &[u8]) -> bool {
-        let mut long = self
-            .values
-            .iter()
-            .filter(|value| value.expose().len() >= SHORTEST_WATCHED);
-        long.any(|value| memchr::memmem::find(bytes, value.expose().as_bytes()).is_some())
+        let mut values = self.values.iter();
+        values.any(|value| memchr::memmem::find(bytes, value.expose().as_bytes()).is_some())
     }
 
     /// The text without any watched value.

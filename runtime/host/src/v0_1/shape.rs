@@ -23,7 +23,10 @@ const ADDRESS_BYTES: usize = 253;
 /// What is wrong with it, in words.
 pub(super) fn check_find(reply: &instances::FindReply, asked: usize) -> Result<(), String> {
     if reply.lookups.len() != asked {
-        return Err(format!("find answered {} lookups for {asked} nodes", reply.lookups.len()));
+        return Err(format!(
+            "find answered {} lookups for {asked} nodes",
+            reply.lookups.len()
+        ));
     }
     for (index, lookup) in reply.lookups.iter().enumerate() {
         check_lookup(lookup).map_err(|what| format!("find, lookup {index}: {what}"))?;
@@ -32,7 +35,10 @@ pub(super) fn check_find(reply: &instances::FindReply, asked: usize) -> Result<(
     let mut per_node = vec![0_usize; asked];
     for event in &reply.events {
         let Some(count) = per_node.get_mut(event.node as usize) else {
-            return Err(format!("find: an event about node {} of {asked}", event.node));
+            return Err(format!(
+                "find: an event about node {} of {asked}",
+                event.node
+            ));
         };
         *count += 1;
         at_most("events of one node", *count, EVENTS_PER_NODE)
@@ -45,19 +51,29 @@ pub(super) fn check_find(reply: &instances::FindReply, asked: usize) -> Result<(
 fn check_lookup(lookup: &instances::Lookup) -> Result<(), String> {
     match lookup {
         instances::Lookup::Found(instance) => check_instance(instance),
-        instances::Lookup::Unknown(reason) => at_most("bytes of a reason", reason.len(), MESSAGE_BYTES),
+        instances::Lookup::Unknown(reason) => {
+            at_most("bytes of a reason", reason.len(), MESSAGE_BYTES)
+        }
         instances::Lookup::Gone | instances::Lookup::NotMine => Ok(()),
     }
 }
 
 fn check_instance(instance: &common::Instance) -> Result<(), String> {
-    at_most("bytes of a provider ID", instance.provider_id.len(), PROVIDER_ID_BYTES)?;
+    at_most(
+        "bytes of a provider ID",
+        instance.provider_id.len(),
+        PROVIDER_ID_BYTES,
+    )?;
     for (what, value) in [
         ("bytes of an instance type", &instance.instance_type),
         ("bytes of a zone", &instance.zone),
         ("bytes of a region", &instance.region),
     ] {
-        at_most(what, value.as_ref().map_or(0, String::len), LABEL_VALUE_BYTES)?;
+        at_most(
+            what,
+            value.as_ref().map_or(0, String::len),
+            LABEL_VALUE_BYTES,
+        )?;
     }
     at_most("addresses", instance.addresses.len(), ADDRESSES)?;
     for address in &instance.addresses {
@@ -71,11 +87,17 @@ fn check_event(event: &common::Event) -> Result<(), String> {
     let is_word = reason.starts_with(|first: char| first.is_ascii_uppercase())
         && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !is_word || reason.len() > REASON_BYTES {
-        return Err(format!("its reason is not a CamelCase word of 1 to {REASON_BYTES} letters and digits"));
+        return Err(format!(
+            "its reason is not a CamelCase word of 1 to {REASON_BYTES} letters and digits"
+        ));
     }
     at_most("bytes of a message", event.message.len(), MESSAGE_BYTES)
 }
 
 fn at_most(what: &str, found: usize, limit: usize) -> Result<(), String> {
-    if found <= limit { Ok(()) } else { Err(format!("{found} {what}, at most {limit} allowed")) }
+    if found <= limit {
+        Ok(())
+    } else {
+        Err(format!("{found} {what}, at most {limit} allowed"))
+    }
 }

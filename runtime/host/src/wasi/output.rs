@@ -69,7 +69,11 @@ impl Pollable for LogStream {
 }
 
 impl AsyncWrite for LogStream {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         self.log.output(self.output, bytes);
         Poll::Ready(Ok(bytes.len()))
     }

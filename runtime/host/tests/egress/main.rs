@@ -6,6 +6,7 @@
 mod addresses;
 mod answers;
 mod complete;
+mod http2;
 mod kept;
 mod limits;
 mod patience;

@@ -24,10 +24,11 @@ pub(crate) fn some_root() -> String {
     ROOT.get_or_init(|| authority().pem()).clone()
 }
 
-fn acceptor(
+pub(crate) fn acceptor(
     authority: &CertifiedIssuer<'static, KeyPair>,
     names: &[&str],
     expired: bool,
+    protocols: &[&str],
 ) -> TlsAcceptor {
     let mut params =
         CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
@@ -37,7 +38,7 @@ fn acceptor(
     let key = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&key, authority).unwrap();
     let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(ring)
+    let mut config = ServerConfig::builder_with_provider(ring)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
@@ -46,10 +47,14 @@ fn acceptor(
             PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
         )
         .unwrap();
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|protocol| protocol.as_bytes().to_vec())
+        .collect();
     TlsAcceptor::from(Arc::new(config))
 }
 
-fn egress(url: &str, root: &str) -> Arc<Egress> {
+pub(crate) fn egress(url: &str, root: &str) -> Arc<Egress> {
     let granted = granted(&[("api", url)], |grants| {
         grants.targets[0].ca_pem = Some(root.to_owned());
         grants.targets[0].addresses = vec!["127.0.0.1/32".parse().unwrap()];
@@ -62,7 +67,7 @@ fn egress(url: &str, root: &str) -> Arc<Egress> {
 async fn a_private_ca_is_trusted_for_the_names_it_signed() {
     let authority = authority();
     let server = Server::with_tls(
-        acceptor(&authority, &["cloud.test", "127.0.0.1"], false),
+        acceptor(&authority, &["cloud.test", "127.0.0.1"], false, &[]),
         |_| ok("secure"),
     )
     .await;
@@ -84,31 +89,31 @@ async fn a_certificate_that_does_not_fit_gets_no_request() {
     for (what, tls, host, root) in [
         (
             "another CA",
-            acceptor(&other, &["cloud.test"], false),
+            acceptor(&other, &["cloud.test"], false, &[]),
             "cloud.test",
             ours.pem(),
         ),
         (
             "another name",
-            acceptor(&ours, &["cloud.example"], false),
+            acceptor(&ours, &["cloud.example"], false, &[]),
             "cloud.test",
             ours.pem(),
         ),
         (
             "a parent's name",
-            acceptor(&ours, &["test"], false),
+            acceptor(&ours, &["test"], false, &[]),
             "cloud.test",
             ours.pem(),
         ),
         (
             "no address",
-            acceptor(&ours, &["cloud.test"], false),
+            acceptor(&ours, &["cloud.test"], false, &[]),
             "127.0.0.1",
             ours.pem(),
         ),
         (
             "the past",
-            acceptor(&ours, &["cloud.test"], true),
+            acceptor(&ours, &["cloud.test"], true, &[]),
             "cloud.test",
             ours.pem(),
         ),

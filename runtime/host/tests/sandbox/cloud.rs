@@ -37,7 +37,10 @@ impl Cloud {
     /// Starts a cloud on a free port; it ends with the runtime.
     pub(crate) async fn start(mood: Mood) -> Cloud {
         let requests = Arc::new(AtomicUsize::new(0));
-        let shared = Shared { mood, requests: requests.clone() };
+        let shared = Shared {
+            mood,
+            requests: requests.clone(),
+        };
         let router = Router::new()
             .route("/v1/servers", get(servers))
             .route("/v1/servers/{id}", get(server))
@@ -78,7 +81,11 @@ async fn servers(State(shared): State<Shared>) -> Response {
 
 async fn server(State(shared): State<Shared>, Path(id): Path<u64>) -> Response {
     match id {
-        42 => shared.answer(StatusCode::OK, serde_json::json!({ "server": worker() })).await,
+        42 => {
+            shared
+                .answer(StatusCode::OK, serde_json::json!({ "server": worker() }))
+                .await
+        }
         _ => {
             let body = serde_json::json!({ "error": { "code": "not_found", "message": "server not found", "details": null } });
             shared.answer(StatusCode::NOT_FOUND, body).await

@@ -7,20 +7,38 @@ use std::path::{Path, PathBuf};
 use ccm_host::{CompileError, Compiler, LoadError, Module};
 use tempfile::TempDir;
 use wasm_encoder::{
-    BlockType, CodeSection, Component, CustomSection, Function, FunctionSection, Instruction, ModuleSection, RawSection,
-    TypeSection, ValType,
+    BlockType, CodeSection, Component, CustomSection, Function, FunctionSection, Instruction,
+    ModuleSection, RawSection, TypeSection, ValType,
 };
 
 use crate::stage::{self, Test, block_on};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("a_bomb_that_passes_the_scan_dies_of_its_memory", a_bomb_that_passes_the_scan_dies_of_its_memory),
-    ("a_bomb_that_passes_the_scan_dies_of_its_time", a_bomb_that_passes_the_scan_dies_of_its_time),
-    ("an_invalid_module_is_refused_by_the_compiler", an_invalid_module_is_refused_by_the_compiler),
-    ("a_compiler_that_is_no_compiler_is_reported", a_compiler_that_is_no_compiler_is_reported),
-    ("the_child_sees_no_environment_and_limits_itself", the_child_sees_no_environment_and_limits_itself),
+    (
+        "a_bomb_that_passes_the_scan_dies_of_its_memory",
+        a_bomb_that_passes_the_scan_dies_of_its_memory,
+    ),
+    (
+        "a_bomb_that_passes_the_scan_dies_of_its_time",
+        a_bomb_that_passes_the_scan_dies_of_its_time,
+    ),
+    (
+        "an_invalid_module_is_refused_by_the_compiler",
+        an_invalid_module_is_refused_by_the_compiler,
+    ),
+    (
+        "a_compiler_that_is_no_compiler_is_reported",
+        a_compiler_that_is_no_compiler_is_reported,
+    ),
+    (
+        "the_child_sees_no_environment_and_limits_itself",
+        the_child_sees_no_environment_and_limits_itself,
+    ),
     ("compiled_code_is_used_again", compiled_code_is_used_again),
-    ("a_tampered_cache_is_compiled_again", a_tampered_cache_is_compiled_again),
+    (
+        "a_tampered_cache_is_compiled_again",
+        a_tampered_cache_is_compiled_again,
+    ),
     ("compiled_code_is_no_module", compiled_code_is_no_module),
 ];
 
@@ -63,7 +81,9 @@ fn bomb(functions: u32) -> wasm_encoder::Module {
                 function.instruction(&instruction);
             }
         }
-        function.instruction(&Instruction::LocalGet(1)).instruction(&Instruction::End);
+        function
+            .instruction(&Instruction::LocalGet(1))
+            .instruction(&Instruction::End);
         code.function(&function);
     }
     let mut module = wasm_encoder::Module::new();
@@ -73,7 +93,10 @@ fn bomb(functions: u32) -> wasm_encoder::Module {
 
 async fn load_error(compiler: Compiler, module: Module) -> CompileError {
     let host = stage::host(compiler, None);
-    match host.load(module, stage::grants(NOWHERE), stage::config(&[])).await {
+    match host
+        .load(module, stage::grants(NOWHERE), stage::config(&[]))
+        .await
+    {
         Err(LoadError::Compile { reason, .. }) => reason,
         Err(other) => panic!("{}", stage::chain(&other)),
         Ok(_) => panic!("it was loaded"),
@@ -82,14 +105,22 @@ async fn load_error(compiler: Compiler, module: Module) -> CompileError {
 
 fn a_bomb_that_passes_the_scan_dies_of_its_memory() {
     block_on(async {
-        let error = load_error(stage::compiler(&["--memory-mib=400"]), with_module(&bomb(200))).await;
+        let error = load_error(
+            stage::compiler(&["--memory-mib=400"]),
+            with_module(&bomb(200)),
+        )
+        .await;
         assert!(matches!(error, CompileError::Memory(400)), "{error}");
     });
 }
 
 fn a_bomb_that_passes_the_scan_dies_of_its_time() {
     block_on(async {
-        let error = load_error(stage::compiler(&["--cpu-seconds=1"]), with_module(&bomb(200))).await;
+        let error = load_error(
+            stage::compiler(&["--cpu-seconds=1"]),
+            with_module(&bomb(200)),
+        )
+        .await;
         assert!(matches!(error, CompileError::Cpu(1)), "{error}");
     });
 }
@@ -106,15 +137,30 @@ fn an_invalid_module_is_refused_by_the_compiler() {
         let mut module = wasm_encoder::Module::new();
         module.section(&types).section(&functions).section(&code);
         let error = load_error(stage::compiler(&[]), with_module(&module)).await;
-        assert!(matches!(&error, CompileError::Invalid(text) if text.contains("offset")), "{error}");
+        assert!(
+            matches!(&error, CompileError::Invalid(text) if text.contains("offset")),
+            "{error}"
+        );
 
         let Module { source, mut wasm } = stage::hcloud();
         let mut tail = Component::new();
-        tail.section(&CustomSection { name: "x".into(), data: [].as_slice().into() });
-        tail.section(&RawSection { id: 9, data: &[0xff] });
+        tail.section(&CustomSection {
+            name: "x".into(),
+            data: [].as_slice().into(),
+        });
+        tail.section(&RawSection {
+            id: 9,
+            data: &[0xff],
+        });
         wasm.extend(&tail.finish()[8..]);
         let host = stage::host(stage::compiler(&[]), None);
-        let error = host.load(Module { source, wasm }, stage::grants(NOWHERE), stage::config(&[])).await;
+        let error = host
+            .load(
+                Module { source, wasm },
+                stage::grants(NOWHERE),
+                stage::config(&[]),
+            )
+            .await;
         assert!(matches!(error, Err(LoadError::Refused { .. })));
     });
 }
@@ -128,12 +174,26 @@ fn a_compiler_that_is_no_compiler_is_reported() {
         let error = load_error(program("/nonexistent", &[]), stage::hcloud()).await;
         assert!(matches!(error, CompileError::Run { .. }), "{error}");
         let error = load_error(program("/bin/sh", &["-c", "exit 3"]), stage::hcloud()).await;
-        assert!(matches!(&error, CompileError::Crashed(text) if text.contains("exit code 3")), "{error}");
-        let error = load_error(program("/bin/sh", &["-c", "kill -SEGV $$"]), stage::hcloud()).await;
-        assert!(matches!(&error, CompileError::Crashed(text) if text.contains("signal 11")), "{error}");
+        assert!(
+            matches!(&error, CompileError::Crashed(text) if text.contains("exit code 3")),
+            "{error}"
+        );
+        let error = load_error(
+            program("/bin/sh", &["-c", "kill -SEGV $$"]),
+            stage::hcloud(),
+        )
+        .await;
+        assert!(
+            matches!(&error, CompileError::Crashed(text) if text.contains("signal 11")),
+            "{error}"
+        );
         let error = load_error(program("/bin/sh", &["-c", "exit 0"]), stage::hcloud()).await;
         assert!(matches!(error, CompileError::Crashed(_)), "{error}");
-        let error = load_error(program("/bin/sh", &["-c", "echo nonsense"]), stage::hcloud()).await;
+        let error = load_error(
+            program("/bin/sh", &["-c", "echo nonsense"]),
+            stage::hcloud(),
+        )
+        .await;
         assert!(matches!(error, CompileError::Load(_)), "{error}");
     });
 }
@@ -141,20 +201,36 @@ fn a_compiler_that_is_no_compiler_is_reported() {
 fn the_child_sees_no_environment_and_limits_itself() {
     block_on(async {
         let script = "env | grep -v -e ^PWD= -e ^SHLVL= -e ^_= | sort >&2; pwd >&2; exit 1";
-        let compiler = Compiler { program: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()] };
+        let compiler = Compiler {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+        };
         let error = load_error(compiler, stage::hcloud()).await.to_string();
-        assert_eq!(error, "the compiler crashed: exit code 1: MALLOC_ARENA_MAX=2 RAYON_NUM_THREADS=4 /");
+        assert_eq!(
+            error,
+            "the compiler crashed: exit code 1: MALLOC_ARENA_MAX=2 RAYON_NUM_THREADS=4 /"
+        );
     });
 }
 
 /// A compiler that cannot be started: whoever needs it fails.
 fn no_compiler() -> Compiler {
-    Compiler { program: "/nonexistent".into(), arguments: Vec::new() }
+    Compiler {
+        program: "/nonexistent".into(),
+        arguments: Vec::new(),
+    }
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    let files = fs::read_dir(folder.join("compiled")).unwrap().map(|file| file.unwrap().path());
-    files.filter(|path| path.extension().is_some_and(|extension| extension == "cwasm")).collect()
+    let files = fs::read_dir(folder.join("compiled"))
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    files
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "cwasm")
+        })
+        .collect()
 }
 
 fn compiled_code_is_used_again() {
@@ -185,7 +261,11 @@ fn a_tampered_cache_is_compiled_again() {
 
         let next = stage::host(no_compiler(), Some(folder.path()));
         let error = stage::load(&next, NOWHERE, &[]).await.err().unwrap();
-        assert!(matches!(error, LoadError::Compile { .. }), "{}", stage::chain(&error));
+        assert!(
+            matches!(error, LoadError::Compile { .. }),
+            "{}",
+            stage::chain(&error)
+        );
         let next = stage::host(stage::compiler(&[]), Some(folder.path()));
         stage::load(&next, NOWHERE, &[]).await.unwrap();
         assert_ne!(fs::read(&path).unwrap(), entry);
@@ -198,9 +278,22 @@ fn compiled_code_is_no_module() {
         let host = stage::host(stage::compiler(&[]), Some(folder.path()));
         stage::load(&host, NOWHERE, &[]).await.unwrap();
         // Magic and MAC stand before the code itself.
-        let code = fs::read(entries(folder.path()).remove(0)).unwrap().split_off(40);
-        let module = Module { source: "smuggled.cwasm".to_owned(), wasm: code };
-        let error = host.load(module, stage::grants(NOWHERE), stage::config(&[])).await.err().unwrap();
-        assert!(stage::chain(&error).contains("compiled code, not WebAssembly"), "{}", stage::chain(&error));
+        let code = fs::read(entries(folder.path()).remove(0))
+            .unwrap()
+            .split_off(40);
+        let module = Module {
+            source: "smuggled.cwasm".to_owned(),
+            wasm: code,
+        };
+        let error = host
+            .load(module, stage::grants(NOWHERE), stage::config(&[]))
+            .await
+            .err()
+            .unwrap();
+        assert!(
+            stage::chain(&error).contains("compiled code, not WebAssembly"),
+            "{}",
+            stage::chain(&error)
+        );
     });
 }

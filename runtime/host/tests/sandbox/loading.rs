@@ -8,13 +8,31 @@ use wasm_encoder::{
 use crate::stage::{self, Test, block_on};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("a_shipped_module_says_what_it_is_without_running", a_shipped_module_says_what_it_is_without_running),
-    ("missing_grants_are_listed_and_nothing_is_compiled", missing_grants_are_listed_and_nothing_is_compiled),
-    ("all_mistakes_of_a_configuration_are_told_at_once", all_mistakes_of_a_configuration_are_told_at_once),
+    (
+        "a_shipped_module_says_what_it_is_without_running",
+        a_shipped_module_says_what_it_is_without_running,
+    ),
+    (
+        "missing_grants_are_listed_and_nothing_is_compiled",
+        missing_grants_are_listed_and_nothing_is_compiled,
+    ),
+    (
+        "all_mistakes_of_a_configuration_are_told_at_once",
+        all_mistakes_of_a_configuration_are_told_at_once,
+    ),
     ("what_init_refuses_is_told", what_init_refuses_is_told),
-    ("an_export_without_its_functions_is_named", an_export_without_its_functions_is_named),
-    ("more_grants_than_requested_are_a_warning", more_grants_than_requested_are_a_warning),
-    ("a_self_check_that_is_not_there_says_nothing", a_self_check_that_is_not_there_says_nothing),
+    (
+        "an_export_without_its_functions_is_named",
+        an_export_without_its_functions_is_named,
+    ),
+    (
+        "more_grants_than_requested_are_a_warning",
+        more_grants_than_requested_are_a_warning,
+    ),
+    (
+        "a_self_check_that_is_not_there_says_nothing",
+        a_self_check_that_is_not_there_says_nothing,
+    ),
 ];
 
 /// An address that nobody listens on, because nothing may be sent.
@@ -22,7 +40,10 @@ const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
 /// A program that cannot be started: whoever compiles with it fails.
 fn no_compiler() -> ccm_host::Compiler {
-    ccm_host::Compiler { program: "/nonexistent/compiler".into(), arguments: Vec::new() }
+    ccm_host::Compiler {
+        program: "/nonexistent/compiler".into(),
+        arguments: Vec::new(),
+    }
 }
 
 fn a_shipped_module_says_what_it_is_without_running() {
@@ -31,8 +52,22 @@ fn a_shipped_module_says_what_it_is_without_running() {
     assert_eq!(inspection.size, module.wasm.len());
     assert_eq!(inspection.manifest.name, "hcloud");
     assert!(inspection.capabilities.instances);
-    assert!(inspection.imports.iter().any(|name| name == "ccm:provider/http@0.1.0"), "{:?}", inspection.imports);
-    assert!(inspection.exports.iter().any(|name| name == "ccm:provider/lifecycle@0.1.0"), "{:?}", inspection.exports);
+    assert!(
+        inspection
+            .imports
+            .iter()
+            .any(|name| name == "ccm:provider/http@0.1.0"),
+        "{:?}",
+        inspection.imports
+    );
+    assert!(
+        inspection
+            .exports
+            .iter()
+            .any(|name| name == "ccm:provider/lifecycle@0.1.0"),
+        "{:?}",
+        inspection.exports
+    );
 }
 
 fn missing_grants_are_listed_and_nothing_is_compiled() {
@@ -40,15 +75,26 @@ fn missing_grants_are_listed_and_nothing_is_compiled() {
         let host = stage::host(no_compiler(), None);
         let mut grants = stage::grants(NOWHERE);
         grants.targets[0].rules.truncate(1);
-        let error = host.load(stage::hcloud(), grants, stage::config(&[])).await.err().unwrap();
-        let LoadError::Missing { missing, .. } = &error else { panic!("{error}") };
+        let error = host
+            .load(stage::hcloud(), grants, stage::config(&[]))
+            .await
+            .err()
+            .unwrap();
+        let LoadError::Missing { missing, .. } = &error else {
+            panic!("{error}")
+        };
         assert!(!missing.lines.is_empty());
         let text = stage::chain(&error);
-        assert!(text.starts_with("embedded:hcloud requests more than it is granted"), "{text}");
+        assert!(
+            text.starts_with("embedded:hcloud requests more than it is granted"),
+            "{text}"
+        );
         for line in &missing.lines {
             assert!(text.contains(line), "{text} lacks {line}");
         }
-        let nothing = host.load(stage::hcloud(), Default::default(), stage::config(&[])).await;
+        let nothing = host
+            .load(stage::hcloud(), Default::default(), stage::config(&[]))
+            .await;
         assert!(matches!(nothing, Err(LoadError::Missing { .. })));
     });
 }
@@ -56,15 +102,30 @@ fn missing_grants_are_listed_and_nothing_is_compiled() {
 fn all_mistakes_of_a_configuration_are_told_at_once() {
     block_on(async {
         let host = stage::host(no_compiler(), None);
-        let values = [("HCLOUD_TOKEN", "a secret that does not belong here"), ("TYPO", "x")];
+        let values = [
+            ("HCLOUD_TOKEN", "a secret that does not belong here"),
+            ("TYPO", "x"),
+        ];
         let error = stage::load(&host, NOWHERE, &values).await.err().unwrap();
         let text = stage::chain(&error);
-        assert!(text.contains("HCLOUD_TOKEN is not a key of hcloud; TYPO is not a key of hcloud"), "{text}");
-        assert!(!text.contains("a secret"), "values are not repeated: {text}");
+        assert!(
+            text.contains("HCLOUD_TOKEN is not a key of hcloud; TYPO is not a key of hcloud"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("a secret"),
+            "values are not repeated: {text}"
+        );
 
         let long = "x".repeat(300 * 1024);
-        let error = stage::load(&host, NOWHERE, &[("HCLOUD_NETWORK", &long)]).await.err().unwrap();
-        assert!(stage::chain(&error).contains("at most 256 and 256 KiB"), "{error}");
+        let error = stage::load(&host, NOWHERE, &[("HCLOUD_NETWORK", &long)])
+            .await
+            .err()
+            .unwrap();
+        assert!(
+            stage::chain(&error).contains("at most 256 and 256 KiB"),
+            "{error}"
+        );
     });
 }
 
@@ -75,7 +136,11 @@ fn what_init_refuses_is_told() {
         let error = stage::load(&host, NOWHERE, &values).await.err().unwrap();
         assert!(matches!(error, LoadError::Init { .. }), "{error}");
         let text = stage::chain(&error);
-        assert!(text.starts_with("embedded:hcloud does not start: invalid: ") && text.contains("HCLOUD_INSTANCES_ADDRESS_FAMILY"), "{text}");
+        assert!(
+            text.starts_with("embedded:hcloud does not start: invalid: ")
+                && text.contains("HCLOUD_INSTANCES_ADDRESS_FAMILY"),
+            "{text}"
+        );
     });
 }
 
@@ -87,21 +152,42 @@ fn hollow() -> Module {
     instances.export_items(std::iter::empty::<(&str, ComponentExportKind, u32)>());
     component.section(&instances);
     let mut exports = ComponentExportSection::new();
-    for name in ["ccm:provider/lifecycle@0.1.0", "ccm:provider/instances@0.1.0"] {
+    for name in [
+        "ccm:provider/lifecycle@0.1.0",
+        "ccm:provider/instances@0.1.0",
+    ] {
         exports.export(name, ComponentExportKind::Instance, 0, None);
     }
     component.section(&exports);
-    component.section(&CustomSection { name: "ccm:manifest".into(), data: manifest.into() });
-    Module { source: "hollow.wasm".to_owned(), wasm: component.finish() }
+    component.section(&CustomSection {
+        name: "ccm:manifest".into(),
+        data: manifest.into(),
+    });
+    Module {
+        source: "hollow.wasm".to_owned(),
+        wasm: component.finish(),
+    }
 }
 
 fn an_export_without_its_functions_is_named() {
     block_on(async {
         let host = stage::host(stage::compiler(&[]), None);
-        let error = host.load(hollow(), Default::default(), stage::config(&[])).await.err().unwrap();
-        assert!(matches!(error, LoadError::Signature { .. }), "{}", stage::chain(&error));
+        let error = host
+            .load(hollow(), Default::default(), stage::config(&[]))
+            .await
+            .err()
+            .unwrap();
+        assert!(
+            matches!(error, LoadError::Signature { .. }),
+            "{}",
+            stage::chain(&error)
+        );
         let text = stage::chain(&error);
-        assert!(text.contains("hollow.wasm") && text.contains("lifecycle@0.1.0 lacks the function init"), "{text}");
+        assert!(
+            text.contains("hollow.wasm")
+                && text.contains("lifecycle@0.1.0 lacks the function init"),
+            "{text}"
+        );
     });
 }
 
@@ -110,8 +196,18 @@ fn more_grants_than_requested_are_a_warning() {
         let host = stage::host(stage::compiler(&[]), None);
         let mut grants = stage::grants(NOWHERE);
         grants.annotation_prefixes.push("example.com/".to_owned());
-        let provider = host.load(stage::hcloud(), grants, stage::config(&[])).await.unwrap();
-        assert!(provider.warnings().iter().any(|warning| warning.contains("example.com/")), "{:?}", provider.warnings());
+        let provider = host
+            .load(stage::hcloud(), grants, stage::config(&[]))
+            .await
+            .unwrap();
+        assert!(
+            provider
+                .warnings()
+                .iter()
+                .any(|warning| warning.contains("example.com/")),
+            "{:?}",
+            provider.warnings()
+        );
     });
 }
 

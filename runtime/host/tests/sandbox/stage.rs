@@ -17,23 +17,38 @@ pub(crate) type Test = (&'static str, fn());
 
 /// Runs a future to its end.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
 }
 
 /// This program as compile child, with more arguments.
 pub(crate) fn compiler(arguments: &[&str]) -> Compiler {
     let arguments = [CHILD].iter().chain(arguments).map(Into::into).collect();
-    Compiler { program: std::env::current_exe().unwrap(), arguments }
+    Compiler {
+        program: std::env::current_exe().unwrap(),
+        arguments,
+    }
 }
 
 /// A host that compiles with `compiler` and keeps compiled code below `cache_dir`.
 pub(crate) fn host(compiler: Compiler, cache_dir: Option<&Path>) -> Host {
-    Host::new(HostOptions { compiler, cache_dir: cache_dir.map(Path::to_owned) }).unwrap()
+    Host::new(HostOptions {
+        compiler,
+        cache_dir: cache_dir.map(Path::to_owned),
+    })
+    .unwrap()
 }
 
 /// The shipped guest.
 pub(crate) fn hcloud() -> Module {
-    Module { source: "embedded:hcloud".to_owned(), wasm: embedded_guests::HCLOUD.to_vec() }
+    Module {
+        source: "embedded:hcloud".to_owned(),
+        wasm: embedded_guests::HCLOUD.to_vec(),
+    }
 }
 
 /// Everything that the shipped guest requests, at another endpoint.
@@ -50,12 +65,23 @@ pub(crate) fn grants(endpoint: &str) -> Grants {
 
 /// A configuration with these values.
 pub(crate) fn config(values: &[(&str, &str)]) -> GuestConfig {
-    let values = values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    GuestConfig { cluster_name: "kubernetes".to_owned(), cluster_cidrs: Vec::new(), values }
+    let values = values
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    GuestConfig {
+        cluster_name: "kubernetes".to_owned(),
+        cluster_cidrs: Vec::new(),
+        values,
+    }
 }
 
 /// Loads the shipped guest for a cloud at `endpoint`.
-pub(crate) async fn load(host: &Host, endpoint: &str, values: &[(&str, &str)]) -> Result<Provider, LoadError> {
+pub(crate) async fn load(
+    host: &Host,
+    endpoint: &str,
+    values: &[(&str, &str)],
+) -> Result<Provider, LoadError> {
     host.load(hcloud(), grants(endpoint), config(values)).await
 }
 

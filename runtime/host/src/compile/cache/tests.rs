@@ -20,7 +20,12 @@ impl Place {
         let engine = crate::engine::new().unwrap();
         let wasm = sample::component(&[], &[], &[]);
         let code = Compiled::for_tests(engine.precompile_component(&wasm).unwrap());
-        Place { folder: TempDir::new().unwrap(), engine, digest: Digest::of(&wasm), code }
+        Place {
+            folder: TempDir::new().unwrap(),
+            engine,
+            digest: Digest::of(&wasm),
+            code,
+        }
     }
 
     fn open(&self) -> Cache {
@@ -37,24 +42,37 @@ impl Place {
 #[test]
 fn what_is_stored_is_loaded_also_by_the_next_process() {
     let place = Place::new();
-    assert!(place.open().load(&place.engine, place.digest).is_none(), "nothing yet");
+    assert!(
+        place.open().load(&place.engine, place.digest).is_none(),
+        "nothing yet"
+    );
     assert!(place.stored().load(&place.engine, place.digest).is_some());
-    assert!(place.open().load(&place.engine, place.digest).is_some(), "same key");
+    assert!(
+        place.open().load(&place.engine, place.digest).is_some(),
+        "same key"
+    );
 }
+
+/// A change, and what it does to an entry.
+type Change = (&'static str, fn(&mut Vec<u8>));
 
 #[test]
 fn a_changed_entry_is_never_loaded_and_goes() {
     let place = Place::new();
-    let changes: &[(&str, fn(&mut Vec<u8>))] = &[
+    let changes: &[Change] = &[
         ("a bit of the code", |entry| *entry.last_mut().unwrap() ^= 1),
         ("a bit of the MAC", |entry| entry[MAGIC.len()] ^= 1),
         ("another layout", |entry| entry[MAGIC.len() - 1] = b'2'),
         ("one byte less", |entry| _ = entry.pop()),
         ("one byte more", |entry| entry.push(0)),
-        ("the header only", |entry| entry.truncate(MAGIC.len() + MAC_BYTES)),
+        ("the header only", |entry| {
+            entry.truncate(MAGIC.len() + MAC_BYTES)
+        }),
         ("half a header", |entry| entry.truncate(MAGIC.len() + 3)),
         ("nothing", Vec::clear),
-        ("bare code", |entry| _ = entry.drain(..MAGIC.len() + MAC_BYTES)),
+        ("bare code", |entry| {
+            _ = entry.drain(..MAGIC.len() + MAC_BYTES)
+        }),
     ];
     for (name, change) in changes {
         let cache = place.stored();
@@ -85,7 +103,11 @@ fn an_entry_counts_for_its_module_settings_and_installation_only() {
     let elsewhere = TempDir::new().unwrap();
     let other_installation = Cache::open(elsewhere.path(), &place.engine).unwrap();
     fs::write(other_installation.path(place.digest), &entry).unwrap();
-    assert!(other_installation.load(&place.engine, place.digest).is_none());
+    assert!(
+        other_installation
+            .load(&place.engine, place.digest)
+            .is_none()
+    );
 }
 
 #[test]
@@ -93,7 +115,11 @@ fn code_for_another_engine_is_not_loaded_even_with_our_signature() {
     let place = Place::new();
     let cache = place.open();
     let other = Engine::new(wasmtime::Config::new().epoch_interruption(false)).unwrap();
-    let code = Compiled::for_tests(other.precompile_component(&sample::component(&[], &[], &[])).unwrap());
+    let code = Compiled::for_tests(
+        other
+            .precompile_component(&sample::component(&[], &[], &[]))
+            .unwrap(),
+    );
     cache.store(place.digest, &code).unwrap();
     assert!(cache.load(&place.engine, place.digest).is_none());
     assert_ne!(compatibility(&other), cache.compatibility);
@@ -113,7 +139,11 @@ fn only_this_user_can_read_the_key_and_write_the_folder() {
 fn a_folder_that_others_can_write_is_refused() {
     let place = Place::new();
     let folder = place.folder.path().join("compiled");
-    let open = || Cache::open(place.folder.path(), &place.engine).err().map(|error| error.to_string());
+    let open = || {
+        Cache::open(place.folder.path(), &place.engine)
+            .err()
+            .map(|error| error.to_string())
+    };
 
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
@@ -135,7 +165,9 @@ fn a_key_that_is_not_a_key_is_an_error_and_not_a_weaker_key() {
     let place = Place::new();
     let cache = place.stored();
     fs::write(cache.folder.join("key"), b"short").unwrap();
-    let error = Cache::open(place.folder.path(), &place.engine).err().unwrap();
+    let error = Cache::open(place.folder.path(), &place.engine)
+        .err()
+        .unwrap();
     assert!(matches!(error, CacheError::Key { .. }), "{error}");
 }
 
@@ -148,15 +180,26 @@ fn the_longest_unused_entries_go_first() {
     let digests: Vec<_> = (0..3_u8).map(|number| Digest::of(&[number])).collect();
     let age = |digest: Digest, seconds: u64| {
         let time = SystemTime::now() - Duration::from_secs(seconds);
-        File::options().append(true).open(cache.path(digest)).unwrap().set_modified(time).unwrap();
+        File::options()
+            .append(true)
+            .open(cache.path(digest))
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
     };
     cache.store(digests[0], &place.code).unwrap();
     cache.store(digests[1], &place.code).unwrap();
     age(digests[0], 200);
     age(digests[1], 100);
-    assert!(cache.load(&place.engine, digests[0]).is_some(), "used, so young again");
+    assert!(
+        cache.load(&place.engine, digests[0]).is_some(),
+        "used, so young again"
+    );
     cache.store(digests[2], &place.code).unwrap();
-    let kept: Vec<_> = digests.iter().map(|digest| cache.path(*digest).exists()).collect();
+    let kept: Vec<_> = digests
+        .iter()
+        .map(|digest| cache.path(*digest).exists())
+        .collect();
     assert_eq!(kept, [true, false, true]);
 }
 
@@ -169,7 +212,12 @@ fn leftovers_of_a_crashed_writer_go_after_a_while() {
         fs::write(path, b"half").unwrap();
     }
     let time = SystemTime::now() - 2 * STALE;
-    File::options().append(true).open(&old).unwrap().set_modified(time).unwrap();
+    File::options()
+        .append(true)
+        .open(&old)
+        .unwrap()
+        .set_modified(time)
+        .unwrap();
     cache.sweep();
     assert_eq!((old.exists(), young.exists()), (false, true));
 }

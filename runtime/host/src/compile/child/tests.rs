@@ -3,7 +3,10 @@
 
 use super::*;
 
-const LIMITS: ChildLimits = ChildLimits { memory_mib: 100, cpu_seconds: 7 };
+const LIMITS: ChildLimits = ChildLimits {
+    memory_mib: 100,
+    cpu_seconds: 7,
+};
 
 fn check(status: ExitStatus, message: &str, expected: &str) {
     assert_eq!(explain(status, message, LIMITS).to_string(), expected);
@@ -13,12 +16,28 @@ fn check(status: ExitStatus, message: &str, expected: &str) {
 fn the_end_of_a_child_has_one_reason() {
     let exit = |code: i32| ExitStatus::from_raw(code << 8);
     let signal = ExitStatus::from_raw;
-    check(exit(65), "unknown section\n", "the module is not valid: unknown section");
-    check(signal(6), "memory allocation of 4096 bytes failed", "compiling needs more than 100 MiB of memory");
-    check(exit(65), "Cannot allocate memory (os error 12)", "compiling needs more than 100 MiB of memory");
+    check(
+        exit(65),
+        "unknown section\n",
+        "the module is not valid: unknown section",
+    );
+    check(
+        signal(6),
+        "memory allocation of 4096 bytes failed",
+        "compiling needs more than 100 MiB of memory",
+    );
+    check(
+        exit(65),
+        "Cannot allocate memory (os error 12)",
+        "compiling needs more than 100 MiB of memory",
+    );
     check(signal(24), "", "compiling needs more than 7 s of CPU time");
     check(signal(9), "", "compiling needs more than 7 s of CPU time");
-    check(exit(101), "panicked at x.rs", "the compiler crashed: exit code 101: panicked at x.rs");
+    check(
+        exit(101),
+        "panicked at x.rs",
+        "the compiler crashed: exit code 101: panicked at x.rs",
+    );
     check(signal(11), "", "the compiler crashed: signal 11: ");
     check(exit(0), "", "the compiler crashed: exit code 0: ");
 }
@@ -32,9 +51,31 @@ fn what_a_child_says_is_shown_harmlessly() {
 #[test]
 fn limits_can_only_be_lowered() {
     let standard = ChildLimits::of(std::iter::empty());
-    assert_eq!(standard, ChildLimits { memory_mib: 1536, cpu_seconds: 60 });
+    assert_eq!(
+        standard,
+        ChildLimits {
+            memory_mib: 1536,
+            cpu_seconds: 60
+        }
+    );
     let of = |arguments: &[&str]| ChildLimits::of(arguments.iter().map(OsStr::new));
-    assert_eq!(of(&["ccm", "__compile", "--memory-mib=100", "--cpu-seconds=7"]), LIMITS);
+    assert_eq!(
+        of(&["ccm", "__compile", "--memory-mib=100", "--cpu-seconds=7"]),
+        LIMITS
+    );
     assert_eq!(of(&["--memory-mib=99999", "--cpu-seconds=99999"]), standard);
-    assert_eq!(of(&["--memory-mib=", "--memory-mib", "-1", "--memory-mib=-1"]), standard);
+    assert_eq!(
+        of(&["--memory-mib=", "--memory-mib", "-1", "--memory-mib=-1"]),
+        standard
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_does_not_end_is_ended() {
+    let compiler = Compiler {
+        program: "/bin/sleep".into(),
+        arguments: vec!["3600".into()],
+    };
+    let error = compile(&compiler, b"").await.err().unwrap();
+    assert!(matches!(error, CompileError::TimedOut(90)), "{error}");
 }

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use wasm_encoder::{
-    CodeSection, FunctionSection, ImportSection, InstanceSection, MemorySection, MemoryType, Module, RefType,
-    TableSection, TableType, TagKind, TagSection, TagType, TypeSection,
+    CodeSection, FunctionSection, ImportSection, InstanceSection, MemorySection, MemoryType,
+    Module, RefType, TableSection, TableType, TagKind, TagSection, TagType, TypeSection,
 };
 
 use super::*;
@@ -25,7 +25,13 @@ fn functions(bodies: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn memory(change: impl FnOnce(&mut MemoryType)) -> Vec<u8> {
-    let mut memory = MemoryType { minimum: 1, maximum: None, memory64: false, shared: false, page_size_log2: None };
+    let mut memory = MemoryType {
+        minimum: 1,
+        maximum: None,
+        memory64: false,
+        shared: false,
+        page_size_log2: None,
+    };
     change(&mut memory);
     let mut section = MemorySection::new();
     section.memory(memory);
@@ -35,8 +41,13 @@ fn memory(change: impl FnOnce(&mut MemoryType)) -> Vec<u8> {
 }
 
 fn table(change: impl FnOnce(&mut TableType)) -> Vec<u8> {
-    let mut table =
-        TableType { element_type: RefType::FUNCREF, table64: false, minimum: 1, maximum: None, shared: false };
+    let mut table = TableType {
+        element_type: RefType::FUNCREF,
+        table64: false,
+        minimum: 1,
+        maximum: None,
+        shared: false,
+    };
     change(&mut table);
     let mut section = TableSection::new();
     section.table(table);
@@ -56,7 +67,10 @@ fn check(name: &str, wasm: &[u8], expected: &str) {
         Ok(_) => assert_eq!("accepted", expected, "{name}"),
         Err(refusal) => {
             let text = refusal.to_string();
-            assert!(text.contains(expected), "{name}: {text:?} does not contain {expected:?}");
+            assert!(
+                text.contains(expected),
+                "{name}: {text:?} does not contain {expected:?}"
+            );
         }
     }
 }
@@ -64,20 +78,42 @@ fn check(name: &str, wasm: &[u8], expected: &str) {
 #[test]
 fn files_of_other_kinds_are_named() {
     let engine = crate::engine::new().unwrap();
-    let compiled = engine.precompile_component(&sample::component(&[], &[], &[])).unwrap();
+    let compiled = engine
+        .precompile_component(&sample::component(&[], &[], &[]))
+        .unwrap();
     check("nothing", b"", "the file is empty");
     check("text", b"(component)", "not WebAssembly");
-    check("an executable", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0", "not WebAssembly");
-    check("a core module", &Module::new().finish(), "a core module, not a component");
+    check(
+        "an executable",
+        b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0",
+        "not WebAssembly",
+    );
+    check(
+        "a core module",
+        &Module::new().finish(),
+        "a core module, not a component",
+    );
     check("compiled code", &compiled, "compiled code, not WebAssembly");
-    check("a version of the future", b"\0asm\xff\0\x01\0", "damaged at offset 4");
-    check("the smallest component", &sample::component(&[], &[], &[]), "accepted");
+    check(
+        "a version of the future",
+        b"\0asm\xff\0\x01\0",
+        "damaged at offset 4",
+    );
+    check(
+        "the smallest component",
+        &sample::component(&[], &[], &[]),
+        "accepted",
+    );
 }
 
 #[test]
 fn a_module_over_the_size_is_refused_before_it_is_read() {
     let wasm = vec![0; limits::MODULE_BYTES + 1];
-    check("zeros", &wasm, "bytes at offset 0: 33554433, at most 33554432 allowed");
+    check(
+        "zeros",
+        &wasm,
+        "bytes at offset 0: 33554433, at most 33554432 allowed",
+    );
 }
 
 #[test]
@@ -86,7 +122,10 @@ fn a_truncated_module_is_damaged_at_its_end() {
     // At the boundaries of top-level sections, a shorter component is a component; here there is only one.
     for length in 9..whole.len() {
         let refusal = scan(&whole[..length]).expect_err("a part is not whole");
-        assert!(matches!(refusal, Refusal::Damaged { offset, .. } if offset <= length), "{length}: {refusal}");
+        assert!(
+            matches!(refusal, Refusal::Damaged { offset, .. } if offset <= length),
+            "{length}: {refusal}"
+        );
     }
     assert!(scan(&whole).is_ok());
 }
@@ -96,10 +135,26 @@ fn compile_bombs_are_refused_by_their_structure() {
     let tens_of_thousands = functions(&[sample::body(40_000, 100_000)]);
     assert!((70_000..300_000).contains(&tens_of_thousands.len()));
     check("40,000 locals", &tens_of_thousands, "locals of a function");
-    check("2,000 locals", &functions(&[sample::body(2_000, 10_000)]), "accepted");
-    check("2,001 locals", &functions(&[sample::body(2_001, 10)]), "2001, at most 2000 allowed");
-    check("a body of 1 MiB and one byte", &functions(&[sample::body(1, (1 << 20) + 1)]), "bytes of a function");
-    check("locals times bytes", &functions(&[sample::body(2_000, 40_000)]), "locals times bytes of a function");
+    check(
+        "2,000 locals",
+        &functions(&[sample::body(2_000, 10_000)]),
+        "accepted",
+    );
+    check(
+        "2,001 locals",
+        &functions(&[sample::body(2_001, 10)]),
+        "2001, at most 2000 allowed",
+    );
+    check(
+        "a body of 1 MiB and one byte",
+        &functions(&[sample::body(1, (1 << 20) + 1)]),
+        "bytes of a function",
+    );
+    check(
+        "locals times bytes",
+        &functions(&[sample::body(2_000, 40_000)]),
+        "locals times bytes of a function",
+    );
     let many = vec![sample::body(0, 2); 50_001];
     check("50,001 functions", &functions(&many), "functions at offset");
     check("50,000 functions", &functions(&many[1..]), "accepted");
@@ -121,8 +176,16 @@ fn nesting_and_numbers_of_parts_are_bounded() {
     check("17 deep", &sample::nested(17), "nested components");
     check("1,000 deep", &sample::nested(1_000), "nested components");
     let empty = Module::new();
-    check("128 modules", &sample::of_modules(vec![&empty; 128]), "accepted");
-    check("129 modules", &sample::of_modules(vec![&empty; 129]), "core modules at offset");
+    check(
+        "128 modules",
+        &sample::of_modules(vec![&empty; 128]),
+        "accepted",
+    );
+    check(
+        "129 modules",
+        &sample::of_modules(vec![&empty; 129]),
+        "core modules at offset",
+    );
 
     let mut component = wasm_encoder::Component::new();
     component.section(&wasm_encoder::ModuleSection(&empty));
@@ -131,45 +194,110 @@ fn nesting_and_numbers_of_parts_are_bounded() {
         instances.instantiate(0, std::iter::empty::<(&str, wasm_encoder::ModuleArg)>());
     }
     component.section(&instances);
-    check("1,025 instances", &component.finish(), "instances at offset");
+    check(
+        "1,025 instances",
+        &component.finish(),
+        "instances at offset",
+    );
 
-    let names: Vec<_> = (0..1_025).map(|number| format!("a:b/c{number}@1.0.0")).collect();
+    let names: Vec<_> = (0..1_025)
+        .map(|number| format!("a:b/c{number}@1.0.0"))
+        .collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    check("1,025 imports", &sample::component(&names, &[], &[]), "imports at offset");
-    check("1,025 exports", &sample::component(&[], &names, &[]), "exports at offset");
+    check(
+        "1,025 imports",
+        &sample::component(&names, &[], &[]),
+        "imports at offset",
+    );
+    check(
+        "1,025 exports",
+        &sample::component(&[], &names, &[]),
+        "exports at offset",
+    );
 }
 
 #[test]
 fn proposals_that_are_switched_off_are_named() {
     check("one memory", &memory(|_| {}), "accepted");
-    check("64-bit memory", &memory(|memory| memory.memory64 = true), "64-bit memory");
-    check("shared memory", &memory(|memory| (memory.shared, memory.maximum) = (true, Some(2))), "shared memory");
-    check("page sizes", &memory(|memory| memory.page_size_log2 = Some(0)), "custom page sizes");
-    check("64-bit table", &table(|table| table.table64 = true), "64-bit tables");
-    check("shared table", &table(|table| table.shared = true), "shared tables");
+    check(
+        "64-bit memory",
+        &memory(|memory| memory.memory64 = true),
+        "64-bit memory",
+    );
+    check(
+        "shared memory",
+        &memory(|memory| (memory.shared, memory.maximum) = (true, Some(2))),
+        "shared memory",
+    );
+    check(
+        "page sizes",
+        &memory(|memory| memory.page_size_log2 = Some(0)),
+        "custom page sizes",
+    );
+    check(
+        "64-bit table",
+        &table(|table| table.table64 = true),
+        "64-bit tables",
+    );
+    check(
+        "shared table",
+        &table(|table| table.shared = true),
+        "shared tables",
+    );
     check("two memories", &two_memories(), "multiple memories");
-    check("imported and own memory", &imported_and_own_memory(), "multiple memories");
+    check(
+        "imported and own memory",
+        &imported_and_own_memory(),
+        "multiple memories",
+    );
 
     let mut tags = TagSection::new();
-    tags.tag(TagType { kind: TagKind::Exception, func_type_idx: 0 });
-    check("exceptions", &module(|module| _ = module.section(&tags)), "exceptions");
+    tags.tag(TagType {
+        kind: TagKind::Exception,
+        func_type_idx: 0,
+    });
+    check(
+        "exceptions",
+        &module(|module| _ = module.section(&tags)),
+        "exceptions",
+    );
     let mut types = TypeSection::new();
     types.ty().struct_([]);
-    check("structs", &module(|module| _ = module.section(&types)), "garbage collection");
+    check(
+        "structs",
+        &module(|module| _ = module.section(&types)),
+        "garbage collection",
+    );
     let mut types = TypeSection::new();
     types.ty().rec([]);
-    check("recursion groups", &module(|module| _ = module.section(&types)), "garbage collection");
+    check(
+        "recursion groups",
+        &module(|module| _ = module.section(&types)),
+        "garbage collection",
+    );
 }
 
 fn two_memories() -> Vec<u8> {
     let mut section = MemorySection::new();
-    let memory = MemoryType { minimum: 1, maximum: None, memory64: false, shared: false, page_size_log2: None };
+    let memory = MemoryType {
+        minimum: 1,
+        maximum: None,
+        memory64: false,
+        shared: false,
+        page_size_log2: None,
+    };
     section.memory(memory).memory(memory);
     module(|module| _ = module.section(&section))
 }
 
 fn imported_and_own_memory() -> Vec<u8> {
-    let memory = MemoryType { minimum: 1, maximum: None, memory64: false, shared: false, page_size_log2: None };
+    let memory = MemoryType {
+        minimum: 1,
+        maximum: None,
+        memory64: false,
+        shared: false,
+        page_size_log2: None,
+    };
     let mut imports = ImportSection::new();
     imports.import("env", "memory", memory);
     let mut own = MemorySection::new();
@@ -179,11 +307,31 @@ fn imported_and_own_memory() -> Vec<u8> {
 
 #[test]
 fn memory_and_tables_that_begin_too_large_are_refused() {
-    check("256 MiB", &memory(|memory| memory.minimum = 4_096), "accepted");
-    check("256 MiB and a page", &memory(|memory| memory.minimum = 4_097), "initial bytes of a memory");
-    check("4 GiB", &memory(|memory| memory.minimum = 65_536), "initial bytes of a memory");
-    check("100,000 elements", &table(|table| table.minimum = 100_000), "accepted");
-    check("ten million elements", &table(|table| table.minimum = 10_000_000), "initial elements of a table");
+    check(
+        "256 MiB",
+        &memory(|memory| memory.minimum = 4_096),
+        "accepted",
+    );
+    check(
+        "256 MiB and a page",
+        &memory(|memory| memory.minimum = 4_097),
+        "initial bytes of a memory",
+    );
+    check(
+        "4 GiB",
+        &memory(|memory| memory.minimum = 65_536),
+        "initial bytes of a memory",
+    );
+    check(
+        "100,000 elements",
+        &table(|table| table.minimum = 100_000),
+        "accepted",
+    );
+    check(
+        "ten million elements",
+        &table(|table| table.minimum = 10_000_000),
+        "initial elements of a table",
+    );
 }
 
 #[test]
@@ -199,7 +347,11 @@ fn what_is_seen_is_the_component_s_own() {
 fn a_manifest_is_found_in_a_core_module_too_and_may_not_be_huge() {
     let with = |text: &str| module(|module| _ = module.section(&sample::manifest_section(text)));
     assert_eq!(scan(&with("{}")).unwrap().manifests, [b"{}"]);
-    check("huge", &with(&" ".repeat(MAX_MANIFEST + 1)), "manifest bytes");
+    check(
+        "huge",
+        &with(&" ".repeat(MAX_MANIFEST + 1)),
+        "manifest bytes",
+    );
 }
 
 #[test]

@@ -80,6 +80,10 @@ fn no_form_of_a_credential_passes_the_watch() {
         (basic.clone(), "open sesame"),
         (basic, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
         (own("x-token", "canary-header"), "[canary-header]"),
+        (
+            own("authorization", "PVEAPIToken=root@pam!x=0123456789abcdef"),
+            "0123456789abcdef",
+        ),
     ] {
         let watch = Watch::new(&credential);
         assert!(watch.finds(text.as_bytes()), "{text}");
@@ -91,5 +95,10 @@ fn no_form_of_a_credential_passes_the_watch() {
     }
     let short = Watch::new(&Credential::Bearer(secret("ab")));
     assert!(!short.finds(b"about"), "a short value is there by chance");
+    assert_eq!(
+        short.redact("about"),
+        "about",
+        "what is missing tells what it is"
+    );
     assert_eq!(Watch::new(&Credential::None).redact("text"), "text");
 }

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::egress::path::canonical;
 
@@ -200,4 +202,41 @@ fn a_rule_is_written_as_it_is_read() {
         lines,
         ["POST / form Action=A (read)", "POST / form Action=B (read)"]
     );
+}
+
+/// Few methods, segments and fields, so that rules and requests meet often.
+fn some_line() -> impl Strategy<Value = Line> {
+    let fields = || prop::collection::btree_map("[ab]", "[xy]", 0..2);
+    let method = prop::sample::select(vec![Method::GET, Method::POST]);
+    let access = prop::sample::select(vec![Access::Read, Access::Write]);
+    let path = prop::collection::vec(prop::sample::select(vec!["p", "q", "{id}"]), 0..3);
+    (method, path, fields(), fields(), access).prop_map(|(method, path, query, form, access)| {
+        Line {
+            method,
+            path: PathPattern::parse(&format!("/{}", path.join("/"))).unwrap(),
+            query: query.into_iter().collect(),
+            form: form.into_iter().collect(),
+            access,
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn whatever_a_covered_line_admits_is_admitted_by_the_covering_one(
+        granted in some_line(),
+        requested in some_line(),
+        path in prop::collection::vec(prop::sample::select(vec!["p", "q", "r"]), 0..3),
+        query in prop::collection::vec(("[ab]", "[xy]"), 0..3),
+        form in prop::collection::vec(("[ab]", "[xy]"), 0..3),
+    ) {
+        let path = canonical(&format!("/{}", path.join("/"))).unwrap();
+        let asked = Asked { method: &requested.method, path: &path, query: &query, form: Some(&form) };
+        if granted.covers(&requested) && requested.admits(&asked) {
+            prop_assert!(granted.admits(&asked));
+            prop_assert!(granted.access == Access::Write || requested.access == Access::Read);
+        }
+    }
 }

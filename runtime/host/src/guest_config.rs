@@ -1,0 +1,122 @@
+//! What the operator configured for a provider, checked against what its manifest declares; and the limits that
+//! the manifest asks for, brought under the host's ceilings.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::bindings::lifecycle;
+use crate::limits;
+use crate::manifest::Manifest;
+use crate::text::clean;
+
+/// What the operator configured. No secrets: the guest sees all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GuestConfig {
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// `--cluster-cidr`, split at commas.
+    pub cluster_cidrs: Vec<String>,
+    /// Values for keys that the manifest declares. At most 256, and 256 KiB with their keys.
+    pub values: BTreeMap<String, String>,
+}
+
+/// Compares the configuration with the keys that the manifest declares.
+///
+/// # Errors
+/// All mistakes.
+pub(crate) fn check(manifest: &Manifest, config: &GuestConfig) -> Result<(), Vec<String>> {
+    let mut mistakes = Vec::new();
+    let declared = |name: &str| manifest.config.iter().any(|key| key.key == name);
+    for name in config.values.keys().filter(|name| !declared(name)) {
+        mistakes.push(format!("{name} is not a key of {}", manifest.name));
+    }
+    for key in manifest
+        .config
+        .iter()
+        .filter(|key| key.required && !config.values.contains_key(&key.key))
+    {
+        mistakes.push(format!(
+            "{} is required: {}",
+            key.key,
+            clean(&key.why, limits::LOG_LINE_BYTES)
+        ));
+    }
+    let bytes: usize = config
+        .values
+        .iter()
+        .map(|(key, value)| key.len() + value.len())
+        .sum();
+    if config.values.len() > limits::CONFIG_ENTRIES || bytes > limits::CONFIG_BYTES {
+        let (entries, kib) = (limits::CONFIG_ENTRIES, limits::CONFIG_BYTES >> 10);
+        mistakes.push(format!(
+            "{} values with {bytes} bytes: at most {entries} and {kib} KiB",
+            config.values.len()
+        ));
+    }
+    if mistakes.is_empty() {
+        Ok(())
+    } else {
+        Err(mistakes)
+    }
+}
+
+impl From<GuestConfig> for lifecycle::Config {
+    fn from(config: GuestConfig) -> lifecycle::Config {
+        lifecycle::Config {
+            cluster_name: config.cluster_name,
+            cluster_cidrs: config.cluster_cidrs,
+            values: config.values.into_iter().collect(),
+            extra: Vec::new(),
+        }
+    }
+}
+
+/// Linear memory of one call: what the manifest asks for, up to the ceiling, or the usual.
+pub(crate) fn memory_bytes(manifest: &Manifest) -> usize {
+    let wanted = manifest
+        .limits
+        .memory_mib
+        .map_or(limits::MEMORY_BYTES, |mib| {
+            (mib as usize).saturating_mul(1 << 20)
+        });
+    wanted.min(limits::MEMORY_CEILING_BYTES)
+}
+
+/// Time of one call, in the same way.
+pub(crate) fn call_limit(manifest: &Manifest) -> Duration {
+    let wanted = manifest
+        .limits
+        .call_seconds
+        .map_or(limits::CALL, |seconds| Duration::from_secs(seconds.into()));
+    wanted.min(limits::CALL_CEILING)
+}
+
+/// What the manifest asks for and no guest gets.
+pub(crate) fn beyond_ceiling(manifest: &Manifest) -> Vec<String> {
+    let memory = (
+        manifest.limits.memory_mib,
+        (limits::MEMORY_CEILING_BYTES >> 20) as u64,
+        "MiB of memory",
+    );
+    let time = (
+        manifest.limits.call_seconds,
+        limits::CALL_CEILING.as_secs(),
+        "seconds for a call",
+    );
+    [memory, time]
+        .into_iter()
+        .filter_map(|(wanted, ceiling, what)| {
+            Some((
+                wanted.filter(|wanted| u64::from(*wanted) > ceiling)?,
+                ceiling,
+                what,
+            ))
+        })
+        .map(|(wanted, ceiling, what)| {
+            format!(
+                "{} asks for {wanted} {what} and gets {ceiling}",
+                manifest.name
+            )
+        })
+        .collect()
+}

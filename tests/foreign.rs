@@ -1,0 +1,129 @@
+//! A guest that others' tools build, and no line of ours but the contract: `cargo component` makes it, the binary checks
+//! it, the host runs it. It needs cargo-component 0.21 and the target wasm32-wasip1, and says so when they are missing.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup};
+use ccm_core::permit::Permit;
+use ccm_host::grant::Grants;
+use ccm_host::{Compiler, GuestConfig, Host, HostOptions, Module};
+use tempfile::TempDir;
+
+const CCM: &str = env!("CARGO_BIN_EXE_ccm");
+const TOOL: &str = "cargo-component";
+const GUEST: &str = "tests/guests/component";
+
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The tool, from the search path or from the folder where this project's CI keeps its tools.
+fn tool() -> PathBuf {
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect();
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(std::env::home_dir()?.join(".cache")));
+    let kept = cache.into_iter().flat_map(|cache| std::fs::read_dir(cache.join("ccm-tests")));
+    let kept = kept.flatten().flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("tools-"));
+    folders.extend(kept.map(|entry| entry.path().join("bin")));
+    let found = folders.iter().map(|folder| folder.join(TOOL)).find(|file| file.is_file());
+    found.unwrap_or_else(|| {
+        panic!("{TOOL} is not in PATH and not in ~/.cache/ccm-tests/tools-*/bin: `cargo install {TOOL} --version 0.21.1 --locked`")
+    })
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (name, is_folder) = (entry.file_name(), entry.file_type().unwrap().is_dir());
+        match is_folder {
+            true if name == "target" => {}
+            true => copy(&entry.path(), &to.join(name)),
+            false => drop(std::fs::copy(entry.path(), to.join(name)).unwrap()),
+        }
+    }
+}
+
+/// Builds the guest in a copy of what it needs, at the same places relative to each other: the tool writes into the
+/// folder of the sources, and the checkout has to stay clean.
+fn build(folder: &TempDir) -> PathBuf {
+    let guest = folder.path().join(GUEST);
+    copy(&checkout().join(GUEST), &guest);
+    copy(&checkout().join("wit"), &folder.path().join("wit"));
+    let target = folder.path().join("target");
+    let output = Command::new(tool())
+        .args(["component", "build", "--release"])
+        .current_dir(&guest)
+        .env("CARGO_TARGET_DIR", &target)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "`cargo component build --release` failed; it needs `rustup target add wasm32-wasip1`, and the crate wit-bindgen-rt:\n{said}"
+    );
+    target.join("wasm32-wasip1/release/guest_component.wasm")
+}
+
+fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
+    CloudNode {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        provider_id: provider_id.map(str::to_owned),
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+    }
+}
+
+async fn find(module: Module) {
+    let compiler = Compiler {
+        program: CCM.into(),
+        arguments: vec!["__compile".into()],
+    };
+    let host = Host::new(HostOptions { compiler, cache_dir: None }).unwrap();
+    let provider = host.load(module, Grants::default(), GuestConfig::default()).await.unwrap();
+    assert_eq!((provider.name(), provider.warnings().len()), ("component", 0));
+
+    let nodes = [node("known", Some("component://7")), node("stranger", None)];
+    let until = ccm_host::egress::now().after(Duration::from_secs(60));
+    let reply = provider.find(&nodes, Arc::new(Permit::read_only(until))).await.unwrap();
+    let [Lookup::Found(machine), Lookup::NotMine] = reply.lookups.as_slice() else {
+        panic!("{:?}", reply.lookups)
+    };
+    assert_eq!(machine.provider_id, "component://7");
+    assert!(reply.complete, "it asked nobody, and was granted nothing to ask");
+}
+
+#[test]
+fn a_guest_built_by_cargo_component_is_checked_loaded_and_answers() {
+    let folder = TempDir::new().unwrap();
+    let file = build(&folder);
+
+    let checked = Command::new(CCM).args(["provider", "check"]).arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert_eq!(checked.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&checked.stderr));
+    assert!(said.contains("yes: component 0.1.0 loads"), "{said}");
+
+    let wasm = std::fs::read(&file).unwrap();
+    let inspection = ccm_host::inspect("component.wasm", &wasm).unwrap();
+    assert!(inspection.capabilities.instances && !inspection.capabilities.load_balancer);
+    // The adapter of this toolchain brings imports of WASI that the guest never uses.
+    let wasi = inspection.imports.iter().filter(|name| name.starts_with("wasi:")).count();
+    assert!(wasi > 0, "{:?}", inspection.imports);
+    assert!(!inspection.imports.iter().any(|name| name.contains("http")), "{:?}", inspection.imports);
+
+    let module = Module {
+        source: "component.wasm".to_owned(),
+        wasm,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(find(module));
+}

@@ -1,0 +1,226 @@
+//! Bad answers through the real controllers: the misbehaving guest in the real host, and a cluster behind the real
+//! client. Whatever the guest says, a stored provider ID stays, an initialised node stays as it is, nothing is deleted,
+//! and a node that is not initialised says why.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_controllers::{Metrics, Settings};
+use ccm_core::names::{OWNER_LABEL, UNINITIALIZED_TAINT};
+use ccm_core::permit::Mode;
+use ccm_core::settings::NodeSettings;
+use ccm_sim::cluster::Cluster;
+use guest_misbehaving::behaviour::Behaviour;
+use k8s_openapi::api::core::v1::{Event, Node};
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::lines::Lines;
+use crate::stage::{self, PATIENCE, Test, block_on};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("cluster::an_honest_answer_initialises_every_node", || {
+        check(Behaviour::Honest, &NEW, &["192.0.2.7", "zone-1"], NOTHING);
+    }),
+    ("cluster::an_answer_for_too_few_nodes_is_for_none", || {
+        check(Behaviour::TooFewLookups, &[], &[], ("InstanceLookupFailed", "1 lookups for 2 nodes"));
+    }),
+    ("cluster::addresses_that_are_none_are_not_stored", || {
+        check(Behaviour::BadAddresses, &[], &[], ("InstanceLookupFailed", "bytes of an address"));
+    }),
+    ("cluster::labels_that_are_none_are_not_written", || {
+        check(Behaviour::BadLabels, &[], &[], ("InstanceLookupFailed", "bytes of an instance type"));
+    }),
+    ("cluster::labels_of_others_are_dropped_and_the_node_is_initialised", || {
+        let told = ("InvalidProviderAnswer", "belongs to Kubernetes or to this manager");
+        check(Behaviour::ReservedLabels, &NEW, &["192.0.2.7", "zone-1"], told);
+    }),
+    ("cluster::a_changed_provider_id_holds_the_node_that_has_one_and_no_other", || {
+        let told = ("InvalidProviderAnswer", "the node's provider ID is \"misbehaving://known\"");
+        check(Behaviour::ChangedProviderId, &["fresh"], &["misbehaving://another-fresh"], told);
+    }),
+    ("cluster::a_provider_id_of_another_scheme_is_not_written", || {
+        let told = ("InvalidProviderAnswer", "a scheme that this provider does not own");
+        check(Behaviour::ForeignScheme, &[], &[], told);
+    }),
+    ("cluster::gone_without_proof_deletes_nothing", || {
+        check(Behaviour::GoneWithoutAsking, &[], &[], ("InstanceNotFound", "no such instance"));
+    }),
+    ("cluster::a_guest_that_crashes_is_told_with_its_last_words", || {
+        check(Behaviour::Panic, &[], &[], ("InstanceLookupFailed", "trapped: instances.find in module"));
+    }),
+    ("cluster::an_error_full_of_rubbish_is_told_in_one_clean_line", || {
+        check(Behaviour::GarbageError, &[], &[], ("InstanceLookupFailed", "internal error of the provider"));
+    }),
+    ("cluster::a_guest_that_does_not_end_holds_its_nodes_and_nothing_else", a_guest_that_does_not_end),
+];
+
+/// Two nodes wait for their initialisation: one is new, one was known before and has its provider ID.
+const NEW: [&str; 2] = ["fresh", "known"];
+/// No Event but that of an ordinary initialisation.
+const NOTHING: (&str, &str) = ("", "");
+/// What no answer may bring into a node: parts of everything that the guest says and should not.
+const RUBBISH: &[&str] = &[
+    "169.254", "127.0.0.1", "not-an-ip", "0.0.0.0", "fe80", "blanks", "slashes", "dash", "control-plane",
+    "another-node", "somebody-else", "node.k8s.io", "aws://", "well",
+];
+
+/// A cluster with the two new nodes and one that is initialised.
+async fn cluster() -> (Cluster, Api<Node>) {
+    let cluster = Cluster::new();
+    let nodes: Api<Node> = Api::all(cluster.client_as("kubelet"));
+    let taint = json!([{ "key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule" }]);
+    for node in [
+        json!({ "metadata": { "name": "fresh" }, "spec": { "taints": taint } }),
+        json!({ "metadata": { "name": "known" }, "spec": { "taints": taint, "providerID": "misbehaving://known" } }),
+        json!({
+            "metadata": { "name": "old", "labels": { OWNER_LABEL: "misbehaving" } },
+            "spec": { "providerID": "misbehaving://old" },
+            "status": { "addresses": [
+                { "type": "Hostname", "address": "old" },
+                { "type": "InternalIP", "address": "192.0.2.7" },
+            ] },
+        }),
+    ] {
+        let node: Node = serde_json::from_value(node).unwrap();
+        nodes.create(&PostParams::default(), &node).await.unwrap();
+    }
+    (cluster, nodes)
+}
+
+fn settings(call_time: Duration) -> Settings {
+    Settings {
+        node: NodeSettings {
+            status_update_frequency: Duration::from_secs(20),
+            concurrent_syncs: NonZeroUsize::MIN,
+            concurrent_status_updates: None,
+        },
+        mode: Mode::Enforce,
+        call_time,
+        drain: Duration::from_secs(1),
+        revoked: Arc::default(),
+    }
+}
+
+/// Runs the controllers with the guest until `over`, and hands out what is there then.
+async fn run(behaviour: Behaviour, cluster: &Cluster, call_time: Duration, over: impl Future<Output = ()> + Send) {
+    // Nobody listens: no behaviour here sends anything.
+    let provider = stage::load(behaviour, "http://127.0.0.1:9/v1").await.unwrap();
+    // From here on a minute of waiting passes in no time; a guest that computes is not waiting.
+    if call_time == PATIENCE {
+        tokio::time::pause();
+    }
+    let (client, settings) = (cluster.client_as("ccm"), settings(call_time));
+    ccm_controllers::run(client, Arc::new(provider), settings, Metrics::default(), over).await.unwrap();
+}
+
+/// After a minute: exactly the nodes of `initialised` have lost their taint, they show all of `shown`, and an Event
+/// about `known` has this reason and contains this text.
+fn check(behaviour: Behaviour, initialised: &[&str], shown: &[&str], told: (&str, &str)) {
+    block_on(async {
+        let (cluster, nodes) = cluster().await;
+        let old = nodes.get("old").await.unwrap();
+        run(behaviour, &cluster, PATIENCE, tokio::time::sleep(PATIENCE)).await;
+
+        assert_eq!(nodes.get("old").await.unwrap(), old, "an initialised node stays as it is");
+        for name in NEW {
+            let node = nodes.get(name).await.unwrap();
+            check_node(&node, initialised.contains(&name), shown);
+        }
+        assert_eq!(provider_id(&nodes.get("known").await.unwrap()), Some("misbehaving://known"));
+        check_events(&cluster, told).await;
+        assert_nothing_is_deleted(&cluster);
+    });
+}
+
+fn provider_id(node: &Node) -> Option<&str> {
+    node.spec.as_ref()?.provider_id.as_deref()
+}
+
+fn is_tainted(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == UNINITIALIZED_TAINT))
+}
+
+fn check_node(node: &Node, is_initialised: bool, shown: &[&str]) {
+    let name = node.metadata.name.as_deref().unwrap();
+    let text = serde_json::to_string(node).unwrap();
+    assert_eq!(is_tainted(node), !is_initialised, "{text}");
+    let owner = node.metadata.labels.as_ref().and_then(|labels| labels.get(OWNER_LABEL));
+    assert_eq!(owner.is_some(), is_initialised, "{text}");
+    let addresses = node.status.as_ref().and_then(|status| status.addresses.as_ref());
+    assert_eq!(addresses.is_some_and(|addresses| !addresses.is_empty()), is_initialised, "{text}");
+    if is_initialised {
+        assert_eq!(owner.unwrap(), "misbehaving");
+        shown.iter().for_each(|word| assert!(text.contains(word), "{name} lacks {word}: {text}"));
+    } else {
+        assert!(provider_id(node).is_none_or(|id| id == "misbehaving://known"), "{text}");
+    }
+    RUBBISH.iter().for_each(|word| assert!(!text.contains(word), "{name} has {word}: {text}"));
+}
+
+async fn check_events(cluster: &Cluster, (reason, message): (&str, &str)) {
+    let events: Api<Event> = Api::default_namespaced(cluster.client_as("kubectl"));
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    for event in &events {
+        let message = text(&event.message);
+        assert!(message.len() <= 1024 && !message.contains(char::is_control), "{message:?}");
+    }
+    let warnings: Vec<_> = events
+        .iter()
+        .filter(|event| event.type_.as_deref() == Some("Warning"))
+        .filter(|event| event.involved_object.name.as_deref() == Some("known"))
+        .map(|event| (text(&event.reason), text(&event.message)))
+        .collect();
+    let is_told = warnings.iter().any(|(found, text)| found == reason && text.contains(message));
+    assert_eq!(is_told, !reason.is_empty(), "{warnings:?}");
+    assert!(warnings.iter().all(|(found, _)| found == reason), "{warnings:?}");
+}
+
+/// What the controllers asked of the API server: at least something, and never to delete.
+fn assert_nothing_is_deleted(cluster: &Cluster) {
+    let asked: Vec<_> = cluster.requests().into_iter().filter(|request| request.identity == "ccm").collect();
+    assert!(asked.iter().any(|request| request.verb == "watch" || request.verb == "list"));
+    for request in asked {
+        let allowed: &[&str] = match request.resource {
+            "nodes" => &["list", "watch", "get", "patch"],
+            "events" => &["create", "patch"],
+            _ => &[],
+        };
+        assert!(allowed.contains(&request.verb), "{request:?}");
+    }
+}
+
+/// On the real clock, because a guest that computes makes no clock go on.
+fn a_guest_that_does_not_end() {
+    block_on(async {
+        let lines = Lines::listen();
+        let (cluster, nodes) = cluster().await;
+        let old = nodes.get("old").await.unwrap();
+        let everybody_waits = async {
+            let is_said = |name: &str| {
+                lines.so_far().iter().any(|line| {
+                    let about = line.fields["object"] == Value::from(format!("node/{name}"));
+                    let why = line.fields["why"].as_str().unwrap_or_default();
+                    about && why.contains("timed out: instances.find in module")
+                })
+            };
+            while !NEW.into_iter().all(is_said) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        run(Behaviour::Spin, &cluster, Duration::from_millis(200), everybody_waits).await;
+        for name in NEW {
+            check_node(&nodes.get(name).await.unwrap(), false, &[]);
+        }
+        assert_eq!(nodes.get("old").await.unwrap(), old);
+        assert_nothing_is_deleted(&cluster);
+        // The next call of the same module, on the same host.
+        let honest = stage::load(Behaviour::Honest, "http://127.0.0.1:9/v1").await.unwrap();
+        let found = ccm_core::cloud::CloudProvider::find(&honest, &[stage::node("fresh")], stage::reads_for(PATIENCE));
+        assert!(matches!(found.await.unwrap().lookups.as_slice(), [ccm_core::cloud::Lookup::Found(_)]));
+    });
+}
