@@ -23,13 +23,22 @@ fn checkout() -> PathBuf {
 
 /// The tool, from the search path or from the folder where this project's CI keeps its tools.
 fn tool() -> PathBuf {
-    let mut folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect();
+    let mut folders: Vec<PathBuf> =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect();
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(std::env::home_dir()?.join(".cache")));
-    let kept = cache.into_iter().flat_map(|cache| std::fs::read_dir(cache.join("ccm-tests")));
-    let kept = kept.flatten().flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("tools-"));
+    let kept = cache
+        .into_iter()
+        .flat_map(|cache| std::fs::read_dir(cache.join("ccm-tests")));
+    let kept = kept
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("tools-"));
     folders.extend(kept.map(|entry| entry.path().join("bin")));
-    let found = folders.iter().map(|folder| folder.join(TOOL)).find(|file| file.is_file());
+    let found = folders
+        .iter()
+        .map(|folder| folder.join(TOOL))
+        .find(|file| file.is_file());
     found.unwrap_or_else(|| {
         panic!("{TOOL} is not in PATH and not in ~/.cache/ccm-tests/tools-*/bin: `cargo install {TOOL} --version 0.21.1 --locked`")
     })
@@ -88,18 +97,34 @@ async fn find(module: Module) {
         program: CCM.into(),
         arguments: vec!["__compile".into()],
     };
-    let host = Host::new(HostOptions { compiler, cache_dir: None }).unwrap();
-    let provider = host.load(module, Grants::default(), GuestConfig::default()).await.unwrap();
-    assert_eq!((provider.name(), provider.warnings().len()), ("component", 0));
+    let host = Host::new(HostOptions {
+        compiler,
+        cache_dir: None,
+    })
+    .unwrap();
+    let provider = host
+        .load(module, Grants::default(), GuestConfig::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        (provider.name(), provider.warnings().len()),
+        ("component", 0)
+    );
 
     let nodes = [node("known", Some("component://7")), node("stranger", None)];
     let until = ccm_host::egress::now().after(Duration::from_secs(60));
-    let reply = provider.find(&nodes, Arc::new(Permit::read_only(until))).await.unwrap();
+    let reply = provider
+        .find(&nodes, Arc::new(Permit::read_only(until)))
+        .await
+        .unwrap();
     let [Lookup::Found(machine), Lookup::NotMine] = reply.lookups.as_slice() else {
         panic!("{:?}", reply.lookups)
     };
     assert_eq!(machine.provider_id, "component://7");
-    assert!(reply.complete, "it asked nobody, and was granted nothing to ask");
+    assert!(
+        reply.complete,
+        "it asked nobody, and was granted nothing to ask"
+    );
 }
 
 #[test]
@@ -107,23 +132,43 @@ fn a_guest_built_by_cargo_component_is_checked_loaded_and_answers() {
     let folder = TempDir::new().unwrap();
     let file = build(&folder);
 
-    let checked = Command::new(CCM).args(["provider", "check"]).arg(&file).output().unwrap();
+    let checked = Command::new(CCM)
+        .args(["provider", "check"])
+        .arg(&file)
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&checked.stdout);
-    assert_eq!(checked.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&checked.stderr));
+    assert_eq!(
+        checked.status.code(),
+        Some(0),
+        "{said}{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
     assert!(said.contains("yes: component 0.1.0 loads"), "{said}");
 
     let wasm = std::fs::read(&file).unwrap();
     let inspection = ccm_host::inspect("component.wasm", &wasm).unwrap();
     assert!(inspection.capabilities.instances && !inspection.capabilities.load_balancer);
     // The adapter of this toolchain brings imports of WASI that the guest never uses.
-    let wasi = inspection.imports.iter().filter(|name| name.starts_with("wasi:")).count();
+    let wasi = inspection
+        .imports
+        .iter()
+        .filter(|name| name.starts_with("wasi:"))
+        .count();
     assert!(wasi > 0, "{:?}", inspection.imports);
-    assert!(!inspection.imports.iter().any(|name| name.contains("http")), "{:?}", inspection.imports);
+    assert!(
+        !inspection.imports.iter().any(|name| name.contains("http")),
+        "{:?}",
+        inspection.imports
+    );
 
     let module = Module {
         source: "component.wasm".to_owned(),
         wasm,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(find(module));
 }

@@ -11,7 +11,7 @@ use crate::world::{Setup, World, until};
 async fn an_api_server_that_crashes_during_a_look_up_comes_back_to_a_finished_job() {
     let mut setup = Setup::default();
     // Slow enough that the API server is gone when the answer of the cloud comes.
-    setup.cloud.latency = Duration::from_secs(1);
+    setup.cloud.latency = Duration::from_secs(3);
     let mut world = World::start(setup).await;
     for name in ["worker-1", "worker-2"] {
         world.cloud.add_server(ServerSpec::named(name));
@@ -34,7 +34,9 @@ async fn an_api_server_that_crashes_during_a_look_up_comes_back_to_a_finished_jo
     world.add_node("worker-2", json!({})).await;
     world.initialised(&mut ccm, "worker-2").await;
     for name in ["worker-1", "worker-2"] {
-        let writes = world.writes_to(name);
+        // A server that has just started knows no roles yet and may refuse once or twice.
+        let mut writes = world.writes_to(name);
+        writes.retain(|write| write.code != 403);
         assert_eq!(writes.len(), 2, "{name}: {writes:#?}");
     }
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 use ccm_sim::hetzner::{Fault, ServerSpec, Trouble};
 use ccm_tests::apiserver::AuditEntry;
 use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::world::{Setup, World, manifests, until};
+use crate::world::{Setup, World, manifests, uninitialized, until};
 
 /// API group, resource with subresource, verb.
 type Right = (String, String, String);
@@ -49,7 +48,7 @@ async fn the_role_in_deploy_is_exactly_what_the_node_controller_uses() {
     let mut setup = Setup::default();
     // An API server that does not stream lists: the older way needs one verb more.
     setup.server_flags = vec!["--feature-gates=WatchList=false".to_owned()];
-    setup.cloud.latency = Duration::from_secs(1);
+    setup.cloud.latency = Duration::from_secs(3);
     let world = World::start(setup).await;
     // The same Event twice within minutes is counted up, which is a patch. A refusal is told at once.
     let refusal = Trouble::Refuse {
@@ -68,30 +67,24 @@ async fn the_role_in_deploy_is_exactly_what_the_node_controller_uses() {
     .await;
     world.initialised(&mut ccm, "worker-1").await;
 
-    // A node that changes while the cloud is asked, and whose addresses are right already: the first write meets a
+    // A node that changes while the cloud is asked, and whose addresses are right already: the one write meets a
     // conflict, and the node has to be read again.
     world.cloud.add_server(ServerSpec::named("worker-2"));
+    world.register("worker-2", json!({}), json!([])).await;
+    let addresses = json!([
+        {"type": "Hostname", "address": "worker-2"},
+        {"type": "ExternalIP", "address": "198.18.0.2"},
+    ]);
+    world.set_addresses("worker-2", addresses).await;
     world.cloud.clear_requests();
-    world.add_node("worker-2", json!({})).await;
-    world
-        .set_addresses(
-            "worker-2",
-            json!([
-                {"type": "Hostname", "address": "worker-2"},
-                {"type": "ExternalIP", "address": "198.18.0.2"},
-            ]),
-        )
-        .await;
+    let taint = json!({"spec": {"taints": [uninitialized()]}});
+    world.change("worker-2", taint).await;
     until(&mut ccm, "a question to the cloud", async || {
         (!world.cloud.requests().is_empty()).then_some(())
     })
     .await;
-    let note = Patch::Merge(json!({"metadata": {"annotations": {"note": "meanwhile"}}}));
-    world
-        .nodes
-        .patch("worker-2", &PatchParams::default(), &note)
-        .await
-        .unwrap();
+    let note = json!({"metadata": {"annotations": {"note": "meanwhile"}}});
+    world.change("worker-2", note).await;
     world.initialised(&mut ccm, "worker-2").await;
 
     let log = world.asked();

@@ -74,23 +74,22 @@ impl World {
     }
 
     /// Creates a node as a kubelet under `--cloud-provider=external` does: tainted, with its host name.
-    pub(crate) async fn add_node(&self, name: &str, metadata: Value) -> Node {
-        let mut node = json!({
-            "metadata": {"name": name},
-            "spec": {"taints": [uninitialized(), other_taint()]},
-        });
-        for (key, value) in metadata.as_object().unwrap() {
-            node["metadata"][key] = value.clone();
-        }
+    pub(crate) async fn add_node(&self, name: &str, metadata: Value) {
+        let taints = json!([uninitialized(), other_taint()]);
+        self.register(name, metadata, taints).await;
+        let hostname = json!([{"type": "Hostname", "address": name}]);
+        self.set_addresses(name, hostname).await;
+    }
+
+    /// Creates a node with these taints, and nothing in its status.
+    pub(crate) async fn register(&self, name: &str, mut metadata: Value, taints: Value) {
+        metadata["name"] = json!(name);
+        let node = json!({"metadata": metadata, "spec": {"taints": taints}});
         let node = serde_json::from_value(node).unwrap();
-        let node = self
-            .nodes
+        self.nodes
             .create(&PostParams::default(), &node)
             .await
             .unwrap();
-        self.set_addresses(name, json!([{"type": "Hostname", "address": name}]))
-            .await;
-        node
     }
 
     /// Stores addresses as a kubelet does.
@@ -101,6 +100,12 @@ impl World {
             .patch_status(name, &params, &patch)
             .await
             .unwrap();
+    }
+
+    /// Changes anything else about a node.
+    pub(crate) async fn change(&self, name: &str, patch: Value) {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.nodes.patch(name, &params, &patch).await.unwrap();
     }
 
     /// The configuration of the shipped guest: the rules that it requests, granted for the simulated cloud, whose

@@ -104,7 +104,10 @@ fn a_bad_module_is_refused_for_its_own_reason_and_not_compiled() {
             "needs ccm:provider/http@0.9.0",
         ),
         (
-            with("ccm:provider/lifecycle@0.1.0", "ccm:provider/lifecircus@0.1."),
+            with(
+                "ccm:provider/lifecycle@0.1.0",
+                "ccm:provider/lifecircus@0.1.",
+            ),
             |error| matches!(error, LoadError::MissingExport { .. }),
             "does not export ccm:provider/lifecycle@0.1",
         ),
@@ -124,7 +127,10 @@ fn a_bad_module_is_refused_for_its_own_reason_and_not_compiled() {
             let error = refused(wasm, stage::grants(NOWHERE)).await;
             let said = stage::chain(&error);
             assert!(is_expected(&error), "{text}: {said}");
-            assert!(said.contains("bad.wasm") && said.contains(text), "{text}: {said}");
+            assert!(
+                said.contains("bad.wasm") && said.contains(text),
+                "{text}: {said}"
+            );
         }
     });
 }
@@ -138,8 +144,11 @@ fn a_compile_bomb_is_refused_before_it_is_compiled() {
         body.instruction(&Instruction::LocalSet(local + 1));
     }
     body.instruction(&Instruction::End);
-    let (mut types, mut functions, mut code) =
-        (TypeSection::new(), FunctionSection::new(), CodeSection::new());
+    let (mut types, mut functions, mut code) = (
+        TypeSection::new(),
+        FunctionSection::new(),
+        CodeSection::new(),
+    );
     types.ty().function([], []);
     functions.function(0);
     code.function(&body);
@@ -154,5 +163,8 @@ fn a_compile_bomb_is_refused_before_it_is_compiled() {
     let LoadError::Refused { reason, .. } = &error else {
         panic!("{}", stage::chain(&error))
     };
-    assert!(matches!(reason, Refusal::TooMuch { found: 40_000, .. }), "{reason}");
+    assert!(
+        matches!(reason, Refusal::TooMuch { found: 40_000, .. }),
+        "{reason}"
+    );
 }

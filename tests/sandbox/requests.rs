@@ -124,8 +124,8 @@ fn a_change_that_is_not_allowed_now_is_audited_and_not_sent() {
             let provider = load(changing(&cloud.endpoint())).await;
             let heard = Arc::new(Heard::default());
             let reply = find(&provider, permit(mode, 10, is_revoked, &heard)).await;
-            let expected = ["one", "two", "three"]
-                .map(|name| format!("refused /machines/{name}: {refusal}"));
+            let expected =
+                ["one", "two", "three"].map(|name| format!("refused /machines/{name}: {refusal}"));
             assert_eq!(heard.all(), expected);
             assert_eq!(cloud.connections(), 0, "{refusal}");
             assert_eq!((unknown(&reply), reply.complete), (3, false), "{refusal}");

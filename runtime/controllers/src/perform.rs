@@ -233,15 +233,24 @@ impl Cloud {
             self.revoked.clone(),
             Arc::new(NoAudit),
         ));
+        let began = boottime();
         let call = self.provider.find(&nodes, permit);
-        match tokio::time::timeout(self.call_time.saturating_add(GRACE), call).await {
+        let answer = match tokio::time::timeout(self.call_time.saturating_add(GRACE), call).await {
             Ok(answer) => answer,
             Err(_) => Err(ProviderError::TimedOut(format!(
                 "find of {} nodes took longer than {:?}",
                 nodes.len(),
                 self.call_time
             ))),
-        }
+        };
+        tracing::debug!(
+            provider = self.provider.name(),
+            nodes = nodes.len(),
+            took = ?began.until(boottime()),
+            result = answer.as_ref().map_or_else(ProviderError::reason, |_| "answered"),
+            "find"
+        );
+        answer
     }
 }
 

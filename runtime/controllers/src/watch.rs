@@ -74,3 +74,41 @@ pub(crate) fn prune(node: &mut Node) {
         status.runtime_handlers = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_controllers_read_stays_and_the_bulk_of_a_node_goes() {
+        let mut node: Node = serde_json::from_value(json!({
+            "metadata": {
+                "name": "a", "managedFields": [{ "manager": "kubelet" }], "labels": { "l": "1" },
+                "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{}", "x": "y" }
+            },
+            "status": {
+                "images": [{ "names": ["nginx"] }], "volumesInUse": ["v"],
+                "addresses": [{ "type": "Hostname", "address": "a" }],
+                "conditions": [{ "type": "Ready", "status": "True" }]
+            }
+        }))
+        .unwrap();
+        prune(&mut node);
+        let kept = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": { "name": "a", "labels": { "l": "1" }, "annotations": { "x": "y" } },
+            "status": {
+                "addresses": [{ "type": "Hostname", "address": "a" }],
+                "conditions": [{ "type": "Ready", "status": "True" }]
+            }
+        });
+        let mut left = serde_json::to_value(&node).unwrap();
+        left["status"]["conditions"][0]
+            .as_object_mut()
+            .unwrap()
+            .retain(|_, value| !value.is_null());
+        assert_eq!(left, kept);
+    }
+}

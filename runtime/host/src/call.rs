@@ -21,6 +21,7 @@ use crate::guest::Guest;
 use crate::guest_log::GuestLog;
 use crate::limits;
 use crate::state::StateStore;
+use crate::ticker::Ticker;
 use failure::Failure;
 use meter::Meter;
 
@@ -32,7 +33,9 @@ pub(crate) struct Calls {
     pub(crate) lifecycle: lifecycle::GuestIndices,
     pub(crate) config: lifecycle::Config,
     pub(crate) memory_bytes: usize,
-    slots: Semaphore,
+    pub(crate) ticker: Ticker,
+    /// One for each call that may be under way.
+    pub(crate) slots: Semaphore,
 }
 
 /// What is particular to one call.
@@ -57,27 +60,6 @@ type Body<'b, R> = dyn for<'a> FnOnce(
     + 'b;
 
 impl Calls {
-    /// Calls of a component that has been linked.
-    pub(crate) fn new(
-        provider: Arc<str>,
-        digest: Digest,
-        component: InstancePre<Guest>,
-        lifecycle: lifecycle::GuestIndices,
-        config: lifecycle::Config,
-        memory_bytes: usize,
-    ) -> Calls {
-        let slots = Semaphore::new(limits::CALLS_AT_ONCE);
-        Calls {
-            provider,
-            digest,
-            component,
-            lifecycle,
-            config,
-            memory_bytes,
-            slots,
-        }
-    }
-
     /// Performs one call.
     ///
     /// # Errors
@@ -124,6 +106,7 @@ impl Calls {
         log: &GuestLog,
         body: Box<Body<'_, R>>,
     ) -> Result<Result<R, ProviderError>, (&'static str, Failure)> {
+        let _ticking = self.ticker.ticking();
         let mut store = self.store(log, call);
         let mut meter = Meter::new(call.deadline, limits::CALL_CPU);
 

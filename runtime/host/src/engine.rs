@@ -1,8 +1,7 @@
-//! The wasmtime engine: which proposals it accepts, how guests are interrupted, and the thread that reminds
-//! running guests to give way. It compiles nothing by itself; see `compile`.
+//! The wasmtime engine: which proposals it accepts and how guests are interrupted. It compiles nothing by itself; see
+//! `compile`.
 
 use std::num::NonZeroUsize;
-use std::thread;
 
 use wasmtime::{Config, Engine, WasmBacktraceDetails};
 
@@ -31,23 +30,4 @@ fn config() -> Config {
         // Function names are enough; debugging information of an unknown author is not parsed in this process.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable);
     config
-}
-
-/// Starts the thread that advances the engine's epoch every [`limits::TICK`], which makes running guests give
-/// way. It ends by itself after the last user of the engine.
-///
-/// # Errors
-/// The operating system refused the thread.
-pub(crate) fn start_ticker(engine: &Engine) -> std::io::Result<()> {
-    let engine = engine.weak();
-    thread::Builder::new()
-        .name("guest-epoch".to_owned())
-        .spawn(move || {
-            while let Some(engine) = engine.upgrade() {
-                engine.increment_epoch();
-                drop(engine);
-                thread::sleep(limits::TICK);
-            }
-        })?;
-    Ok(())
 }

@@ -93,30 +93,83 @@ pub(crate) fn call_limit(manifest: &Manifest) -> Duration {
 
 /// What the manifest asks for and no guest gets.
 pub(crate) fn beyond_ceiling(manifest: &Manifest) -> Vec<String> {
-    let memory = (
-        manifest.limits.memory_mib,
-        (limits::MEMORY_CEILING_BYTES >> 20) as u64,
-        "MiB of memory",
-    );
-    let time = (
-        manifest.limits.call_seconds,
-        limits::CALL_CEILING.as_secs(),
-        "seconds for a call",
-    );
-    [memory, time]
-        .into_iter()
-        .filter_map(|(wanted, ceiling, what)| {
-            Some((
-                wanted.filter(|wanted| u64::from(*wanted) > ceiling)?,
-                ceiling,
-                what,
-            ))
-        })
-        .map(|(wanted, ceiling, what)| {
-            format!(
-                "{} asks for {wanted} {what} and gets {ceiling}",
-                manifest.name
-            )
-        })
-        .collect()
+    let memory_mib = (limits::MEMORY_CEILING_BYTES >> 20) as u64;
+    let asked = [
+        (manifest.limits.memory_mib, memory_mib, "MiB of memory"),
+        (
+            manifest.limits.call_seconds,
+            limits::CALL_CEILING.as_secs(),
+            "seconds for a call",
+        ),
+    ];
+    let mut lines = Vec::new();
+    for (wanted, ceiling, what) in asked {
+        if let Some(wanted) = wanted.filter(|wanted| u64::from(*wanted) > ceiling) {
+            let name = &manifest.name;
+            lines.push(format!(
+                "{name} asks for {wanted} {what} and gets {ceiling}"
+            ));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+    use super::*;
+
+    fn manifest(limits: &str) -> Manifest {
+        let json = format!(
+            r#"{{"contract":"0.1.0","name":"sample","version":"1","description":"","schemes":["sample"],
+                "config":[{{"key":"NEEDED","why":"because","required":true}},{{"key":"OTHER","why":"so","required":false}}],
+                "limits":{limits}}}"#
+        );
+        Manifest::parse(json.as_bytes()).unwrap()
+    }
+
+    fn config(values: &[(&str, &str)]) -> GuestConfig {
+        let values = values.iter();
+        let values = values.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        GuestConfig {
+            values: values.collect(),
+            ..GuestConfig::default()
+        }
+    }
+
+    #[test]
+    fn required_keys_are_there_and_unknown_ones_are_not() {
+        let manifest = manifest("{}");
+        assert_eq!(check(&manifest, &config(&[("NEEDED", "")])), Ok(()));
+        assert_eq!(
+            check(&manifest, &config(&[("NEEDED", ""), ("OTHER", "")])),
+            Ok(())
+        );
+        assert_eq!(
+            check(&manifest, &config(&[("needed", ""), ("OTHER", "")])),
+            Err(vec![
+                "needed is not a key of sample".to_owned(),
+                "NEEDED is required: because".to_owned()
+            ])
+        );
+    }
+
+    #[test]
+    fn a_manifest_gets_what_it_asks_for_up_to_the_ceiling() {
+        for (limits, mib, seconds, warnings) in [
+            ("{}", 64, 60, 0),
+            (r#"{"memoryMib":1,"callSeconds":1}"#, 1, 1, 0),
+            (r#"{"memoryMib":256,"callSeconds":300}"#, 256, 300, 0),
+            (r#"{"memoryMib":1024,"callSeconds":300}"#, 256, 300, 1),
+        ] {
+            let manifest = manifest(limits);
+            assert_eq!(memory_bytes(&manifest), mib << 20, "{limits}");
+            assert_eq!(
+                call_limit(&manifest),
+                Duration::from_secs(seconds),
+                "{limits}"
+            );
+            assert_eq!(beyond_ceiling(&manifest).len(), warnings, "{limits}");
+        }
+    }
 }

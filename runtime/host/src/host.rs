@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ccm_core::cloud::Capabilities;
 use thiserror::Error;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use wasmtime::Engine;
 use wasmtime::component::{InstancePre, Linker};
@@ -23,6 +24,7 @@ use crate::load_error::LoadError;
 use crate::provider::Provider;
 use crate::signatures;
 use crate::text::clean;
+use crate::ticker::Ticker;
 use crate::{engine, functions, limits, wasi};
 
 /// What a host is made of.
@@ -61,6 +63,7 @@ pub struct Module {
 pub struct Host {
     workshop: Workshop,
     linker: Linker<Guest>,
+    ticker: Ticker,
 }
 
 impl Host {
@@ -71,11 +74,16 @@ impl Host {
     pub fn new(options: HostOptions) -> Result<Host, HostError> {
         let failed = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
         let engine = engine::new().map_err(failed)?;
-        engine::start_ticker(&engine).map_err(HostError::Thread)?;
+        let ticked = engine.clone();
+        let ticker = Ticker::start(move || ticked.increment_epoch()).map_err(HostError::Thread)?;
         let linker = linker(&engine).map_err(failed)?;
         let workshop = Workshop::open(engine, options.compiler, options.cache_dir.as_deref())
             .map_err(HostError::Cache)?;
-        Ok(Host { workshop, linker })
+        Ok(Host {
+            workshop,
+            linker,
+            ticker,
+        })
     }
 
     /// Loads a module, with what is granted and configured, and tries it: its `init` runs once.
@@ -133,14 +141,16 @@ impl Host {
         let exports = Exports::find(&component, capabilities, inspection.self_check)
             .map_err(|error| signature(&source, &error))?;
 
-        let calls = Calls::new(
-            Arc::from(manifest.name.as_str()),
+        let calls = Calls {
+            provider: Arc::from(manifest.name.as_str()),
             digest,
             component,
-            exports.lifecycle.clone(),
-            config.into(),
-            guest_config::memory_bytes(&manifest),
-        );
+            lifecycle: exports.lifecycle,
+            config: config.into(),
+            memory_bytes: guest_config::memory_bytes(&manifest),
+            ticker: self.ticker.clone(),
+            slots: Semaphore::new(limits::CALLS_AT_ONCE),
+        };
         let enabled = try_out(&source, &calls).await?;
         let enabled = narrow(&source, capabilities, &enabled)?;
         if enabled == Capabilities::default() {

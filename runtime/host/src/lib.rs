@@ -37,6 +37,7 @@ mod sample;
 mod signatures;
 mod state;
 mod text;
+mod ticker;
 mod v0_1;
 mod wasi;
 

@@ -21,6 +21,8 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(stage::CHILD) {
         return ccm_host::compile_child();
     }
+    let shared = tempfile::TempDir::new().unwrap();
+    stage::SHARED.set(shared.path().to_owned()).unwrap();
     let tests = [compiling::TESTS, loading::TESTS, looking::TESTS].concat();
     let trials = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {

@@ -78,7 +78,7 @@ impl Facts {
         match outcome {
             Outcome::Looked(looked) => self.learnt.looked = Some(looked),
             Outcome::Recorded => self.learnt.told = true,
-            Outcome::Withheld => self.settle(effect),
+            Outcome::Withheld => self.withhold(effect),
             Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
                 self.node = Arc::from(node);
                 self.settle(effect);
@@ -89,8 +89,9 @@ impl Facts {
         }
     }
 
-    /// A write was made (or withheld), or the node was read again.
+    /// A write was made, or the node was read again.
     fn settle(&mut self, effect: &Effect) {
+        let is_waiting = super::is_uninitialized(&self.node);
         let learnt = &mut self.learnt;
         match effect {
             Effect::ReadNode(_) => {
@@ -102,12 +103,26 @@ impl Facts {
             Effect::PatchNodeStatus(..) => learnt.addresses_settled = true,
             Effect::PatchNode(_, patch) => {
                 learnt.labels_settled = true;
-                // In plan mode the taint is still there: everything has been said.
-                let is_removal = patch.taints.is_some();
-                learnt.over |= is_removal && super::is_uninitialized(&self.node);
+                if patch.taints.is_some() && is_waiting {
+                    // An admission webhook has put it back. Writing it again at once would never end.
+                    let what = "the taint is there again after its removal".to_owned();
+                    learnt.trouble = Some(ClusterError::Rejected(what));
+                }
             }
+            Effect::Find(_) | Effect::RecordNodeEvent(..) => {}
+        }
+    }
+
+    /// A write was worked out and not made, in plan mode: the rest is worked out as if it had been.
+    fn withhold(&mut self, effect: &Effect) {
+        let learnt = &mut self.learnt;
+        match effect {
+            Effect::PatchNodeStatus(..) => learnt.addresses_settled = true,
+            // The last write of an initialisation: everything has been said.
+            Effect::PatchNode(_, patch) if patch.taints.is_some() => learnt.over = true,
+            Effect::PatchNode(..) => learnt.labels_settled = true,
             Effect::RecordNodeEvent(..) => learnt.told = true,
-            Effect::Find(_) => {}
+            Effect::Find(_) | Effect::ReadNode(_) => {}
         }
     }
 

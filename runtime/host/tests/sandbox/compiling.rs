@@ -31,8 +31,8 @@ pub(crate) const TESTS: &[Test] = &[
         a_compiler_that_is_no_compiler_is_reported,
     ),
     (
-        "the_child_sees_no_environment_and_limits_itself",
-        the_child_sees_no_environment_and_limits_itself,
+        "the_child_sees_no_environment",
+        the_child_sees_no_environment,
     ),
     ("compiled_code_is_used_again", compiled_code_is_used_again),
     (
@@ -198,7 +198,7 @@ fn a_compiler_that_is_no_compiler_is_reported() {
     });
 }
 
-fn the_child_sees_no_environment_and_limits_itself() {
+fn the_child_sees_no_environment() {
     block_on(async {
         let script = "env | grep -v -e ^PWD= -e ^SHLVL= -e ^_= | sort >&2; pwd >&2; exit 1";
         let compiler = Compiler {

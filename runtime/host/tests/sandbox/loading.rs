@@ -131,7 +131,7 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
 
 fn what_init_refuses_is_told() {
     block_on(async {
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let values = [("HCLOUD_INSTANCES_ADDRESS_FAMILY", "ipv5")];
         let error = stage::load(&host, NOWHERE, &values).await.err().unwrap();
         assert!(matches!(error, LoadError::Init { .. }), "{error}");
@@ -171,7 +171,7 @@ fn hollow() -> Module {
 
 fn an_export_without_its_functions_is_named() {
     block_on(async {
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let error = host
             .load(hollow(), Default::default(), stage::config(&[]))
             .await
@@ -193,7 +193,7 @@ fn an_export_without_its_functions_is_named() {
 
 fn more_grants_than_requested_are_a_warning() {
     block_on(async {
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let mut grants = stage::grants(NOWHERE);
         grants.annotation_prefixes.push("example.com/".to_owned());
         let provider = host
@@ -213,7 +213,7 @@ fn more_grants_than_requested_are_a_warning() {
 
 fn a_self_check_that_is_not_there_says_nothing() {
     block_on(async {
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let provider = stage::load(&host, NOWHERE, &[]).await.unwrap();
         let inspection = ccm_host::inspect("hcloud", embedded_guests::HCLOUD).unwrap();
         let answer = provider.self_check(stage::permit()).await;

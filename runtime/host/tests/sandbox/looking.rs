@@ -40,7 +40,7 @@ pub(crate) const TESTS: &[Test] = &[
 fn a_node_is_found_through_the_sandbox() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         assert!(provider.capabilities().instances);
         assert_eq!(provider.name(), "hcloud");
@@ -68,7 +68,7 @@ fn a_node_is_found_through_the_sandbox() {
 
 fn absence_is_proven_by_complete_answers_only() {
     block_on(async {
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let nodes = [
             stage::node("worker-1", Some("hcloud://42")),
             stage::node("old", Some("hcloud://41")),
@@ -103,7 +103,7 @@ fn absence_is_proven_by_complete_answers_only() {
 fn a_fresh_look_up_uses_nothing_that_was_kept() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         // One question would be asked directly; two are answered by the list, which may be kept.
         let nodes = [
@@ -133,7 +133,7 @@ fn a_fresh_look_up_uses_nothing_that_was_kept() {
 fn a_call_ends_with_its_permit() {
     block_on(async {
         let cloud = Cloud::start(Mood::Silent).await;
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [stage::node("worker-1", Some("hcloud://42"))];
         let permit = stage::permit_for(Duration::from_millis(300));
@@ -155,7 +155,7 @@ fn a_call_ends_with_its_permit() {
 fn an_expired_permit_starts_nothing() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [stage::node("worker-1", None)];
         let answer = provider.find(&nodes, stage::expired_permit()).await;
@@ -170,7 +170,7 @@ fn an_expired_permit_starts_nothing() {
 fn too_many_nodes_are_not_asked_about() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = vec![stage::node("worker-1", None); 5_001];
         let answer = provider.find(&nodes, stage::permit()).await;
@@ -186,7 +186,7 @@ fn too_many_nodes_are_not_asked_about() {
 fn many_calls_at_once_all_get_their_answer() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [stage::node("worker-1", None)];
         let calls = (0..50).map(|_| provider.find(&nodes, stage::permit()));
@@ -202,7 +202,7 @@ fn many_calls_at_once_all_get_their_answer() {
 fn waiting_for_a_turn_counts() {
     block_on(async {
         let cloud = Cloud::start(Mood::Silent).await;
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [stage::node("worker-1", None)];
         let long = (0..8).map(|_| provider.find(&nodes, stage::permit_for(Duration::from_secs(2))));
@@ -226,7 +226,7 @@ fn waiting_for_a_turn_counts() {
 fn a_provider_outlives_its_host() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::host(stage::compiler(&[]), None);
+        let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         drop(host);
         let reply = provider

@@ -1,7 +1,7 @@
 //! What every test needs: a host whose compile child is this program, grants, a runtime.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ccm_core::cloud::CloudNode;
@@ -41,6 +41,14 @@ pub(crate) fn host(compiler: Compiler, cache_dir: Option<&Path>) -> Host {
         cache_dir: cache_dir.map(Path::to_owned),
     })
     .unwrap()
+}
+
+/// Compiled code that the tests of one run share, so that not each of them compiles the same guest.
+pub(crate) static SHARED: OnceLock<PathBuf> = OnceLock::new();
+
+/// A host that finds the shipped guest compiled already.
+pub(crate) fn warm_host() -> Host {
+    host(compiler(&[]), SHARED.get().map(PathBuf::as_path))
 }
 
 /// The shipped guest.

@@ -230,3 +230,16 @@ fn node_043_what_the_api_server_rejects_is_told_and_backs_off() {
         "{end:?}"
     );
 }
+
+#[test]
+fn a_taint_that_somebody_puts_back_at_once_is_not_fought_over() {
+    let mut world = world();
+    world.puts_taint_back = true;
+    let talk = world.talk();
+    let removals = talk
+        .effects
+        .iter()
+        .filter(|effect| effect.contains("-taint"));
+    assert_eq!(removals.count(), 1, "{:?}", talk.effects);
+    assert!(matches!(talk.end, When::Retry { .. }), "{:?}", talk.end);
+}

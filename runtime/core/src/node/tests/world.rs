@@ -26,6 +26,8 @@ pub(super) struct World {
     pub(super) meanwhile: Option<fn(&mut Value)>,
     /// Whether writes are withheld, as in plan mode.
     pub(super) withholds: bool,
+    /// Whether somebody puts the taint back at every write, before the answer.
+    pub(super) puts_taint_back: bool,
     pub(super) refresh: bool,
     pub(super) failures: u32,
     pub(super) waiting_since: Option<Moment>,
@@ -53,6 +55,7 @@ pub(super) fn world() -> World {
         errors: Vec::new(),
         meanwhile: None,
         withholds: false,
+        puts_taint_back: false,
         refresh: false,
         failures: 0,
         waiting_since: None,
@@ -198,7 +201,11 @@ impl World {
         if let Some(list) = patch["status"]["addresses"].as_array_mut() {
             assert_eq!(list.pop(), Some(json!({ "$patch": "replace" })));
         }
+        let taints = self.stored["spec"]["taints"].clone();
         merge(&mut self.stored, &patch);
+        if self.puts_taint_back {
+            self.stored["spec"]["taints"] = taints;
+        }
         let next = version.as_str().unwrap().parse::<u32>().unwrap() + 1;
         self.stored["metadata"]["resourceVersion"] = json!(next.to_string());
         Outcome::Node(Ok(Some(Box::new(self.node()))))
