@@ -90,3 +90,18 @@ fn no_statement_stands_in_conformance_md_twice() {
         assert!(seen.insert(id.clone()), "{id} has two rows");
     }
 }
+
+#[test]
+fn every_departure_has_its_reason_in_the_architecture() {
+    let conformance = std::fs::read_to_string(tests_folder().join("conformance.md")).unwrap();
+    let architecture = std::fs::read_to_string(tests_folder().join("../ARCHITECTURE.md")).unwrap();
+    let departures = architecture.split("## Departures").nth(1).unwrap();
+    let missing: Vec<_> = conformance
+        .lines()
+        .filter(|line| line.contains("Ours differs") && line.starts_with("| "))
+        .filter_map(|line| line.split('|').nth(1))
+        .map(str::trim)
+        .filter(|id| !departures.contains(id))
+        .collect();
+    assert!(missing.is_empty(), "no row for {missing:?}");
+}

@@ -28,7 +28,8 @@ use libtest_mimic::{Arguments, Trial};
 
 fn main() {
     let mut trials = behaviours::trials();
-    let tests = [requests::TESTS, cluster::TESTS, files::TESTS].concat();
+    trials.extend(cluster::trials());
+    let tests = [requests::TESTS, files::TESTS].concat();
     trials.extend(tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             test();

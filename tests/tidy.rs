@@ -6,14 +6,25 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
 }
 
 /// Every file of the repository that is ours, as a path relative to its root: what git tracks or would
 /// track. Outside a git checkout, every file below the known folders.
 fn files() -> Vec<String> {
     let mut found = Vec::new();
-    for top in ["wit", "runtime", "guest-sdk", "guests", "deploy", "tests", ".ci"] {
+    for top in [
+        "wit",
+        "runtime",
+        "guest-sdk",
+        "guests",
+        "deploy",
+        "tests",
+        ".ci",
+    ] {
         walk(&root().join(top), &mut found);
     }
     for entry in std::fs::read_dir(root()).unwrap().flatten() {
@@ -23,7 +34,13 @@ fn files() -> Vec<String> {
     }
     let mut files: Vec<_> = found
         .iter()
-        .map(|path| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned())
+        .map(|path| {
+            path.strip_prefix(root())
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
+        })
         .collect();
     files.sort();
     files
@@ -80,18 +97,76 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
 fn core_can_do_no_io_by_its_manifest() {
     let expected = ["ipnet", "k8s-openapi", "serde_json", "thiserror"];
     let found = dependencies("runtime/core/Cargo.toml");
-    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        found.iter().map(String::as_str).collect::<Vec<_>>(),
+        expected
+    );
 }
 
 #[test]
 fn dependencies_point_downward() {
     let never: &[(&str, &[&str])] = &[
-        ("runtime/core", &["ccm-host", "ccm-controllers", "ccm-sim", "ccm-delivery", "tokio", "kube", "wasmtime", "reqwest"]),
-        ("runtime/host", &["ccm-controllers", "ccm-sim", "ccm-delivery", "kube", "k8s-openapi"]),
-        ("runtime/controllers", &["ccm-host", "ccm-delivery", "wasmtime", "reqwest"]),
-        ("runtime/sim", &["ccm-core", "ccm-host", "ccm-controllers", "ccm-delivery", "wasmtime"]),
-        ("guest-sdk", &["ccm-core", "ccm-host", "ccm-controllers", "ccm-sim", "kube", "tokio", "wasmtime"]),
-        ("guests/hcloud", &["ccm-core", "ccm-host", "ccm-controllers", "ccm-sim", "kube", "tokio", "wasmtime"]),
+        (
+            "runtime/core",
+            &[
+                "ccm-host",
+                "ccm-controllers",
+                "ccm-sim",
+                "ccm-delivery",
+                "tokio",
+                "kube",
+                "wasmtime",
+                "reqwest",
+            ],
+        ),
+        (
+            "runtime/host",
+            &[
+                "ccm-controllers",
+                "ccm-sim",
+                "ccm-delivery",
+                "kube",
+                "k8s-openapi",
+            ],
+        ),
+        (
+            "runtime/controllers",
+            &["ccm-host", "ccm-delivery", "wasmtime", "reqwest"],
+        ),
+        (
+            "runtime/sim",
+            &[
+                "ccm-core",
+                "ccm-host",
+                "ccm-controllers",
+                "ccm-delivery",
+                "wasmtime",
+            ],
+        ),
+        (
+            "guest-sdk",
+            &[
+                "ccm-core",
+                "ccm-host",
+                "ccm-controllers",
+                "ccm-sim",
+                "kube",
+                "tokio",
+                "wasmtime",
+            ],
+        ),
+        (
+            "guests/hcloud",
+            &[
+                "ccm-core",
+                "ccm-host",
+                "ccm-controllers",
+                "ccm-sim",
+                "kube",
+                "tokio",
+                "wasmtime",
+            ],
+        ),
     ];
     let mut broken = Vec::new();
     for (package, forbidden) in never {
@@ -106,22 +181,42 @@ fn dependencies_point_downward() {
 #[test]
 fn unsafe_code_stands_only_where_it_is_allowed() {
     // Loading compiled code, and what the bindings generator and the export macro expand to.
-    let allowed = ["runtime/host/src/compile/cache.rs", "guest-sdk/", "guests/", "tests/guests/"];
+    let allowed = [
+        "runtime/host/src/compile/cache.rs",
+        "guest-sdk/",
+        "guests/",
+        "tests/guests/",
+    ];
     let broken = sources()
-        .filter(|(file, _)| file != "tests/tidy.rs" && !allowed.iter().any(|place| file.starts_with(place)))
+        .filter(|(file, _)| {
+            file != "tests/tidy.rs" && !allowed.iter().any(|place| file.starts_with(place))
+        })
         .flat_map(|(file, text)| {
             let hits: Vec<_> = text
                 .lines()
                 .map(|line| line.split("//").next().unwrap_or_default())
-                .filter(|code| code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("unsafe impl") || code.contains("#[unsafe("))
+                .filter(|code| {
+                    code.contains("unsafe {")
+                        || code.contains("unsafe fn")
+                        || code.contains("unsafe impl")
+                        || code.contains("#[unsafe(")
+                })
                 .map(|code| format!("{file}: {}", code.trim()))
                 .collect();
             hits
         })
         .collect();
     assert_none("unsafe outside its rooms", broken);
-    for library in ["runtime/core/src/lib.rs", "runtime/controllers/src/lib.rs", "runtime/sim/src/lib.rs", "runtime/ccm/src/main.rs"] {
-        assert!(text(library).contains("#![forbid(unsafe_code)]"), "{library} does not forbid unsafe code");
+    for library in [
+        "runtime/core/src/lib.rs",
+        "runtime/controllers/src/lib.rs",
+        "runtime/sim/src/lib.rs",
+        "runtime/ccm/src/main.rs",
+    ] {
+        assert!(
+            text(library).contains("#![forbid(unsafe_code)]"),
+            "{library} does not forbid unsafe code"
+        );
     }
 }
 
@@ -138,7 +233,9 @@ fn files_are_short() {
 #[test]
 fn modules_say_what_they_hold() {
     let silent = sources()
-        .filter(|(file, text)| file.contains("/src/") && !file.contains("tests") && !text.starts_with("//!"))
+        .filter(|(file, text)| {
+            file.contains("/src/") && !file.contains("tests") && !text.starts_with("//!")
+        })
         .filter(|(file, _)| !file.ends_with("/bindings.rs"))
         .map(|(file, _)| file)
         .collect();
@@ -147,7 +244,9 @@ fn modules_say_what_they_hold() {
 
 #[test]
 fn names_say_something() {
-    let empty = ["util", "utils", "helper", "helpers", "manager", "misc", "common", "mod"];
+    let empty = [
+        "util", "utils", "helper", "helpers", "manager", "misc", "common", "mod",
+    ];
     let broken = sources()
         .filter(|(file, _)| {
             let stem = Path::new(file).file_stem().unwrap().to_str().unwrap();
@@ -160,15 +259,54 @@ fn names_say_something() {
 
 #[test]
 fn only_the_door_writes_to_the_cluster_or_calls_the_cloud() {
-    let acts = [".patch(", ".patch_status(", ".create(", ".replace(", ".delete(", ".replace_status(", "Permit::new("];
+    let acts = [
+        ".patch(",
+        ".patch_status(",
+        ".create(",
+        ".replace(",
+        ".delete(",
+        ".replace_status(",
+        "Permit::new(",
+    ];
     let broken = sources()
-        .filter(|(file, _)| file.starts_with("runtime/controllers/src/") && !file.contains("perform") && !file.contains("tests"))
+        .filter(|(file, _)| {
+            file.starts_with("runtime/controllers/src/")
+                && !file.contains("perform")
+                && !file.contains("tests")
+        })
         .flat_map(|(file, text)| {
-            let hits: Vec<_> = acts.iter().filter(|act| text.contains(**act)).map(|act| format!("{file}: {act}")).collect();
+            let hits: Vec<_> = acts
+                .iter()
+                .filter(|act| text.contains(**act))
+                .map(|act| format!("{file}: {act}"))
+                .collect();
             hits
         })
         .collect();
     assert_none("a write outside controllers/perform", broken);
+}
+
+#[test]
+fn only_one_file_of_the_controllers_reads_a_clock() {
+    let clocks = [
+        "Instant::now(",
+        "SystemTime::now(",
+        "Timestamp::now(",
+        "clock_gettime(",
+    ];
+    let broken = sources()
+        .filter(|(file, _)| file.starts_with("runtime/controllers/src/"))
+        .filter(|(file, _)| !file.ends_with("/clock.rs") && !file.contains("tests"))
+        .flat_map(|(file, text)| {
+            let hits: Vec<_> = clocks
+                .iter()
+                .filter(|clock| text.contains(**clock))
+                .map(|clock| format!("{file}: {clock}"))
+                .collect();
+            hits
+        })
+        .collect();
+    assert_none("a clock outside controllers/clock.rs", broken);
 }
 
 #[test]
@@ -177,7 +315,11 @@ fn no_test_is_switched_off_and_nothing_is_left_for_later() {
     let broken = sources()
         .filter(|(file, _)| file != "tests/tidy.rs")
         .flat_map(|(file, text)| {
-            let hits: Vec<_> = words.iter().filter(|word| text.contains(**word)).map(|word| format!("{file}: {word}")).collect();
+            let hits: Vec<_> = words
+                .iter()
+                .filter(|word| text.contains(**word))
+                .map(|word| format!("{file}: {word}"))
+                .collect();
             hits
         })
         .collect();
@@ -194,5 +336,8 @@ fn the_root_holds_the_agreed_folders() {
         .map(|entry| entry.file_name().into_string().unwrap())
         .filter(|name| !name.starts_with('.') && name != "target")
         .collect();
-    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        found.iter().map(String::as_str).collect::<Vec<_>>(),
+        expected
+    );
 }

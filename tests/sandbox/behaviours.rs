@@ -66,11 +66,7 @@ fn law(behaviour: Behaviour) -> Law {
         Behaviour::LogFlood => says("told: 10000 log lines were written").logging(|lines| {
             let lines: Vec<_> = said(lines).collect();
             assert_eq!(lines.len(), 101, "a hundred, and what became of the others");
-            assert!(
-                lines[100]
-                    .message
-                    .contains("9900 more lines were not kept")
-            );
+            assert!(lines[100].message.contains("9900 more lines were not kept"));
         }),
         Behaviour::StderrFlood => says("told: 10000 lines were written").logging(|lines| {
             assert_eq!(said(lines).count(), 101);
@@ -173,15 +169,21 @@ fn law(behaviour: Behaviour) -> Law {
         })
         .called(&[Call::Find, Call::Find, Call::FindFresh]),
 
-        Behaviour::HttpInInit => says("refused: "),
-        Behaviour::OtherPath => says("refused: "),
-        Behaviour::OtherMethod => says("refused: "),
-        Behaviour::OtherTarget => says("refused: "),
+        Behaviour::HttpInInit => {
+            says("refused: GET /machines/probe: no requests are sent during init")
+        }
+        Behaviour::OtherPath => says("refused: GET /secrets"),
+        Behaviour::OtherMethod => says("refused: DELETE /machines/probe"),
+        Behaviour::OtherTarget => {
+            says("refused: GET /machines/probe: GET on target metadata: no such target")
+        }
         Behaviour::PathTricks => says("refused: all 17"),
         Behaviour::HostHeaders => says("refused: all 14"),
-        Behaviour::HugeBody => says("refused: "),
-        Behaviour::Metadata => says("refused: "),
-        Behaviour::OtherHost => says("refused: "),
+        Behaviour::HugeBody => {
+            says("refused: GET /machines/probe: not a request: a body has at most")
+        }
+        Behaviour::Metadata => says("refused: ErrorCode::HttpRequestDenied"),
+        Behaviour::OtherHost => says("refused: ErrorCode::HttpRequestDenied"),
         Behaviour::Flood => {
             says("told: 2000 of 10048 requests were answered").asking(Mood::Well, 2000)
         }

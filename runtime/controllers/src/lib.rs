@@ -7,10 +7,11 @@
 //! ```
 //!
 //! `perform` is the door: the only module that writes to the cluster and the only one that calls a
-//! [`CloudProvider`]. `reconcile` is the only one that reads a clock.
+//! [`CloudProvider`]. `clock` is the only one that reads a clock.
 #![forbid(unsafe_code)]
 
 mod batch;
+mod clock;
 mod metrics;
 mod node;
 mod perform;

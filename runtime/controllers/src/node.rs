@@ -16,9 +16,10 @@ use kube::runtime::watcher::Event;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::batch;
+use crate::clock::Clock;
 use crate::perform::Door;
 use crate::queue::Queue;
-use crate::reconcile::{Clock, Conclusion, converse};
+use crate::reconcile::{Conclusion, converse};
 use crate::watch::Watched;
 use memory::Memory;
 

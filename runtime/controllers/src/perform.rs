@@ -12,6 +12,7 @@ use std::time::Duration;
 use ccm_core::cloud::{CloudEvent, CloudNode, CloudProvider, FindReply, ProviderError};
 use ccm_core::effect::{ClusterError, Effect, NodeRef, Outcome};
 use ccm_core::names::{FIELD_MANAGER, NODE_CONTROLLER};
+use ccm_core::node::is_uninitialized;
 use ccm_core::ownership::Claimant;
 use ccm_core::patch::NodePatch;
 use ccm_core::permit::{Mode, NoAudit, Permit};
@@ -23,8 +24,8 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::batch::Batch;
+use crate::clock::{boottime, wall};
 use crate::metrics::Metrics;
-use crate::reconcile::{boottime, wall};
 use crate::{Settings, watch};
 use events::{Recorded, Recorder};
 
@@ -44,6 +45,17 @@ pub(crate) enum Lane {
     New,
     /// All others.
     Known,
+}
+
+impl Lane {
+    /// New nodes and known ones have queues of their own, so that a pass over all nodes delays no new one.
+    pub(crate) fn of(node: &Node) -> Lane {
+        if is_uninitialized(node) {
+            Lane::New
+        } else {
+            Lane::Known
+        }
+    }
 }
 
 /// See the module's documentation.

@@ -1,16 +1,14 @@
-//! The conversation: facts, decision, effects, outcomes, and again. The only module that reads a clock.
+//! The conversation: facts, decision, effects, outcomes, and again.
 //!
 //! Says what it does in log events of three targets: `decision` (one per effect, with its outcome),
 //! `waiting` (why a node is not done, and when it is looked at again), `conversation` (nothing is left to do).
 
 use ccm_core::effect::{Decision, Effect, Outcome, When};
 use ccm_core::names::NODE_CONTROLLER;
-use ccm_core::node::{Facts, decide, is_uninitialized};
-use ccm_core::permit::Moment;
+use ccm_core::node::{Facts, decide};
 use ccm_core::retry;
-use k8s_openapi::jiff::Timestamp;
-use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::perform::{Door, Lane};
 
 /// More rounds than any conversation has; reached only by a defect, which then costs one object its turn
@@ -43,7 +41,7 @@ pub(crate) async fn converse(mut facts: Facts, door: &Door, clock: Clock) -> Con
             Decision::Do(effects) => effects,
         };
         for effect in &effects {
-            let lane = lane(&facts);
+            let lane = Lane::of(&facts.node);
             let outcome = door.perform(effect, lane).await;
             log_effect(&facts, effect, &outcome, lane);
             let goes_on = outcome.is_success();
@@ -61,15 +59,6 @@ pub(crate) async fn converse(mut facts: Facts, door: &Door, clock: Clock) -> Con
         when: When::Retry { after, why },
         facts,
         has_written,
-    }
-}
-
-/// New nodes and known ones have queues of their own, so that a pass over all nodes delays no new one.
-fn lane(facts: &Facts) -> Lane {
-    if is_uninitialized(&facts.node) {
-        Lane::New
-    } else {
-        Lane::Known
     }
 }
 
@@ -105,45 +94,4 @@ fn log_end(facts: &Facts, when: &When) {
             tracing::info!(target: "waiting", controller = NODE_CONTROLLER, object, why, attempt, done = %when);
         }
     }
-}
-
-/// The clock of decisions and of the timers that wake them. It stands still while the machine is
-/// suspended, like the timers; what must not, such as permits, asks [`boottime`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
-    started: Instant,
-    start: Moment,
-}
-
-impl Clock {
-    /// A clock that goes from now on.
-    pub(crate) fn start() -> Clock {
-        Clock {
-            started: Instant::now(),
-            start: boottime(),
-        }
-    }
-
-    /// Now.
-    pub(crate) fn now(self) -> Moment {
-        self.start.after(self.started.elapsed())
-    }
-
-    /// The timer's name for a moment.
-    pub(crate) fn instant(self, moment: Moment) -> Instant {
-        self.started + self.start.until(moment)
-    }
-}
-
-/// Now on `CLOCK_BOOTTIME`, which goes on during suspend.
-pub(crate) fn boottime() -> Moment {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    let nanoseconds = u32::try_from(now.tv_nsec).unwrap_or(0);
-    Moment(std::time::Duration::new(seconds, nanoseconds))
-}
-
-/// Now on the wall, for what is shown to people.
-pub(crate) fn wall() -> Timestamp {
-    Timestamp::now()
 }

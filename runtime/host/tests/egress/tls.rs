@@ -1,6 +1,7 @@
 //! TLS: a private CA is the only root, names have to fit, and nothing falls back to less.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ccm_host::egress::{Egress, EgressError, EgressLimits, FetchError};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -55,12 +56,16 @@ pub(crate) fn acceptor(
 }
 
 pub(crate) fn egress(url: &str, root: &str) -> Arc<Egress> {
+    limited(url, root, EgressLimits::standard())
+}
+
+fn limited(url: &str, root: &str, limits: EgressLimits) -> Arc<Egress> {
     let granted = granted(&[("api", url)], |grants| {
         grants.targets[0].ca_pem = Some(root.to_owned());
         grants.targets[0].addresses = vec!["127.0.0.1/32".parse().unwrap()];
     });
     let names = Names::new(&[&["127.0.0.1"]]);
-    Arc::new(Egress::with_lookup("test", &granted, EgressLimits::standard(), names).unwrap())
+    Arc::new(Egress::with_lookup("test", &granted, limits, names).unwrap())
 }
 
 #[tokio::test]
@@ -132,10 +137,13 @@ async fn a_certificate_that_does_not_fit_gets_no_request() {
 #[tokio::test]
 async fn what_speaks_no_tls_gets_nothing() {
     let server = Server::start(|_| ok("")).await;
-    let egress = egress(
-        &format!("https://cloud.test:{}", server.address.port()),
-        &some_root(),
-    );
+    // The server waits for a request and the client for a handshake.
+    let limits = EgressLimits {
+        connect: Duration::from_millis(500),
+        ..EgressLimits::standard()
+    };
+    let url = format!("https://cloud.test:{}", server.address.port());
+    let egress = limited(&url, &some_root(), limits);
     let failed = error(scope(&egress).fetch(get("/servers")).await);
     assert!(
         matches!(failed, FetchError::Unavailable(_) | FetchError::TimedOut(_)),
