@@ -45,9 +45,11 @@ fn used(log: &[AuditEntry]) -> BTreeSet<Right> {
 
 #[tokio::test]
 async fn the_role_in_deploy_is_exactly_what_the_node_controller_uses() {
-    let mut setup = Setup::default();
-    // An API server that does not stream lists: the older way needs one verb more.
-    setup.server_flags = vec!["--feature-gates=WatchList=false".to_owned()];
+    let mut setup = Setup {
+        // An API server that does not stream lists: the older way needs one verb more.
+        server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
+        ..Setup::default()
+    };
     setup.cloud.latency = Duration::from_secs(3);
     let world = World::start(setup).await;
     // The same Event twice within minutes is counted up, which is a patch. A refusal is told at once.

@@ -192,12 +192,13 @@ fn law(behaviour: Behaviour) -> Law {
     }
 }
 
+/// The machines of an answer in which every node was found.
 fn found(reply: &FindReply) -> Vec<&Instance> {
-    let machine = |lookup| match lookup {
-        &Lookup::Found(ref machine) => Some(machine.as_ref()),
-        _ => None,
-    };
-    reply.lookups.iter().filter_map(machine).collect()
+    let machines = reply.lookups.iter().map(|lookup| match lookup {
+        Lookup::Found(machine) => machine.as_ref(),
+        other => panic!("not found: {other:?}"),
+    });
+    machines.collect()
 }
 
 /// What the guest said.
