@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ccm_host::Inspection;
+use ccm_host::egress::rules::Rule;
 use ccm_host::manifest::{AuthKind, Target};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Verdict;
@@ -123,38 +125,70 @@ fn as_json(found: &Inspection) -> Value {
 /// The whole request as a configuration that grants it: to be read, shortened and used with `--config`.
 fn as_grants(found: &Inspection) -> anyhow::Result<String> {
     let manifest = &found.manifest;
-    let mut grants = json!({ "targets": manifest.targets.iter().map(grant).collect::<Vec<_>>() });
-    if !manifest.annotation_prefixes.is_empty() {
-        grants["annotationPrefixes"] = json!(manifest.annotation_prefixes);
-    }
-    let document = json!({
-        "apiVersion": crate::config::API_VERSION,
-        "kind": crate::config::KIND,
-        "providers": [{
-            "name": manifest.name,
-            "module": "file:///path/to/provider.wasm",
-            "digest": found.digest.to_string(),
-            "grants": grants,
+    let document = Document {
+        api_version: crate::config::API_VERSION,
+        kind: crate::config::KIND,
+        providers: [ProviderEntry {
+            name: &manifest.name,
+            module: "file:///path/to/provider.wasm",
+            digest: found.digest.to_string(),
+            grants: GrantsEntry {
+                targets: manifest.targets.iter().map(target_entry).collect(),
+                annotation_prefixes: &manifest.annotation_prefixes,
+            },
         }],
-    });
+    };
     Ok(serde_saphyr::to_string(&document)?)
 }
 
-fn grant(target: &Target) -> Value {
-    let variable = || format!("{}_SECRET", target.name.to_uppercase().replace('-', "_"));
-    let mut grant = json!({ "name": target.name, "endpoint": target.endpoint.as_str() });
-    match target.auth {
-        AuthKind::None => {}
-        AuthKind::Bearer => grant["credential"] = json!({ "bearer": { "env": variable() } }),
-        AuthKind::Basic => {
-            grant["credential"] =
-                json!({ "basic": { "user": "", "password": { "env": variable() } } })
-        }
-        AuthKind::Header => {
-            grant["credential"] =
-                json!({ "header": { "name": "", "value": { "env": variable() } } })
-        }
+fn target_entry(target: &Target) -> TargetEntry<'_> {
+    let variable = format!("{}_SECRET", target.name.to_uppercase().replace('-', "_"));
+    let secret = json!({ "env": variable });
+    let credential = match target.auth {
+        AuthKind::None => None,
+        AuthKind::Bearer => Some(json!({ "bearer": secret })),
+        AuthKind::Basic => Some(json!({ "basic": { "user": "", "password": secret } })),
+        AuthKind::Header => Some(json!({ "header": { "name": "", "value": secret } })),
+    };
+    TargetEntry {
+        name: &target.name,
+        endpoint: target.endpoint.as_str(),
+        credential,
+        rules: &target.rules,
     }
-    grant["rules"] = json!(target.rules);
-    grant
+}
+
+// The same form as `config.rs` reads, in the order in which a person reads it.
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    providers: [ProviderEntry<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct ProviderEntry<'a> {
+    name: &'a str,
+    module: &'a str,
+    digest: String,
+    grants: GrantsEntry<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GrantsEntry<'a> {
+    targets: Vec<TargetEntry<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    annotation_prefixes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct TargetEntry<'a> {
+    name: &'a str,
+    endpoint: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credential: Option<Value>,
+    rules: &'a [Rule],
 }
