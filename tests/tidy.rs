@@ -257,6 +257,21 @@ fn names_say_something() {
     assert_none("a file's name says nothing", broken);
 }
 
+/// The lines `FILE: WORD` for every file of `place` that holds one of the words. This file names them all itself.
+fn mentions(words: &[&str], place: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (file, text) in sources().filter(|(file, _)| file != "tests/tidy.rs" && place(file)) {
+        let hits = words.iter().filter(|word| text.contains(**word));
+        found.extend(hits.map(|word| format!("{file}: {word}")));
+    }
+    found
+}
+
+/// Whether the file is part of the controllers, and not a test of theirs.
+fn is_controllers(file: &str) -> bool {
+    file.starts_with("runtime/controllers/src/") && !file.contains("tests")
+}
+
 #[test]
 fn only_the_door_writes_to_the_cluster_or_calls_the_cloud() {
     let acts = [
@@ -264,25 +279,13 @@ fn only_the_door_writes_to_the_cluster_or_calls_the_cloud() {
         ".patch_status(",
         ".create(",
         ".replace(",
-        ".delete(",
         ".replace_status(",
+        ".delete(",
         "Permit::new(",
     ];
-    let broken = sources()
-        .filter(|(file, _)| {
-            file.starts_with("runtime/controllers/src/")
-                && !file.contains("perform")
-                && !file.contains("tests")
-        })
-        .flat_map(|(file, text)| {
-            let hits: Vec<_> = acts
-                .iter()
-                .filter(|act| text.contains(**act))
-                .map(|act| format!("{file}: {act}"))
-                .collect();
-            hits
-        })
-        .collect();
+    let broken = mentions(&acts, |file| {
+        is_controllers(file) && !file.contains("perform")
+    });
     assert_none("a write outside controllers/perform", broken);
 }
 
@@ -294,36 +297,16 @@ fn only_one_file_of_the_controllers_reads_a_clock() {
         "Timestamp::now(",
         "clock_gettime(",
     ];
-    let broken = sources()
-        .filter(|(file, _)| file.starts_with("runtime/controllers/src/"))
-        .filter(|(file, _)| !file.ends_with("/clock.rs") && !file.contains("tests"))
-        .flat_map(|(file, text)| {
-            let hits: Vec<_> = clocks
-                .iter()
-                .filter(|clock| text.contains(**clock))
-                .map(|clock| format!("{file}: {clock}"))
-                .collect();
-            hits
-        })
-        .collect();
+    let broken = mentions(&clocks, |file| {
+        is_controllers(file) && !file.ends_with("/clock.rs")
+    });
     assert_none("a clock outside controllers/clock.rs", broken);
 }
 
 #[test]
 fn no_test_is_switched_off_and_nothing_is_left_for_later() {
     let words = ["#[ignore", "todo!(", "unimplemented!(", "FIXME", "XXX"];
-    let broken = sources()
-        .filter(|(file, _)| file != "tests/tidy.rs")
-        .flat_map(|(file, text)| {
-            let hits: Vec<_> = words
-                .iter()
-                .filter(|word| text.contains(**word))
-                .map(|word| format!("{file}: {word}"))
-                .collect();
-            hits
-        })
-        .collect();
-    assert_none("unfinished", broken);
+    assert_none("unfinished", mentions(&words, |_| true));
 }
 
 #[test]
