@@ -13,6 +13,7 @@ use ccm_core::names;
 use ccm_core::permit::{Moment, Permit};
 use ccm_host::egress::{Egress, EgressLimits, FetchRequest};
 use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::manifest::Manifest;
 use ccm_host::{GuestConfig, Host, Module, Provider};
 use ccm_sim::cluster::Cluster;
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
@@ -20,9 +21,10 @@ use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 
+use crate::assemble;
 use crate::cli::DemoOptions;
+use crate::config::ModuleRef;
 use crate::flags::NodeFlags;
-use crate::{assemble, builtin};
 use narrate::Narrator;
 
 /// The machines of the simulated cloud; each has a node of the same name.
@@ -96,8 +98,8 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     let took = started.elapsed();
     still_waiting(&nodes, &cloud, narrator).await?;
 
-    refuse_request(&cloud, narrator).await?;
-    refuse_module(&host, &cloud, narrator).await?;
+    refuse_request(provider.manifest(), &cloud, narrator).await?;
+    refuse_module(&host, provider.manifest(), &cloud, narrator).await?;
 
     // Dropping the sender stops the controllers, too; the receiver may already be gone if they failed.
     let _ = stop.send(());
@@ -122,8 +124,8 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
 }
 
 /// The grants of the embedded module, for the simulated cloud only.
-fn grants(provider: &ccm_host::manifest::Manifest, cloud: &Hetzner) -> anyhow::Result<Grants> {
-    let mut grants = provider.as_grants();
+fn grants(manifest: &Manifest, cloud: &Hetzner) -> anyhow::Result<Grants> {
+    let mut grants = manifest.as_grants();
     for target in &mut grants.targets {
         // An address as endpoint grants that very address, which is the only way to loopback.
         let scheme = if cloud.ca_pem().is_some() {
@@ -139,11 +141,7 @@ fn grants(provider: &ccm_host::manifest::Manifest, cloud: &Hetzner) -> anyhow::R
 }
 
 fn embedded() -> anyhow::Result<Module> {
-    let wasm = builtin::module("hcloud").context("the hcloud module is not embedded")?;
-    Ok(Module {
-        source: "embedded:hcloud".to_owned(),
-        wasm: wasm.to_vec(),
-    })
+    assemble::module(&ModuleRef::Embedded("hcloud".to_owned()))
 }
 
 fn guest_config() -> GuestConfig {
@@ -258,10 +256,12 @@ async fn still_waiting(
 }
 
 /// A request that the grant does not name, through the same egress that the guest's requests take.
-async fn refuse_request(cloud: &Hetzner, narrator: &Narrator) -> anyhow::Result<()> {
-    let module = embedded()?;
-    let manifest = ccm_host::inspect(&module.source, &module.wasm)?.manifest;
-    let granted = manifest.narrow(grants(&manifest, cloud)?)?;
+async fn refuse_request(
+    manifest: &Manifest,
+    cloud: &Hetzner,
+    narrator: &Narrator,
+) -> anyhow::Result<()> {
+    let granted = manifest.narrow(grants(manifest, cloud)?)?;
     let egress = Arc::new(Egress::new("hcloud", &granted, EgressLimits::standard())?);
     let before = cloud.connections();
     let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -294,14 +294,17 @@ async fn refuse_request(cloud: &Hetzner, narrator: &Narrator) -> anyhow::Result<
 }
 
 /// The same module with less than it requests: not loaded, and the missing lines are named.
-async fn refuse_module(host: &Host, cloud: &Hetzner, narrator: &Narrator) -> anyhow::Result<()> {
-    let module = embedded()?;
-    let manifest = ccm_host::inspect(&module.source, &module.wasm)?.manifest;
-    let mut grants = grants(&manifest, cloud)?;
+async fn refuse_module(
+    host: &Host,
+    manifest: &Manifest,
+    cloud: &Hetzner,
+    narrator: &Narrator,
+) -> anyhow::Result<()> {
+    let mut grants = grants(manifest, cloud)?;
     for target in &mut grants.targets {
         target.rules.truncate(1);
     }
-    match host.load(module, grants, guest_config()).await {
+    match host.load(embedded()?, grants, guest_config()).await {
         Ok(_) => bail!("a module was loaded with less than it requests"),
         Err(refusal) => {
             let causes: Vec<_> = anyhow::Error::from(refusal)
