@@ -32,6 +32,7 @@ mod discovery;
 mod fault;
 mod field_error;
 mod kinds;
+mod ledger;
 mod metadata;
 mod names;
 mod node;
@@ -63,6 +64,7 @@ use tower::service_fn;
 
 pub use ask::Verb;
 pub use fault::{Fault, FaultEffect};
+pub use ledger::Write;
 
 use ask::Place;
 use store::Store;
@@ -153,6 +155,17 @@ impl Cluster {
         self.inner.lock().log.iter().cloned().collect()
     }
 
+    /// From now on keeps every write with its body and the object before and after it, for [`Cluster::writes`].
+    /// Off by default: old states of large objects are worth their memory only where laws are checked on them.
+    pub fn keep_writes(&self) {
+        self.inner.lock().ledger.get_or_insert_default();
+    }
+
+    /// The writes since [`Cluster::keep_writes`], in the order in which they took effect.
+    pub fn writes(&self) -> Vec<Write> {
+        self.inner.lock().ledger.clone().unwrap_or_default()
+    }
+
     /// Makes something go wrong. Faults are tried in the order in which they were injected.
     pub fn inject(&self, fault: Fault) {
         self.inner.lock().faults.push(fault);
@@ -198,6 +211,8 @@ struct World {
     store: Store,
     faults: Vec<Fault>,
     log: VecDeque<Request>,
+    /// `None`: writes are not kept.
+    ledger: Option<Vec<Write>>,
     requests: u64,
     serial: u64,
 }
@@ -233,10 +248,10 @@ impl World {
     fn record(&mut self, mut request: Request) {
         self.requests += 1;
         request.sequence = self.requests;
-        self.log.push_back(request);
-        if self.log.len() > LOG_LIMIT {
+        if self.log.len() >= LOG_LIMIT {
             self.log.pop_front();
         }
+        self.log.push_back(request);
     }
 }
 

@@ -29,55 +29,43 @@ mod attachments;
 mod control;
 mod exchange;
 mod faults;
-mod journal;
 mod locations;
 mod network_rules;
 mod networks;
 mod objects;
 mod query;
 mod rate;
-mod serve;
 mod server_types;
 mod servers;
-mod tls;
-mod wire;
 mod world;
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tokio::net::TcpListener;
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use exchange::{Project, Shared};
+use loopback::Loopback;
 
-use exchange::{Shared, State};
-use journal::Journal;
-use rate::Bucket;
-use world::World;
+use crate::loopback;
 
 pub use control::ControlError;
 pub use faults::{Fault, Trouble};
-pub use journal::Request;
 pub use locations::Location;
+pub use loopback::{Clock, Request, StartError, TlsError};
 pub use objects::{ServerSpec, ServerStatus};
 pub use rate::RateLimit;
 pub use server_types::ServerType;
-pub use tls::TlsError;
-pub use world::Clock;
 
 /// How a simulator is set up. Start from [`Options::new`] and change what matters.
 ///
 /// There is no `Debug`: the token is one a client must keep secret, even if it opens nothing real.
 #[derive(Clone)]
 pub struct Options {
-    /// What clients must send after `Bearer `.
+    /// What clients of the first project must send after `Bearer `.
     pub token: String,
     /// TLS with a private authority (see [`Hetzner::ca_pem`]) in place of plain HTTP.
     pub tls: bool,
-    /// The request budget. `None` means unlimited, and no `RateLimit-*` headers.
+    /// The request budget of each project. `None` means unlimited, and no `RateLimit-*` headers.
     pub rate_limit: Option<RateLimit>,
     /// How long every request waits before it is carried out.
     pub latency: Duration,
@@ -106,123 +94,70 @@ impl Options {
     }
 }
 
-/// Why a simulator could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// No port on 127.0.0.1 could be had.
-    #[error("cannot listen on 127.0.0.1")]
-    Listen(#[source] io::Error),
-    /// TLS was wanted and could not be set up.
-    #[error("cannot set up TLS")]
-    Tls(#[from] TlsError),
-}
-
-/// A handle on a running simulator. Clones are handles on the same one; the last one to be dropped
-/// stops it.
+/// A handle on one project of a running simulator. Clones are handles on the same one; the last handle
+/// to be dropped stops the simulator.
 #[derive(Clone)]
-pub struct Hetzner(Arc<Running>);
+pub struct Hetzner {
+    running: Arc<Running>,
+    project: Arc<Mutex<Project>>,
+}
 
 struct Running {
     shared: Arc<Shared>,
-    address: SocketAddr,
-    ca_pem: Option<String>,
-    server: Mutex<Option<JoinHandle<()>>>,
-    stop: Arc<Notify>,
+    loopback: Loopback,
 }
 
 impl Hetzner {
-    /// Starts a simulator on a free port of 127.0.0.1, on the current tokio runtime.
+    /// Starts a simulator on a free port of 127.0.0.1, on the current tokio runtime. The handle is one on
+    /// its first project.
     ///
     /// # Errors
     ///
     /// When no port can be had, or no certificate made.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let Options {
-            token,
-            tls,
-            rate_limit,
-            latency,
-            action_duration,
-            first_id,
-            clock,
-        } = options;
-        let (acceptor, ca_pem) = if tls {
-            let (acceptor, pem) = tls::acceptor()?;
-            (Some(acceptor), Some(pem))
-        } else {
-            (None, None)
-        };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .await
-            .map_err(StartError::Listen)?;
-        let address = listener.local_addr().map_err(StartError::Listen)?;
-        let state = State {
-            token,
-            world: World::new(first_id, action_duration, Arc::clone(&clock)),
-            journal: Journal::default(),
-            faults: Vec::new(),
-            bucket: rate_limit.map(|rule| Bucket::new(rule, Instant::now())),
-        };
-        let shared = Arc::new(Shared::new(state, latency, clock));
-        let stop = Arc::new(Notify::new());
-        let server = serve::listen(Arc::clone(&shared), listener, acceptor, Arc::clone(&stop));
-        Ok(Self(Arc::new(Running {
-            shared,
-            address,
-            ca_pem,
-            server: Mutex::new(Some(tokio::spawn(server))),
-            stop,
-        })))
+        let (token, tls) = (options.token.clone(), options.tls);
+        let shared = Arc::new(Shared::new(options));
+        let project = shared.open(token);
+        let loopback = Loopback::start(Arc::clone(&shared), tls).await?;
+        let running = Arc::new(Running { shared, loopback });
+        Ok(Self { running, project })
+    }
+
+    /// Opens another project behind the same endpoint and returns a handle on it. It has its own token,
+    /// servers, networks, ids, budget, faults and records, as the vendor's projects have; requests whose
+    /// token opens no project are recorded with the first one.
+    ///
+    /// Ids and public addresses are 32 768 apart from those of the project before.
+    #[must_use]
+    pub fn project(&self, token: impl Into<String>) -> Self {
+        Self {
+            running: Arc::clone(&self.running),
+            project: self.running.shared.open(token.into()),
+        }
     }
 
     /// The base URL for clients: `http://127.0.0.1:PORT/v1`, with TLS `https://localhost:PORT/v1`.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        let port = self.0.address.port();
-        match self.0.ca_pem {
-            None => format!("http://127.0.0.1:{port}/v1"),
-            Some(_) => format!("https://localhost:{port}/v1"),
-        }
+        format!("{}/v1", self.running.loopback.origin())
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.0.address
+        self.running.loopback.address()
     }
 
     /// The authority that clients must trust, as PEM; `None` without TLS. The certificate holds for
     /// `localhost` and `127.0.0.1`.
     #[must_use]
     pub fn ca_pem(&self) -> Option<&str> {
-        self.0.ca_pem.as_deref()
+        self.running.loopback.ca_pem()
     }
 
     /// Stops listening, drops all connections and waits until that is done. The handle stays usable
     /// for reading the records.
     pub async fn stop(&self) {
-        let running = &self.0;
-        let server = running
-            .server
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(server) = server {
-            running.stop.notify_one();
-            // It can only fail by a panic of the server, which has been reported on its own.
-            let _ = server.await;
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let server = self
-            .server
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = server.take() {
-            server.abort();
-        }
+        self.running.loopback.stop().await;
     }
 }

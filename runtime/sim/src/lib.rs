@@ -1,5 +1,5 @@
 //! A small world for the demo and the tests: an in-memory Kubernetes API behind the real kube client,
-//! and a stateful Hetzner API on loopback.
+//! and stateful Hetzner APIs (cloud and Robot) on loopback.
 //!
 //! It simulates protocols, never our own traits: whoever talks to it talks Kubernetes or HTTP, so the
 //! program that runs against it is the program that runs in production. It never decides anything a
@@ -8,3 +8,5 @@
 
 pub mod cluster;
 pub mod hetzner;
+mod loopback;
+pub mod robot;

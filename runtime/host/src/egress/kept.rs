@@ -4,12 +4,16 @@
 //! who asks for the same meanwhile follows and gets the same answer. When a leader is cancelled or fails for
 //! a reason of its own, one of its followers leads. Any other method through a target drops what was
 //! kept for it. Nothing here sends anything.
+//!
+//! Long bodies are kept compressed: a listing of thousands of machines is hundreds of bytes that are new and
+//! thousands that every machine repeats. What nobody may be given any more is dropped when the next answer comes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -20,6 +24,9 @@ use super::message::{FetchError, FetchResponse};
 pub(super) const OLDEST: Duration = Duration::from_secs(600);
 /// Keeps the bookkeeping small when answers are tiny.
 const MAX_ANSWERS: usize = 4096;
+
+/// Shorter bodies are kept as they are: there is little to gain.
+const COMPRESSED_FROM: usize = 4 << 10;
 
 /// An answer as followers get it.
 type Shared = Result<FetchResponse, FetchError>;
@@ -74,8 +81,46 @@ struct State {
 
 struct Stored {
     answer: FetchResponse,
+    /// The length of the body before it was compressed, if it was.
+    compressed_from: Option<usize>,
     begun: Instant,
+    /// Nobody who asks as its leader did is given it later than this.
+    until: Instant,
     bytes: usize,
+}
+
+impl Stored {
+    fn new(key: &Key, answer: &FetchResponse, begun: Instant, until: Instant) -> Stored {
+        let mut answer = answer.clone();
+        let length = answer.body.len();
+        let compressed_from = (length >= COMPRESSED_FROM).then_some(length);
+        if compressed_from.is_some() {
+            answer.body = lz4_flex::block::compress(&answer.body).into();
+        }
+        let headers = answer
+            .headers
+            .iter()
+            .map(|(name, value)| name.len() + value.len());
+        let bytes = key.bytes() + headers.sum::<usize>() + answer.body.len();
+        Stored {
+            answer,
+            compressed_from,
+            begun,
+            until,
+            bytes,
+        }
+    }
+
+    /// The answer as it came. `None` cannot happen: nobody else writes what is kept.
+    fn answer(&self) -> Option<FetchResponse> {
+        let mut answer = self.answer.clone();
+        if let Some(length) = self.compressed_from {
+            answer.body = lz4_flex::block::decompress(&answer.body, length)
+                .map(Bytes::from)
+                .ok()?;
+        }
+        Some(answer)
+    }
 }
 
 struct UnderWay {
@@ -109,12 +154,13 @@ impl Kept {
         let max_age = max_age.min(OLDEST);
         let is_young = |begun: Instant| now.saturating_duration_since(begun) <= max_age;
         let mut state = self.state();
-        if let Some(stored) = state
+        if let Some(answer) = state
             .stored
             .get(key)
             .filter(|stored| is_young(stored.begun))
+            .and_then(Stored::answer)
         {
-            return Turn::Answer(stored.answer.clone());
+            return Turn::Answer(answer);
         }
         if let Some(under_way) = state
             .under_way
@@ -139,6 +185,7 @@ impl Kept {
             key: key.clone(),
             flight,
             begun: now,
+            until: now.checked_add(max_age).unwrap_or(now),
             changes,
             sender,
         })
@@ -172,16 +219,18 @@ impl Kept {
 }
 
 impl State {
-    fn store(&mut self, key: Key, answer: FetchResponse, begun: Instant, cap: usize) {
-        let headers = answer
-            .headers
-            .iter()
-            .map(|(name, value)| name.len() + value.len());
-        let bytes = key.bytes() + headers.sum::<usize>() + answer.body.len();
+    fn store(&mut self, key: Key, next: Stored, cap: usize) {
         if let Some(old) = self.stored.remove(&key) {
             self.bytes -= old.bytes;
         }
-        while self.bytes + bytes > cap || self.stored.len() >= MAX_ANSWERS {
+        let now = next.begun;
+        let State { stored, bytes, .. } = self;
+        stored.retain(|_, stored| {
+            let keep = now <= stored.until;
+            *bytes -= if keep { 0 } else { stored.bytes };
+            keep
+        });
+        while self.bytes + next.bytes > cap || self.stored.len() >= MAX_ANSWERS {
             let oldest = self
                 .stored
                 .iter()
@@ -193,15 +242,8 @@ impl State {
                 None => return,
             }
         }
-        self.bytes += bytes;
-        self.stored.insert(
-            key,
-            Stored {
-                answer,
-                begun,
-                bytes,
-            },
-        );
+        self.bytes += next.bytes;
+        self.stored.insert(key, next);
     }
 }
 
@@ -211,6 +253,7 @@ pub(super) struct Lead {
     key: Key,
     flight: u64,
     begun: Instant,
+    until: Instant,
     changes: u64,
     sender: watch::Sender<Option<Shared>>,
 }
@@ -231,6 +274,7 @@ impl Lead {
         if let Ok(answer) = end
             && answer.status == 200
         {
+            let stored = Stored::new(&self.key, answer, self.begun, self.until);
             let mut state = self.kept.state();
             if state
                 .changes
@@ -239,7 +283,7 @@ impl Lead {
                 .unwrap_or_default()
                 == self.changes
             {
-                state.store(self.key.clone(), answer.clone(), self.begun, self.kept.cap);
+                state.store(self.key.clone(), stored, self.kept.cap);
             }
         }
         if share {

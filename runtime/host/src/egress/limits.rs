@@ -58,7 +58,7 @@ impl EgressLimits {
             in_flight: 16,
             // 5000 nodes at 50 a page are 100 requests; a guest that asks one by one for 1000 nodes passes too.
             requests_per_call: 2000,
-            // Two of the largest answers.
+            // Two of the largest answers; as kept, a listing of 5000 machines is a sixth of it.
             kept_bytes: 32 << 20,
             // Shorter than a retry by the controllers would take.
             patient: Duration::from_secs(2),

@@ -17,6 +17,8 @@ pub struct Fault {
     pub subresource: String,
     /// Which object; `None`: any.
     pub name: Option<String>,
+    /// Whose requests; `None`: anybody's.
+    pub identity: Option<String>,
     /// How many requests it hits before it is gone.
     pub times: u32,
     /// What happens to them.
@@ -31,6 +33,7 @@ impl Fault {
             resource: resource.to_owned(),
             subresource: String::new(),
             name: None,
+            identity: None,
             times: 1,
             effect,
         }
@@ -48,14 +51,24 @@ impl Fault {
         self
     }
 
+    /// The same for one identity's requests only.
+    pub fn sent_by(mut self, identity: &str) -> Self {
+        self.identity = Some(identity.to_owned());
+        self
+    }
+
     /// The same for so many requests.
     pub fn times(mut self, times: u32) -> Self {
         self.times = times;
         self
     }
 
-    fn hits(&self, verb: Verb, place: &Place) -> bool {
+    fn hits(&self, identity: &str, verb: Verb, place: &Place) -> bool {
         self.times > 0
+            && self
+                .identity
+                .as_deref()
+                .is_none_or(|wanted| wanted == identity)
             && self.verb.is_none_or(|wanted| wanted == verb)
             && self.resource == place.kind.plural
             && self.subresource == place.subresource
@@ -82,8 +95,14 @@ pub enum FaultEffect {
 }
 
 /// Takes the effect of the oldest fault that is meant for this request.
-pub(super) fn take(faults: &mut Vec<Fault>, verb: Verb, place: &Place) -> Option<FaultEffect> {
-    let index = faults.iter().position(|fault| fault.hits(verb, place))?;
+pub(super) fn take(
+    faults: &mut Vec<Fault>,
+    identity: &str,
+    verb: Verb,
+    place: &Place,
+) -> Option<FaultEffect> {
+    let mut all = faults.iter();
+    let index = all.position(|fault| fault.hits(identity, verb, place))?;
     let fault = faults.get_mut(index)?;
     fault.times -= 1;
     let effect = fault.effect.clone();

@@ -18,6 +18,7 @@ use super::ask::{Ask, Place, Verb};
 use super::delete;
 use super::discovery::{self, Document};
 use super::fault::{self, FaultEffect};
+use super::ledger;
 use super::refusal::Refusal;
 use super::watch::Watch;
 use super::write::Moment;
@@ -67,13 +68,14 @@ pub(super) async fn answer(
         Ok(body) => body.to_bytes(),
         Err(_) => return respond(Err(Refusal::bad_request("the request body is too large"))),
     };
-    let effect = inner.take_fault(ask.verb, &head);
+    let effect = inner.take_fault(&identity, ask.verb, &head);
     if let Some(FaultEffect::Delayed(delay)) = effect {
         tokio::time::sleep(delay).await;
     }
     let (reply, changed) = {
         let mut world = inner.lock();
         let before = world.store.revision();
+        let object_before = ledger::look(&world, &ask);
         let reply = match effect {
             Some(FaultEffect::LostBeforeCommit) => None,
             Some(FaultEffect::Refused { code, retry_after }) => {
@@ -94,6 +96,7 @@ pub(super) async fn answer(
             Err(refusal) => refusal.code,
         });
         world.record(entry);
+        ledger::keep(&mut world, &ask, &body, object_before);
         (reply, world.store.revision() != before)
     };
     if changed {
@@ -177,8 +180,8 @@ fn lost() -> BoxError {
 }
 
 impl Inner {
-    fn take_fault(&self, verb: Verb, head: &Parts) -> Option<FaultEffect> {
+    fn take_fault(&self, identity: &str, verb: Verb, head: &Parts) -> Option<FaultEffect> {
         let place = Place::find(head.uri.path()).ok()?;
-        fault::take(&mut self.lock().faults, verb, &place)
+        fault::take(&mut self.lock().faults, identity, verb, &place)
     }
 }

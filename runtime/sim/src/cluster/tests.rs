@@ -235,3 +235,40 @@ async fn the_clock_is_the_callers() {
     let created = serde_json::to_value(made.metadata.creation_timestamp).unwrap();
     assert_eq!(created, "1970-01-02T00:00:00Z");
 }
+
+#[tokio::test]
+async fn kept_writes_show_what_was_sent_and_what_it_did() {
+    let cluster = Cluster::new();
+    let nodes: Api<Node> = Api::all(cluster.client_as("somebody"));
+    nodes
+        .create(&PostParams::default(), &node("early"))
+        .await
+        .unwrap();
+    assert!(cluster.writes().is_empty(), "nothing is kept unasked");
+    cluster.keep_writes();
+    let patch = json!({ "metadata": { "labels": { "a": "b" } } });
+    nodes
+        .patch("early", &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    nodes.get("early").await.unwrap();
+    nodes
+        .delete("early", &DeleteParams::default())
+        .await
+        .unwrap();
+    let writes = cluster.writes();
+    assert_eq!(writes.len(), 2, "{writes:?}");
+    let (changed, deleted) = (&writes[0], &writes[1]);
+    assert_eq!(
+        (changed.request.verb, &changed.body, changed.request.code),
+        ("patch", &patch, Some(200))
+    );
+    let label = |object: &Option<std::sync::Arc<serde_json::Value>>| {
+        object.as_ref().unwrap()["metadata"]["labels"]["a"].clone()
+    };
+    assert!(label(&changed.before).is_null());
+    assert_eq!(label(&changed.after), "b");
+    assert_eq!(deleted.request.verb, "delete");
+    assert!(deleted.before.is_some() && deleted.after.is_none());
+    assert!(changed.request.sequence < deleted.request.sequence);
+}

@@ -3,63 +3,24 @@
 //! It knows no socket; how bytes travel is only described here.
 
 use std::io::Write;
-use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER};
-use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use super::api::{Refusal, Reply};
 use super::faults::Trouble;
-
-/// An answer ready for the wire.
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(super) body: Bytes,
-    pub(super) delivery: Delivery,
-}
-
-/// How a body travels.
-pub(super) enum Delivery {
-    Whole,
-    Drip { piece: usize, pause: Duration },
-    Cut,
-    Blanks { count: u64, declared: bool },
-}
+use crate::loopback::{Answer, Delivery};
 
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Self {
-        // Indented: a server then takes about as many bytes on the wire as one of the vendor's.
-        let body = reply.body.map(|json| Bytes::from(format!("{json:#}")));
-        let json = HeaderValue::from_static("application/json");
-        Self {
-            status: reply.status,
-            headers: body.iter().map(|_| (CONTENT_TYPE, json.clone())).collect(),
-            body: body.unwrap_or_default(),
-            delivery: Delivery::Whole,
-        }
-    }
-}
-
-impl Answer {
-    /// Adds a header, unless its value cannot stand in one.
-    pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            self.headers.push((name, value));
-        }
-        self
-    }
-
-    fn plain(status: u16, body: Bytes) -> Self {
-        Self {
-            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            headers: Vec::new(),
-            body,
-            delivery: Delivery::Whole,
+        match reply.body {
+            // Indented: a server then takes about as many bytes on the wire as one of the vendor's.
+            Some(json) => Self::json(reply.status, format!("{json:#}")),
+            None => Self::plain(reply.status.as_u16(), Bytes::new()),
         }
     }
 }
@@ -92,8 +53,7 @@ pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
             content_type,
             body,
         } => {
-            let status = if *status < 200 { 500 } else { *status };
-            let answer = Answer::plain(status, body.clone().into());
+            let answer = Answer::plain(*status, body.clone());
             Some(answer.header(CONTENT_TYPE, content_type))
         }
         Trouble::Redirect { status, location } => {
@@ -135,7 +95,7 @@ pub(super) fn distort(trouble: &Trouble, mut reply: Reply) -> Answer {
     }
     let mut answer = Answer::from(reply);
     match trouble {
-        Trouble::Truncated => answer.body.truncate(answer.body.len() / 2),
+        Trouble::Truncated => answer.halve(),
         Trouble::Cut => answer.delivery = Delivery::Cut,
         Trouble::Drip { piece, pause } => {
             let (piece, pause) = ((*piece).max(1), *pause);

@@ -4,18 +4,17 @@
 //! None of this counts as a request, waits, or spends budget.
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::exchange::State;
+use super::exchange::{Project, lock};
 use super::faults::Fault;
-use super::journal::Request;
 use super::locations::Location;
 use super::objects::{PrivateNet, ServerSpec, ServerStatus, Subnet};
-use super::{Hetzner, attachments, networks, servers};
+use super::{Hetzner, Request, attachments, networks, servers};
 
 /// Why the owner of the handle could not have it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -145,6 +144,12 @@ impl Hetzner {
         })
     }
 
+    /// Keeps servers out of lists until they are so old, by the simulator's clock; asked for by its id each
+    /// one is there at once. Real clouds show their newest objects to some readers later than to others.
+    pub fn set_listing_delay(&self, delay: Duration) {
+        self.state(|state| state.world.listing_delay = delay);
+    }
+
     /// Changes the token that clients must send, as a rotation does.
     pub fn set_token(&self, token: impl Into<String>) {
         let token = token.into();
@@ -173,15 +178,15 @@ impl Hetzner {
         self.state(|state| state.journal.clear());
     }
 
-    /// How many connections were accepted so far.
+    /// How many connections were accepted so far, for all projects.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.0.shared.connections.load(Ordering::Relaxed)
+        self.running.loopback.connections()
     }
 
     /// Looks at the state after ending the actions that are due.
-    fn state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.0.shared.lock();
+    fn state<T>(&self, look: impl FnOnce(&mut Project) -> T) -> T {
+        let mut state = lock(&self.project);
         state.world.settle(Instant::now());
         look(&mut state)
     }

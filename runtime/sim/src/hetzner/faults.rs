@@ -1,4 +1,4 @@
-//! Faults on demand: which requests they meet, and what the client gets to see instead.
+//! Faults on demand: what the client gets to see instead of the right answer.
 //!
 //! A fault distorts the answer or the transport. Whether the project changed is said for each one;
 //! apart from failing actions none of them changes what a request does to the project. How the
@@ -6,19 +6,11 @@
 
 use std::time::Duration;
 
-use http::Method;
-
 use super::actions::Failure;
+use crate::loopback;
 
-/// A trouble and the requests it meets. The first injected fault that fits a request is used.
-#[derive(Clone, Debug)]
-pub struct Fault {
-    method: Option<Method>,
-    path_prefix: String,
-    page: Option<u64>,
-    times: Option<u32>,
-    trouble: Trouble,
-}
+/// A trouble and the requests it meets.
+pub type Fault = loopback::Fault<Trouble>;
 
 /// What goes wrong.
 #[derive(Clone, Debug)]
@@ -96,72 +88,6 @@ pub enum Trouble {
         /// The message.
         message: String,
     },
-}
-
-impl Fault {
-    /// A fault that meets every request until faults are cleared. Narrow it with the methods below.
-    #[must_use]
-    pub fn new(trouble: Trouble) -> Self {
-        Self {
-            method: None,
-            path_prefix: String::new(),
-            page: None,
-            times: None,
-            trouble,
-        }
-    }
-
-    /// Only requests with this method.
-    #[must_use]
-    pub fn method(mut self, method: Method) -> Self {
-        self.method = Some(method);
-        self
-    }
-
-    /// Only requests whose path (after `/v1`, with query) begins so, for example `/servers?name=`.
-    #[must_use]
-    pub fn path(mut self, prefix: impl Into<String>) -> Self {
-        self.path_prefix = prefix.into();
-        self
-    }
-
-    /// Only this page of lists; a request that names no page asks for page 1.
-    #[must_use]
-    pub fn page(mut self, page: u64) -> Self {
-        self.page = Some(page);
-        self
-    }
-
-    /// Only so many requests; afterwards the fault is gone.
-    #[must_use]
-    pub fn times(mut self, times: u32) -> Self {
-        self.times = Some(times);
-        self
-    }
-
-    /// Whether the fault meets a request.
-    fn meets(&self, method: &Method, path: &str, page: Option<u64>) -> bool {
-        self.times != Some(0)
-            && self.method.as_ref().is_none_or(|wanted| wanted == method)
-            && path.starts_with(&self.path_prefix)
-            && self.page.is_none_or(|wanted| wanted == page.unwrap_or(1))
-    }
-}
-
-/// Finds the fault for a request and counts it.
-pub(super) fn pick(
-    faults: &mut Vec<Fault>,
-    method: &Method,
-    path: &str,
-    page: Option<u64>,
-) -> Option<Trouble> {
-    let fault = faults
-        .iter_mut()
-        .find(|fault| fault.meets(method, path, page))?;
-    let trouble = fault.trouble.clone();
-    fault.times = fault.times.map(|times| times.saturating_sub(1));
-    faults.retain(|fault| fault.times != Some(0));
-    Some(trouble)
 }
 
 /// The failure that a trouble wants for the action of a request.

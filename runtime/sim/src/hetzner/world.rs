@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use jiff::Timestamp;
@@ -14,9 +13,7 @@ use tokio::time::Instant;
 
 use super::actions::{Actions, Effect};
 use super::objects::{Network, PrivateNet, Server, ServerSpec, Subnet};
-
-/// Where wall-clock times come from; they are shown, never waited for.
-pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+use crate::loopback::Clock;
 
 /// One project.
 pub(super) struct World {
@@ -26,22 +23,32 @@ pub(super) struct World {
     /// Which server holds which address of which network; the servers know the same from their side.
     addresses: BTreeMap<(u64, Ipv4Addr), u64>,
     pub(super) action_duration: Duration,
+    /// Younger servers are in no list.
+    pub(super) listing_delay: Duration,
     clock: Clock,
     first_id: u64,
+    first_number: u32,
     servers_made: u32,
     networks_made: u64,
 }
 
 impl World {
-    pub(super) fn new(first_id: u64, action_duration: Duration, clock: Clock) -> Self {
+    pub(super) fn new(
+        first_id: u64,
+        first_number: u32,
+        action_duration: Duration,
+        clock: Clock,
+    ) -> Self {
         Self {
             servers: BTreeMap::new(),
             networks: BTreeMap::new(),
             addresses: BTreeMap::new(),
             actions: Actions::new(first_id),
             action_duration,
+            listing_delay: Duration::ZERO,
             clock,
             first_id,
+            first_number,
             servers_made: 0,
             networks_made: 0,
         }
@@ -49,9 +56,18 @@ impl World {
 
     /// The given clock, in whole seconds as the vendor shows times.
     pub(super) fn timestamp(&self) -> Timestamp {
-        Timestamp::try_from((self.clock)())
-            .and_then(|exact| Timestamp::from_second(exact.as_second()))
-            .unwrap_or_default()
+        in_whole_seconds(self.now())
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::try_from((self.clock)()).unwrap_or_default()
+    }
+
+    /// Whether lists show the server yet.
+    pub(super) fn lists(&self, server: &Server) -> bool {
+        let age = self.now().duration_since(server.created);
+        // Of a server from the future the age is negative, and it is listed like one that is just made.
+        Duration::try_from(age).unwrap_or_default() >= self.listing_delay
     }
 
     /// Ends every action whose time has come and applies what it was for.
@@ -63,14 +79,14 @@ impl World {
     }
 
     pub(super) fn add_server(&mut self, spec: ServerSpec) -> u64 {
-        let number = self.servers_made;
+        let made = self.servers_made;
         self.servers_made = self.servers_made.wrapping_add(1);
-        let id = self.first_id.saturating_add(u64::from(number));
+        let id = self.first_id.saturating_add(u64::from(made));
         let server = Server {
             id,
             spec,
-            created: self.timestamp(),
-            number,
+            created: self.now(),
+            number: self.first_number.wrapping_add(made),
             private_nets: Vec::new(),
         };
         self.servers.insert(id, server);
@@ -205,4 +221,9 @@ impl World {
             }
         }
     }
+}
+
+/// Times as the vendor shows them.
+pub(super) fn in_whole_seconds(exact: Timestamp) -> Timestamp {
+    Timestamp::from_second(exact.as_second()).unwrap_or_default()
 }

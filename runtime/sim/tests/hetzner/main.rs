@@ -4,6 +4,7 @@
 
 mod bodies;
 mod faults;
+mod nodes;
 mod reads;
 mod robustness;
 mod tls;

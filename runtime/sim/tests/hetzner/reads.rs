@@ -246,5 +246,5 @@ async fn answers_are_as_large_as_the_vendors_and_tell_the_budget() {
     assert_eq!(header("ratelimit-remaining"), "3599");
     assert!(header("ratelimit-reset").parse::<u64>().unwrap() > 1_700_000_000);
     let each = answer.bytes().await.unwrap().len() / 50;
-    assert!((4_000..7_000).contains(&each), "{each} bytes a server");
+    assert!((5_000..8_000).contains(&each), "{each} bytes a server");
 }

@@ -188,3 +188,41 @@ async fn a_leaders_own_trouble_is_not_its_followers() {
         );
     }
 }
+
+#[test]
+fn long_answers_are_kept_small_and_come_back_as_they_were() {
+    let kept = Kept::new(64 << 10);
+    let now = Instant::now();
+    let listing: String = (0..5_000)
+        .map(|id| format!(r#"{{"id":{id},"name":"worker-{id}","status":"running"}},"#))
+        .collect();
+    for page in 0..2 {
+        let page = key(0, &format!("/{page}"));
+        let answer = Ok(FetchResponse {
+            status: 200,
+            headers: vec![("etag".to_owned(), "x".to_owned())],
+            body: listing.clone().into(),
+        });
+        lead(&kept, &page, now).done(&answer);
+        match kept.turn(&page, AGE, now) {
+            Turn::Answer(same) => assert_eq!(Ok(same), answer),
+            Turn::Follow(_) | Turn::Lead(_) => panic!("{} bytes were not kept", listing.len()),
+        }
+    }
+}
+
+#[test]
+fn what_nobody_may_be_given_any_more_goes_with_the_next_answer() {
+    let kept = Kept::new(1 << 20);
+    let now = Instant::now();
+    for second in 0..20 {
+        let at = now + Duration::from_secs(second);
+        let page = key(0, &format!("/{second}"));
+        lead(&kept, &page, at).done(&answer(200, 100));
+    }
+    // Of ten seconds: this one, and those that are ten and less old.
+    let state = kept.state();
+    assert_eq!(state.stored.len(), 11);
+    let bytes: usize = state.stored.values().map(|stored| stored.bytes).sum();
+    assert_eq!(state.bytes, bytes);
+}

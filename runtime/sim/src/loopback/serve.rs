@@ -5,9 +5,11 @@
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -18,20 +20,38 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::exchange::{Shared, respond};
+use super::wire::Body;
 
 /// Connections beyond this many at a time are closed at once.
 const MAX_CONNECTIONS: usize = 4096;
 /// For a TLS handshake, for the head of a request, and for its body.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cloud, as its connections see it.
+pub(crate) trait Respond: Send + Sync + 'static {
+    /// Answers one request, unless it has the connection reset.
+    fn respond(
+        &self,
+        line: &Line,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Body>> + Send;
+}
+
+/// Where connections come in.
+pub(super) struct Door {
+    pub(super) listener: TcpListener,
+    pub(super) tls: Option<TlsAcceptor>,
+    /// Counts them.
+    pub(super) connections: Arc<AtomicU64>,
+}
 
 /// Serves until `stop` is notified or the future is dropped; its connections end with it.
-pub(super) async fn listen(
-    shared: Arc<Shared>,
-    listener: TcpListener,
-    tls: Option<TlsAcceptor>,
-    stop: Arc<Notify>,
-) {
+pub(super) async fn listen(cloud: Arc<impl Respond>, door: Door, stop: Arc<Notify>) {
+    let Door {
+        listener,
+        tls,
+        connections: accepted_so_far,
+    } = door;
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -45,7 +65,11 @@ pub(super) async fn listen(
         };
         while connections.try_join_next().is_some() {}
         if connections.len() < MAX_CONNECTIONS {
-            connections.spawn(connection(Arc::clone(&shared), stream, tls.clone()));
+            let line = Line {
+                number: accepted_so_far.fetch_add(1, Ordering::Relaxed) + 1,
+                reset: Arc::new(Notify::new()),
+            };
+            connections.spawn(connection(Arc::clone(&cloud), line, stream, tls.clone()));
         }
     }
     drop(listener);
@@ -54,24 +78,25 @@ pub(super) async fn listen(
 
 /// A connection as its requests see it.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(crate) struct Line {
     pub(super) number: u64,
     reset: Arc<Notify>,
 }
 
 impl Line {
     /// Has the connection reset. Never returns: the request ends with its connection.
-    pub(super) async fn reset(&self) -> Infallible {
+    pub(crate) async fn reset(&self) -> Infallible {
         self.reset.notify_one();
         std::future::pending().await
     }
 }
 
-async fn connection(shared: Arc<Shared>, stream: TcpStream, tls: Option<TlsAcceptor>) {
-    let line = Line {
-        number: shared.connections.fetch_add(1, Ordering::Relaxed) + 1,
-        reset: Arc::new(Notify::new()),
-    };
+async fn connection(
+    cloud: Arc<impl Respond>,
+    line: Line,
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+) {
     let reset = Arc::clone(&line.reset);
     // A second descriptor outlives the protocol layers, so that a reset can reach the bare socket.
     let Ok((stream, bare)) = twin(stream) else {
@@ -79,10 +104,10 @@ async fn connection(shared: Arc<Shared>, stream: TcpStream, tls: Option<TlsAccep
     };
     let speech = async {
         match tls {
-            None => speak(shared, line, stream).await,
+            None => speak(cloud, line, stream).await,
             Some(tls) => {
                 if let Ok(Ok(stream)) = timeout(PATIENCE, tls.accept(stream)).await {
-                    speak(shared, line, stream).await;
+                    speak(cloud, line, stream).await;
                 }
             }
         }
@@ -105,13 +130,14 @@ fn twin(stream: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
     Ok((TcpStream::from_std(stream)?, bare))
 }
 
-async fn speak<S>(shared: Arc<Shared>, line: Line, stream: S)
+async fn speak<C, S>(cloud: Arc<C>, line: Line, stream: S)
 where
+    C: Respond,
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let service = service_fn(move |request| {
-        let (shared, line) = (Arc::clone(&shared), line.clone());
-        async move { Ok::<_, Infallible>(respond(&shared, &line, request).await) }
+        let (cloud, line) = (Arc::clone(&cloud), line.clone());
+        async move { Ok::<_, Infallible>(cloud.respond(&line, request).await) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder

@@ -5,6 +5,10 @@
 use std::collections::VecDeque;
 
 use http::Method;
+use http::header::USER_AGENT;
+use http::request::Parts;
+
+use super::serve::Line;
 
 /// Older records are dropped beyond this many; a run of the largest trial sends fewer.
 const KEPT: usize = 200_000;
@@ -18,7 +22,7 @@ pub struct Request {
     pub connection: u64,
     /// The method.
     pub method: Method,
-    /// Path and query as sent, after the `/v1` of the endpoint: `/servers?page=2`.
+    /// Path and query as sent, after the path of the endpoint: `/servers?page=2`.
     pub path: String,
     /// The status that was answered; `None` when the connection was reset instead, or while the
     /// answer is still being made.
@@ -27,7 +31,7 @@ pub struct Request {
     pub page: Option<u64>,
     /// The `User-Agent` header.
     pub user_agent: Option<String>,
-    /// Whether the `Authorization` header held the project's token.
+    /// Whether the `Authorization` header held what opens the cloud.
     pub authorized: bool,
     /// The names of all headers, in lower case, sorted, each once.
     pub header_names: Vec<String>,
@@ -37,25 +41,48 @@ pub struct Request {
 
 /// The records of one simulator.
 #[derive(Default)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     last: u64,
     records: VecDeque<Request>,
 }
 
 impl Journal {
-    /// Stores a record, gives it the next sequence number and returns that number.
-    pub(super) fn record(&mut self, mut request: Request) -> u64 {
+    /// Stores a record of a request, whose path the cloud has made local, and returns its sequence number.
+    pub(crate) fn record(
+        &mut self,
+        line: &Line,
+        head: &Parts,
+        path: String,
+        page: Option<u64>,
+        authorized: bool,
+    ) -> u64 {
+        let mut header_names: Vec<String> = head.headers.keys().map(ToString::to_string).collect();
+        header_names.sort_unstable();
+        let agent = head
+            .headers
+            .get(USER_AGENT)
+            .and_then(|value| value.to_str().ok());
         self.last += 1;
-        request.sequence = self.last;
         if self.records.len() >= KEPT {
             self.records.pop_front();
         }
-        self.records.push_back(request);
+        self.records.push_back(Request {
+            sequence: self.last,
+            connection: line.number,
+            method: head.method.clone(),
+            path,
+            status: None,
+            page,
+            user_agent: agent.map(str::to_owned),
+            authorized,
+            header_names,
+            write: !matches!(head.method, Method::GET | Method::HEAD),
+        });
         self.last
     }
 
     /// Adds the status to a record, unless that was cleared meanwhile.
-    pub(super) fn answered(&mut self, sequence: u64, status: u16) {
+    pub(crate) fn answered(&mut self, sequence: u64, status: u16) {
         // Answers follow their requests closely, so the search from the end is short.
         let found = self
             .records
@@ -67,11 +94,11 @@ impl Journal {
         }
     }
 
-    pub(super) fn all(&self) -> Vec<Request> {
+    pub(crate) fn all(&self) -> Vec<Request> {
         self.records.iter().cloned().collect()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.records.clear();
     }
 }

@@ -1,25 +1,74 @@
-//! Turns an answer into an HTTP response whose body travels as described.
+//! Answers as they leave, and HTTP responses whose bodies travel as described.
 
 use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
-use http::header::CONTENT_LENGTH;
-use http::{HeaderValue, Response};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use tokio::time::sleep;
 
-use super::answer::{Answer, Delivery};
-
 /// Long enough for half an answer to leave the process.
 const FLUSH: Duration = Duration::from_millis(50);
 
-pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-pub(super) fn response(answer: Answer) -> Response<Body> {
+/// An answer ready for the wire.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) body: Bytes,
+    pub(crate) delivery: Delivery,
+}
+
+/// How a body travels.
+pub(crate) enum Delivery {
+    Whole,
+    Drip { piece: usize, pause: Duration },
+    Cut,
+    Blanks { count: u64, declared: bool },
+}
+
+impl Answer {
+    /// An answer without headers. A status that cannot be one becomes 500.
+    pub(crate) fn plain(status: u16, body: impl Into<Bytes>) -> Self {
+        let status = if status < 200 { 500 } else { status };
+        Self {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            headers: Vec::new(),
+            body: body.into(),
+            delivery: Delivery::Whole,
+        }
+    }
+
+    /// An answer with a JSON text.
+    pub(crate) fn json(status: StatusCode, text: String) -> Self {
+        let json = HeaderValue::from_static("application/json");
+        Self {
+            headers: vec![(CONTENT_TYPE, json)],
+            ..Self::plain(status.as_u16(), text)
+        }
+    }
+
+    /// Adds a header, unless its value cannot stand in one.
+    pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    /// Drops the second half of the body, as if there had never been one.
+    pub(crate) fn halve(&mut self) {
+        self.body.truncate(self.body.len() / 2);
+    }
+}
+
+pub(crate) fn response(answer: Answer) -> Response<Body> {
     let length = answer.body.len() as u64;
     let (body, declared) = match answer.delivery {
         Delivery::Whole => (

@@ -1,0 +1,132 @@
+//! What every simulated cloud stands on: a listener on 127.0.0.1 that speaks HTTP or TLS, answers that
+//! travel as described, faults that meet chosen requests, and the record of what was asked.
+//!
+//! It knows no vendor, and it never listens anywhere else.
+
+mod faults;
+mod journal;
+mod serve;
+mod tls;
+mod wire;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+pub(crate) use faults::Fault;
+pub(crate) use faults::pick;
+pub(crate) use journal::Journal;
+pub use journal::Request;
+pub(crate) use serve::{Line, PATIENCE, Respond};
+pub use tls::TlsError;
+pub(crate) use wire::{Answer, Body, Delivery, response};
+
+/// Where wall-clock times come from; they are shown and compared, never waited for.
+pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
+/// Why a simulator could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No port on 127.0.0.1 could be had.
+    #[error("cannot listen on 127.0.0.1")]
+    Listen(#[source] io::Error),
+    /// TLS was wanted and could not be set up.
+    #[error("cannot set up TLS")]
+    Tls(#[from] TlsError),
+}
+
+/// A running listener. It stops when it is dropped.
+pub(crate) struct Loopback {
+    address: SocketAddr,
+    ca_pem: Option<String>,
+    connections: Arc<AtomicU64>,
+    server: Mutex<Option<JoinHandle<()>>>,
+    stop: Arc<Notify>,
+}
+
+impl Loopback {
+    /// Listens on a free port, on the current tokio runtime.
+    pub(crate) async fn start(cloud: Arc<impl Respond>, tls: bool) -> Result<Self, StartError> {
+        let (acceptor, ca_pem) = if tls {
+            let (acceptor, pem) = tls::acceptor()?;
+            (Some(acceptor), Some(pem))
+        } else {
+            (None, None)
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .map_err(StartError::Listen)?;
+        let address = listener.local_addr().map_err(StartError::Listen)?;
+        let stop = Arc::new(Notify::new());
+        let connections = Arc::new(AtomicU64::new(0));
+        let door = serve::Door {
+            listener,
+            tls: acceptor,
+            connections: Arc::clone(&connections),
+        };
+        let server = tokio::spawn(serve::listen(cloud, door, Arc::clone(&stop)));
+        Ok(Self {
+            address,
+            ca_pem,
+            connections,
+            server: Mutex::new(Some(server)),
+            stop,
+        })
+    }
+
+    /// Scheme, host and port: `http://127.0.0.1:PORT`, with TLS `https://localhost:PORT`.
+    pub(crate) fn origin(&self) -> String {
+        let port = self.address.port();
+        match self.ca_pem {
+            None => format!("http://127.0.0.1:{port}"),
+            Some(_) => format!("https://localhost:{port}"),
+        }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The authority that clients must trust, as PEM; `None` without TLS. The certificate holds for
+    /// `localhost` and `127.0.0.1`.
+    pub(crate) fn ca_pem(&self) -> Option<&str> {
+        self.ca_pem.as_deref()
+    }
+
+    /// How many connections were accepted so far.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Stops listening, drops all connections and waits until that is done.
+    pub(crate) async fn stop(&self) {
+        let server = self
+            .server
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(server) = server {
+            self.stop.notify_one();
+            // It can only fail by a panic of the server, which has been reported on its own.
+            let _ = server.await;
+        }
+    }
+}
+
+impl Drop for Loopback {
+    fn drop(&mut self) {
+        let server = self
+            .server
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = server.take() {
+            server.abort();
+        }
+    }
+}

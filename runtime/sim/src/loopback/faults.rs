@@ -1,0 +1,105 @@
+//! Which requests a fault meets. What goes wrong then is each cloud's own business.
+
+use http::Method;
+
+/// A trouble and the requests it meets. Of the injected faults the first one that meets a request is
+/// used, and later ones do not count that request.
+#[derive(Clone, Debug)]
+pub struct Fault<Trouble> {
+    method: Option<Method>,
+    path_prefix: String,
+    page: Option<u64>,
+    spared: u64,
+    every: u64,
+    times: Option<u32>,
+    /// How many fitting requests came by.
+    seen: u64,
+    trouble: Trouble,
+}
+
+impl<Trouble> Fault<Trouble> {
+    /// A fault that meets every request until faults are cleared. Narrow it with the methods below.
+    #[must_use]
+    pub fn new(trouble: Trouble) -> Self {
+        Self {
+            method: None,
+            path_prefix: String::new(),
+            page: None,
+            spared: 0,
+            every: 1,
+            times: None,
+            seen: 0,
+            trouble,
+        }
+    }
+
+    /// Only requests with this method.
+    #[must_use]
+    pub fn method(mut self, method: Method) -> Self {
+        self.method = Some(method);
+        self
+    }
+
+    /// Only requests whose path (after the endpoint, with query) begins so, for example `/servers?name=`.
+    #[must_use]
+    pub fn path(mut self, prefix: impl Into<String>) -> Self {
+        self.path_prefix = prefix.into();
+        self
+    }
+
+    /// Only this page of lists; a request that names no page asks for page 1.
+    #[must_use]
+    pub fn page(mut self, page: u64) -> Self {
+        self.page = Some(page);
+        self
+    }
+
+    /// Spares so many of the requests that it would meet, before the first one that it does.
+    #[must_use]
+    pub fn after(mut self, spared: u64) -> Self {
+        self.spared = spared;
+        self
+    }
+
+    /// Only every `k`-th of the requests that it would meet; 0 counts as 1.
+    #[must_use]
+    pub fn every(mut self, k: u64) -> Self {
+        self.every = k.max(1);
+        self
+    }
+
+    /// Only so many requests; afterwards the fault is gone.
+    #[must_use]
+    pub fn times(mut self, times: u32) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// Whether the fault meets a request; counts it if it fits.
+    fn meets(&mut self, method: &Method, path: &str, page: Option<u64>) -> bool {
+        let fits = self.times != Some(0)
+            && self.method.as_ref().is_none_or(|wanted| wanted == method)
+            && path.starts_with(&self.path_prefix)
+            && self.page.is_none_or(|wanted| wanted == page.unwrap_or(1));
+        if fits {
+            self.seen += 1;
+        }
+        fits && self.seen > self.spared && (self.seen - self.spared).is_multiple_of(self.every)
+    }
+}
+
+/// Finds the fault for a request and counts it.
+pub(crate) fn pick<Trouble: Clone>(
+    faults: &mut Vec<Fault<Trouble>>,
+    method: &Method,
+    path: &str,
+    page: Option<u64>,
+) -> Option<Trouble> {
+    let fault = faults
+        .iter_mut()
+        .find_map(|fault| fault.meets(method, path, page).then_some(fault))?;
+    let trouble = fault.trouble.clone();
+    fault.times = fault.times.map(|times| times.saturating_sub(1));
+    faults.retain(|fault| fault.times != Some(0));
+    Some(trouble)
+}

@@ -1,0 +1,123 @@
+//! What the owner of the handle may do to the account: change it behind the clients' backs, inject faults,
+//! and read the records.
+//!
+//! None of this counts as a request, waits, or is limited.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use http::Method;
+use serde_json::Value;
+
+use super::faults::Fault;
+use super::resets::{OperatingStatus, ResetType};
+use super::servers::{self, ServerSpec};
+use super::{Request, Robot};
+
+impl Robot {
+    /// Adds a server and returns its number.
+    pub fn add_server(&self, spec: ServerSpec) -> u32 {
+        self.shared.lock().account.add(spec)
+    }
+
+    /// Takes a server out of the account. Says whether it was there.
+    pub fn remove_server(&self, number: u32) -> bool {
+        let mut state = self.shared.lock();
+        state.account.servers.remove(&number).is_some()
+    }
+
+    /// Gives a server another name. Says whether the server is there.
+    pub fn rename(&self, number: u32, name: impl Into<String>) -> bool {
+        let name = name.into();
+        self.change_server(number, |spec| spec.name = name)
+    }
+
+    /// Powers a server on or off. Says whether the server is there.
+    pub fn set_operating_status(&self, number: u32, status: OperatingStatus) -> bool {
+        self.change_server(number, |spec| spec.operating_status = status)
+    }
+
+    /// Changes anything about a server but its addresses. Says whether the server is there.
+    pub fn change_server(&self, number: u32, change: impl FnOnce(&mut ServerSpec)) -> bool {
+        let mut state = self.shared.lock();
+        let server = state.account.servers.get_mut(&number);
+        server.map(|server| change(&mut server.spec)).is_some()
+    }
+
+    /// Gives a server other addresses: its main IPv4 address, and the first one of its IPv6 network. Says
+    /// whether the server is there.
+    pub fn set_addresses(
+        &self,
+        number: u32,
+        ipv4: Option<Ipv4Addr>,
+        ipv6_net: Option<Ipv6Addr>,
+    ) -> bool {
+        let mut state = self.shared.lock();
+        let server = state.account.servers.get_mut(&number);
+        server
+            .map(|server| (server.ipv4, server.ipv6_net) = (ipv4, ipv6_net))
+            .is_some()
+    }
+
+    /// A server as a client would see it.
+    #[must_use]
+    pub fn server(&self, number: u32) -> Option<Value> {
+        let state = self.shared.lock();
+        state.account.servers.get(&number).map(servers::detail)
+    }
+
+    /// The numbers of all servers, in their order.
+    #[must_use]
+    pub fn server_numbers(&self) -> Vec<u32> {
+        self.shared.lock().account.servers.keys().copied().collect()
+    }
+
+    /// The resets of a server that clients had carried out, oldest first.
+    #[must_use]
+    pub fn resets(&self, number: u32) -> Vec<ResetType> {
+        let state = self.shared.lock();
+        let server = state.account.servers.get(&number);
+        server
+            .map(|server| server.resets.clone())
+            .unwrap_or_default()
+    }
+
+    /// Changes the login that clients must use, as a rotation does.
+    pub fn set_login(&self, user: &str, password: &str) {
+        self.shared.lock().login.change(user, password);
+    }
+
+    /// Adds a fault. It stays until it is used up or cleared.
+    pub fn inject(&self, fault: Fault) {
+        self.shared.lock().faults.push(fault);
+    }
+
+    /// Removes all faults.
+    pub fn clear_faults(&self) {
+        self.shared.lock().faults.clear();
+    }
+
+    /// Every request recorded since the last clearing, in the order of arrival. Only the youngest
+    /// 200 000 are kept.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.shared.lock().journal.all()
+    }
+
+    /// How many of the recorded requests had this method and this path.
+    #[must_use]
+    pub fn count(&self, method: &Method, path: &str) -> usize {
+        let fits = |request: &&Request| request.method == *method && request.path == path;
+        self.requests().iter().filter(fits).count()
+    }
+
+    /// Forgets the recorded requests; their numbering goes on.
+    pub fn clear_requests(&self) {
+        self.shared.lock().journal.clear();
+    }
+
+    /// How many connections were accepted so far.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.loopback.connections()
+    }
+}
