@@ -95,7 +95,7 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
 
 #[test]
 fn core_can_do_no_io_by_its_manifest() {
-    let expected = ["k8s-openapi", "serde_json", "thiserror"];
+    let expected = ["ipnet", "k8s-openapi", "serde_json", "thiserror"];
     let found = dependencies("runtime/core/Cargo.toml");
     assert_eq!(
         found.iter().map(String::as_str).collect::<Vec<_>>(),

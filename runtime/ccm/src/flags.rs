@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
+use ipnet::IpNet;
 use k8s_openapi::jiff::SignedDuration;
 
 pub(crate) use table::{FLAGS, Kind, State};
@@ -54,6 +55,12 @@ pub(crate) struct NodeFlags {
     pub concurrent_status_updates: Option<NonZeroUsize>,
     /// `--node-status-update-frequency`.
     pub status_update_frequency: Duration,
+    /// `--reconcile-node-labels`.
+    pub reconcile_labels: bool,
+    /// `--node-internal-ip-cidrs`.
+    pub internal_cidrs: Vec<IpNet>,
+    /// `--service-cluster-ip-range`.
+    pub service_cidrs: Vec<IpNet>,
 }
 
 impl NodeFlags {
@@ -62,6 +69,9 @@ impl NodeFlags {
         concurrent_syncs: None,
         concurrent_status_updates: None,
         status_update_frequency: Duration::from_secs(300),
+        reconcile_labels: false,
+        internal_cidrs: Vec::new(),
+        service_cidrs: Vec::new(),
     };
 }
 
@@ -174,6 +184,8 @@ impl RunFlags {
         if concurrent_syncs.is_none() {
             mistakes.push("concurrent-node-syncs must be a positive number".to_owned());
         }
+        let internal_cidrs = cidrs(matches, "node-internal-ip-cidrs", &mut mistakes);
+        let service_cidrs = cidrs(matches, "service-cluster-ip-range", &mut mistakes);
         if !mistakes.is_empty() {
             let text = format!("{}\n", mistakes.join("\n"));
             return Err(clap::Error::raw(
@@ -206,6 +218,9 @@ impl RunFlags {
                     .get_one::<Duration>("node-status-update-frequency")
                     .copied()
                     .unwrap_or(NodeFlags::UNSET.status_update_frequency),
+                reconcile_labels: matches.get_one("reconcile-node-labels") == Some(&true),
+                internal_cidrs,
+                service_cidrs,
             },
             log_json: logging_format == "json",
             verbosity: matches.get_one::<u32>("v").copied().unwrap_or(0),
@@ -273,6 +288,25 @@ fn text(matches: &ArgMatches, name: &str) -> Option<String> {
         .get_one::<String>(name)
         .filter(|text| !text.is_empty())
         .cloned()
+}
+
+/// The ranges of a comma-separated list; what is none is a mistake.
+fn cidrs(matches: &ArgMatches, name: &str, mistakes: &mut Vec<String>) -> Vec<IpNet> {
+    let text = text(matches, name).unwrap_or_default();
+    let parts = text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    let mut networks = Vec::new();
+    for part in parts {
+        match part.parse() {
+            Ok(network) => networks.push(network),
+            Err(_) => mistakes.push(format!(
+                "--{name} {part:?}: expected a range such as 10.0.0.0/8 or fd00::/8"
+            )),
+        }
+    }
+    networks
 }
 
 fn path(matches: &ArgMatches, name: &str) -> Option<PathBuf> {

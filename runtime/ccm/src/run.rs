@@ -1,5 +1,6 @@
 //! `ccm run`: the controllers against a real cluster.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<()> {
 }
 
 async fn serve(flags: RunFlags) -> anyhow::Result<()> {
-    let client = client(flags.kubeconfig, flags.master).await?;
+    let (client, api_server) = client(flags.kubeconfig, flags.master).await?;
     let config = assemble::find(
         &flags.cloud_provider,
         flags.config.as_deref(),
@@ -54,7 +55,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<()> {
         stop.await;
         return Ok(());
     }
-    let settings = assemble::settings(&flags.node);
+    let settings = assemble::settings(&flags.node, api_server);
     ccm_controllers::run(
         client,
         Arc::new(provider),
@@ -67,8 +68,12 @@ async fn serve(flags: RunFlags) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A client for the cluster that the flags name; the pod's own without any.
-async fn client(kubeconfig: Option<PathBuf>, master: Option<String>) -> anyhow::Result<Client> {
+/// A client for the cluster that the flags name, the pod's own without any; and the API server's address, if it
+/// is reached by one.
+async fn client(
+    kubeconfig: Option<PathBuf>,
+    master: Option<String>,
+) -> anyhow::Result<(Client, Vec<IpAddr>)> {
     let mut config = match kubeconfig.as_deref() {
         Some(path) => from_file(path).await?,
         None => Config::incluster()
@@ -79,9 +84,15 @@ async fn client(kubeconfig: Option<PathBuf>, master: Option<String>) -> anyhow::
             .parse()
             .with_context(|| format!("--master {master}"))?;
     }
+    let host = config.cluster_url.host().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     // A request that the client repeats by itself could begin after the right to send it is lost.
     config.default_retry = false;
-    Client::try_from(config).context("cannot make a Kubernetes client")
+    let client = Client::try_from(config).context("cannot make a Kubernetes client")?;
+    Ok((
+        client,
+        address.into_iter().map(|ip| ip.to_canonical()).collect(),
+    ))
 }
 
 async fn from_file(path: &Path) -> anyhow::Result<Config> {

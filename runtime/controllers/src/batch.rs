@@ -1,16 +1,21 @@
 //! Puts look-ups that are waiting into one call: while a call is under way, the next ones gather. Knows
-//! no cloud; whoever makes it says how to ask.
+//! no cloud; whoever makes it says how to ask. What a provider sees of a node is made for the call, and not
+//! for the wait.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, FindReply, ProviderError};
+use ccm_core::cloud_node::cloud_node;
 use ccm_core::effect::Looked;
+use ccm_core::neighbours::Clashes;
+use k8s_openapi::api::core::v1::Node;
 use tokio::sync::{mpsc, oneshot};
 
-/// Most nodes of one call. A page of a cloud's listing is 25 to 1000 machines; a fifth of what the
-/// contract allows, so that an answer stays small enough to be checked in one go.
-pub(crate) const MOST: usize = 1000;
+/// Most nodes of one call: what the contract allows. Most clouds answer for many by listing all their machines, so
+/// that every further call of a large cluster would list them once more.
+pub(crate) const MOST: usize = 5000;
 /// How long the first look-up waits for company: nodes of one scale-up arrive within milliseconds, and
 /// no user notices this.
 const GATHER: Duration = Duration::from_millis(10);
@@ -21,7 +26,7 @@ pub(crate) struct Batch {
 }
 
 struct Waiting {
-    node: CloudNode,
+    node: Arc<Node>,
     reply: oneshot::Sender<Result<Looked, ProviderError>>,
 }
 
@@ -40,7 +45,7 @@ impl Batch {
     }
 
     /// Looks one node up, together with others.
-    pub(crate) async fn find(&self, node: CloudNode) -> Result<Looked, ProviderError> {
+    pub(crate) async fn find(&self, node: Arc<Node>) -> Result<Looked, ProviderError> {
         let (reply, answer) = oneshot::channel();
         let stopped = || ProviderError::Unavailable("the manager is stopping".to_owned());
         self.waiting
@@ -68,8 +73,10 @@ where
         if batch.is_empty() {
             continue;
         }
-        let (nodes, replies): (Vec<_>, Vec<_>) =
-            batch.into_iter().map(|one| (one.node, one.reply)).unzip();
+        let (nodes, replies): (Vec<_>, Vec<_>) = batch
+            .into_iter()
+            .map(|one| (cloud_node(&one.node), one.reply))
+            .unzip();
         let asked = nodes.len();
         let answer = ask(nodes).await;
         most = next_size(most, asked, answer.as_ref().err());
@@ -123,6 +130,7 @@ fn split(reply: FindReply) -> Vec<Looked> {
             lookup,
             events: Vec::new(),
             complete,
+            clashes: Clashes::default(),
         })
         .collect();
     for (index, event) in reply.events {

@@ -15,6 +15,7 @@ mod clock;
 mod metrics;
 mod node;
 mod perform;
+mod pruned;
 mod queue;
 mod reconcile;
 mod watch;
@@ -92,7 +93,8 @@ pub async fn run(
         metrics,
         &mut background,
     ));
-    let mut controller = node::NodeController::new(door, settings.node, watch::nodes(client));
+    let mut controller =
+        node::NodeController::new(door, settings.node.clone(), watch::nodes(client));
     tokio::select! {
         () = controller.run() => {}
         () = shutdown => {}

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use ccm_core::brake::Brake;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -13,6 +16,7 @@ const DELAYS: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 pub struct Metrics {
     taint_removal: Histogram,
     initial_sync: Histogram,
+    held: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl Default for Metrics {
@@ -21,6 +25,7 @@ impl Default for Metrics {
         Metrics {
             taint_removal: Histogram::new(DELAYS),
             initial_sync: Histogram::new(DELAYS),
+            held: Family::default(),
         }
     }
 }
@@ -39,7 +44,17 @@ impl Metrics {
             "Seconds from a node's creation until its initialisation was finished",
             metrics.initial_sync.clone(),
         );
+        registry.register(
+            "ccm_brake_held",
+            "Changes that were held because a brake's budget was spent",
+            metrics.held.clone(),
+        );
         metrics
+    }
+
+    /// A change was held.
+    pub(crate) fn held(&self, brake: Brake) {
+        self.held.get_or_create(&[("brake", brake.as_str())]).inc();
     }
 
     /// A node that is `age` old has lost its taint. Its addresses were stored before, so that its

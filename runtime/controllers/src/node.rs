@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ccm_core::node::is_uninitialized;
 use ccm_core::permit::Moment;
-use ccm_core::settings::NodeSettings;
+use ccm_core::settings::{NodeRules, NodeSettings};
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::ObjectRef;
@@ -24,13 +24,14 @@ use crate::watch::Watched;
 use memory::Memory;
 
 /// How many conversations are held at once: two full batches, one that is being asked about and one that
-/// gathers. Each costs some kilobytes; all others wait in the queue, which costs a name.
+/// gathers. Each costs less than two kilobytes while it waits; all others wait in the queue, which costs a name.
 const MOST_CONVERSATIONS: usize = 2 * batch::MOST;
 
 /// See the module's documentation.
 pub(crate) struct NodeController<S> {
     door: Arc<Door>,
     settings: NodeSettings,
+    rules: Arc<NodeRules>,
     nodes: Watched<S>,
     clock: Clock,
     queue: Queue,
@@ -56,11 +57,13 @@ where
 {
     /// A controller that acts through `door`.
     pub(crate) fn new(door: Arc<Door>, settings: NodeSettings, nodes: Watched<S>) -> Self {
+        let clock = door.clock();
         NodeController {
             door,
+            rules: Arc::new(settings.rules.clone()),
             settings,
             nodes,
-            clock: Clock::start(),
+            clock,
             queue: Queue::default(),
             memories: HashMap::new(),
             conversations: JoinSet::new(),
@@ -100,7 +103,10 @@ where
     /// NODE-002, but only changes that can matter wake a node (EDGE-051).
     fn see(&mut self, event: &Event<Node>) {
         match event {
-            Event::Apply(node) => self.wake(node),
+            Event::Apply(node) => {
+                self.door.neighbours().apply(node);
+                self.wake(node);
+            }
             Event::Delete(node) => self.forget(name(node)),
             // During a list the store is still the old one.
             Event::Init | Event::InitApply(_) => {}
@@ -114,6 +120,9 @@ where
                     .cloned()
                     .collect();
                 gone.iter().for_each(|name| self.forget(name));
+                for node in &nodes {
+                    self.door.neighbours().apply(node);
+                }
                 nodes.iter().for_each(|node| self.wake(node));
                 if let Pass::NotYet = self.pass {
                     self.pass = Pass::Next(self.clock.now());
@@ -125,6 +134,7 @@ where
     /// There is no such node any more (NODE-010).
     fn forget(&mut self, name: &str) {
         self.memories.remove(name);
+        self.door.neighbours().forget(name);
         self.queue.forget(name);
         self.passed(name);
     }
@@ -165,7 +175,8 @@ where
         let mut known = HashSet::new();
         for node in self.sorted().iter().filter(|node| !is_uninitialized(node)) {
             let name = name(node).to_owned();
-            self.memories.entry(name.clone()).or_default().refresh = true;
+            let memory = self.memories.entry(name.clone()).or_default();
+            memory.wants_refresh();
             self.queue.ask(&name, now, false);
             known.insert(name);
         }
@@ -213,7 +224,7 @@ where
             self.queue.finish(&name);
             return;
         }
-        let facts = memory.facts(node, self.door.claimant(), now);
+        let facts = memory.facts(node, self.door.claimant(), self.rules.clone(), now);
         let (door, clock) = (self.door.clone(), self.clock);
         let task = self
             .conversations
@@ -231,8 +242,10 @@ where
         };
         let now = self.clock.now();
         // A node that was deleted meanwhile is not remembered again.
-        if let Some(memory) = self.memories.get_mut(&name) {
-            memory.conclude(&name, ended, now, &mut self.queue);
+        if let Some(memory) = self.memories.get_mut(&name)
+            && let Some(node) = memory.conclude(&name, ended, now, &mut self.queue)
+        {
+            self.door.count_initialised(&node);
         }
         self.queue.finish(&name);
         self.passed(&name);

@@ -5,28 +5,30 @@
 mod events;
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudEvent, CloudNode, CloudProvider, FindReply, ProviderError};
-use ccm_core::effect::{ClusterError, Effect, NodeRef, Outcome};
+use ccm_core::brake::Budgets;
+use ccm_core::cloud::{CloudEvent, CloudNode, CloudProvider, FindReply, Lookup, ProviderError};
+use ccm_core::effect::{ClusterError, Effect, Looked, NodeRef, Outcome};
 use ccm_core::names::{FIELD_MANAGER, NODE_CONTROLLER};
+use ccm_core::neighbours::Neighbours;
 use ccm_core::node::is_uninitialized;
 use ccm_core::ownership::Claimant;
-use ccm_core::patch::NodePatch;
 use ccm_core::permit::{Mode, NoAudit, Permit};
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::Value;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
+use crate::Settings;
 use crate::batch::Batch;
-use crate::clock::{boottime, wall};
+use crate::clock::{Clock, boottime, wall};
 use crate::metrics::Metrics;
-use crate::{Settings, watch};
+use crate::pruned::PrunedNode;
 use events::{Recorded, Recorder};
 
 /// How long one request to the API server may take. Shorter than the lease lasts (15 s), so that no
@@ -60,16 +62,25 @@ impl Lane {
 
 /// See the module's documentation.
 pub(crate) struct Door {
-    nodes: Api<Node>,
+    nodes: Api<PrunedNode>,
     events: Api<Event>,
     recorder: Mutex<Recorder>,
     claimant: Arc<Claimant>,
+    neighbours: Arc<StdMutex<Neighbours>>,
+    budgets: StdMutex<Budgets>,
+    clock: Clock,
     mode: Mode,
     revoked: Arc<AtomicBool>,
     metrics: Metrics,
     new: LaneState,
     known: LaneState,
 }
+
+/// One conversation's turn to write. It is taken at the first write and kept to the end, so that nodes are
+/// finished one after another: with a turn for each write, the first of a thousand nodes would be ready when
+/// the last one is half done.
+#[derive(Default)]
+pub(crate) struct Turn<'a>(Option<SemaphorePermit<'a>>);
 
 struct LaneState {
     look_ups: Batch,
@@ -85,9 +96,11 @@ impl Door {
         metrics: Metrics,
         background: &mut JoinSet<()>,
     ) -> Door {
+        let neighbours: Arc<StdMutex<Neighbours>> = Arc::default();
         let mut lane = |writes: usize| {
             let cloud = Cloud {
                 provider: provider.clone(),
+                neighbours: neighbours.clone(),
                 mode: settings.mode,
                 call_time: settings.call_time,
                 revoked: settings.revoked.clone(),
@@ -107,6 +120,9 @@ impl Door {
                 name: provider.name().to_owned(),
                 schemes: provider.schemes().to_vec(),
             }),
+            neighbours: neighbours.clone(),
+            budgets: StdMutex::new(Budgets::new(settings.node.rules.changes)),
+            clock: Clock::start(),
             mode: settings.mode,
             revoked: settings.revoked.clone(),
             metrics,
@@ -120,62 +136,99 @@ impl Door {
         self.claimant.clone()
     }
 
-    /// Carries one effect out. Never panics; whatever goes wrong is part of the outcome.
-    pub(crate) async fn perform(&self, effect: &Effect, lane: Lane) -> Outcome {
+    /// The clock of decisions and budgets.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Measures how long `node`, which has lost its taint just now, has waited for that.
+    pub(crate) fn count_initialised(&self, node: &Node) {
+        self.metrics.initialised(age(node));
+    }
+
+    /// What is known of all nodes together. Whoever watches them keeps it true.
+    pub(crate) fn neighbours(&self) -> MutexGuard<'_, Neighbours> {
+        locked(&self.neighbours)
+    }
+
+    /// Carries one effect out, in the conversation that has this `turn`. Never panics; whatever goes wrong is part
+    /// of the outcome.
+    pub(crate) async fn perform<'a>(
+        &'a self,
+        effect: &Effect,
+        lane: Lane,
+        turn: &mut Turn<'a>,
+    ) -> Outcome {
         let lane = match lane {
             Lane::New => &self.new,
             Lane::Known => &self.known,
         };
+        // Requests are boxed: thousands of conversations wait for a look-up, a few at a time write, and all of them would
+        // be as large as the largest of these futures.
         match effect {
-            Effect::Find(node) => Outcome::Looked(lane.look_ups.find(CloudNode::clone(node)).await),
-            Effect::ReadNode(node) => self.read(node).await,
+            Effect::Find(node) => Outcome::Looked(self.find(lane, node).await),
+            Effect::ReadNode(node) => Box::pin(self.read(node)).await,
+            Effect::TakeBudget(node, brake) => {
+                let nodes = self.neighbours().len();
+                let taken = locked(&self.budgets)
+                    .of(*brake)
+                    .take(self.clock.now(), nodes);
+                if taken.is_err() {
+                    self.metrics.held(*brake);
+                    let object = format_args!("node/{}", node.name);
+                    tracing::warn!(%brake, %object, "the brake is engaged: the change is held");
+                }
+                Outcome::Budget(taken)
+            }
             Effect::PatchNodeStatus(node, patch) => {
                 let (params, body) = (params(), strategic(patch.to_json()));
                 let request = self.nodes.patch_status(&node.name, &params, &body);
-                self.write(lane, request).await
+                Box::pin(self.write(lane, turn, request)).await
             }
-            Effect::PatchNode(node, patch) => self.patch_node(lane, node, patch).await,
+            Effect::PatchNode(node, patch) => {
+                let (params, body) = (params(), strategic(patch.to_json()));
+                let request = self.nodes.patch(&node.name, &params, &body);
+                Box::pin(self.write(lane, turn, request)).await
+            }
             Effect::RecordNodeEvent(..) if self.mode != Mode::Enforce => Outcome::Withheld,
             Effect::RecordNodeEvent(node, event) => {
-                self.record(node, event).await;
+                Box::pin(self.record(node, event)).await;
                 Outcome::Recorded
             }
         }
     }
 
-    async fn read(&self, node: &NodeRef) -> Outcome {
-        Outcome::Node(pruned(in_time(self.nodes.get(&node.name)).await))
+    async fn find(&self, lane: &LaneState, node: &Arc<Node>) -> Result<Looked, ProviderError> {
+        let mut looked = lane.look_ups.find(node.clone()).await?;
+        if let Lookup::Found(instance) = &looked.lookup {
+            let name = node.metadata.name.as_deref().unwrap_or_default();
+            looked.clashes = self.neighbours().clashes(name, instance);
+        }
+        Ok(looked)
     }
 
-    async fn patch_node(&self, lane: &LaneState, node: &NodeRef, patch: &NodePatch) -> Outcome {
-        let (params, body) = (params(), strategic(patch.to_json()));
-        let request = self.nodes.patch(&node.name, &params, &body);
-        let outcome = self.write(lane, request).await;
-        if let Outcome::Node(Ok(Some(now))) = &outcome
-            && patch.taints.is_some()
-        {
-            self.metrics.initialised(age(now));
-        }
-        outcome
+    async fn read(&self, node: &NodeRef) -> Outcome {
+        Outcome::Node(unwrapped(in_time(self.nodes.get(&node.name)).await))
     }
 
     /// Sends one write, if it may still be sent when its turn in the lane has come. A request begins when
     /// it is polled first, and not before.
-    async fn write(
+    async fn write<'a>(
         &self,
-        lane: &LaneState,
-        request: impl Future<Output = kube::Result<Node>>,
+        lane: &'a LaneState,
+        turn: &mut Turn<'a>,
+        request: impl Future<Output = kube::Result<PrunedNode>>,
     ) -> Outcome {
         if self.mode != Mode::Enforce {
             return Outcome::Withheld;
         }
-        let Ok(_turn) = lane.writes.acquire().await else {
-            return Outcome::Node(Err(stopping()));
-        };
+        if turn.0.is_none() {
+            turn.0 = lane.writes.acquire().await.ok();
+        }
         if self.revoked.load(Ordering::Acquire) {
             return Outcome::Node(Err(stopping()));
         }
-        Outcome::Node(pruned(in_time(request).await))
+        Outcome::Node(unwrapped(in_time(request).await))
     }
 
     /// Records an Event, as client-go's recorder does: equal ones are counted up. Best effort.
@@ -211,6 +264,7 @@ impl Door {
 #[derive(Clone)]
 struct Cloud {
     provider: Arc<dyn CloudProvider>,
+    neighbours: Arc<StdMutex<Neighbours>>,
     mode: Mode,
     call_time: Duration,
     revoked: Arc<AtomicBool>,
@@ -255,6 +309,10 @@ impl Cloud {
                 self.call_time
             ))),
         };
+        // Of the whole answer at once, and before anybody hears his part: two nodes of one answer see each other.
+        if let Ok(reply) = &answer {
+            locked(&self.neighbours).answered(&nodes, reply);
+        }
         tracing::debug!(
             provider = self.provider.name(),
             nodes = nodes.len(),
@@ -264,6 +322,11 @@ impl Cloud {
         );
         answer
     }
+}
+
+/// Nothing that is done under these locks can panic half-way; a poisoned one is as good as any.
+fn locked<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn params() -> PatchParams {
@@ -323,11 +386,10 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn pruned(read: Result<Option<Node>, ClusterError>) -> Result<Option<Box<Node>>, ClusterError> {
-    Ok(read?.map(|mut node| {
-        watch::prune(&mut node);
-        Box::new(node)
-    }))
+fn unwrapped(
+    read: Result<Option<PrunedNode>, ClusterError>,
+) -> Result<Option<Box<Node>>, ClusterError> {
+    Ok(read?.map(|node| Box::new(node.0)))
 }
 
 /// How long ago the node was created, on the wall's clock; zero when that is in the future.

@@ -2,6 +2,7 @@
 //!
 //! Says what it does in log events of three targets: `decision` (one per effect, with its outcome),
 //! `waiting` (why a node is not done, and when it is looked at again), `conversation` (nothing is left to do).
+//! A fourth target, `initialised`, is in `node/memory.rs`: how long each node has waited for its initialisation.
 
 use ccm_core::effect::{Decision, Effect, Outcome, When};
 use ccm_core::names::NODE_CONTROLLER;
@@ -9,7 +10,7 @@ use ccm_core::node::{Facts, decide};
 use ccm_core::retry;
 
 use crate::clock::Clock;
-use crate::perform::{Door, Lane};
+use crate::perform::{Door, Lane, Turn};
 
 /// More rounds than any conversation has; reached only by a defect, which then costs one object its turn
 /// and not the process its processor.
@@ -28,6 +29,7 @@ pub(crate) struct Conclusion {
 /// Holds one conversation about one node.
 pub(crate) async fn converse(mut facts: Facts, door: &Door, clock: Clock) -> Conclusion {
     let mut has_written = false;
+    let mut turn = Turn::default();
     for _ in 0..MOST_ROUNDS {
         let effects = match decide(&facts, clock.now()) {
             Decision::Done(when) => {
@@ -42,7 +44,7 @@ pub(crate) async fn converse(mut facts: Facts, door: &Door, clock: Clock) -> Con
         };
         for effect in &effects {
             let lane = Lane::of(&facts.node);
-            let outcome = door.perform(effect, lane).await;
+            let outcome = door.perform(effect, lane, &mut turn).await;
             log_effect(&facts, effect, &outcome, lane);
             let goes_on = outcome.is_success();
             has_written |= goes_on && is_write(effect);
@@ -54,7 +56,7 @@ pub(crate) async fn converse(mut facts: Facts, door: &Door, clock: Clock) -> Con
     }
     let why = format!("the conversation did not end within {MOST_ROUNDS} rounds; this is a defect");
     tracing::error!(object = %object(&facts), "{why}");
-    let after = retry::CLOUD.after(facts.failures.saturating_add(1));
+    let after = retry::CLOUD.after(facts.past.failures.saturating_add(1));
     Conclusion {
         when: When::Retry { after, why },
         facts,
@@ -90,7 +92,7 @@ fn log_end(facts: &Facts, when: &When) {
             tracing::debug!(target: "conversation", controller = NODE_CONTROLLER, object, done = %when);
         }
         When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => {
-            let attempt = facts.failures.saturating_add(1);
+            let attempt = facts.past.failures.saturating_add(1);
             tracing::info!(target: "waiting", controller = NODE_CONTROLLER, object, why, attempt, done = %when);
         }
     }

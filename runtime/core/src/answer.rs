@@ -8,9 +8,11 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::cloud::{Address, CloudEvent, EventType, Instance};
-use crate::names::OUR_DOMAIN;
+use crate::cloud::{Address, AddressType, CloudEvent, EventType, Instance};
+use crate::names::{CONTROL_PLANE, OUR_DOMAIN};
+use crate::neighbours::AddressClash;
 use crate::provider_id::{ProviderId, ProviderIdError};
+use crate::settings::AddressRules;
 
 /// More addresses than this on one node are left out: the contract's cap, and far above what machines have.
 pub const MAX_ADDRESSES: usize = 32;
@@ -69,29 +71,44 @@ pub enum Unusable {
         /// What was answered.
         answered: String,
     },
-    /// Addresses were answered and none of them is one.
+    /// Addresses were answered and none of them may be used.
     #[error("none of the {0} addresses is valid")]
     Addresses(usize),
+    /// Every InternalIP that was answered is somebody else's or outside of what the operator allows. Without one
+    /// the node would be reached under an address that nobody meant.
+    #[error("no InternalIP may be used: {0}")]
+    InternalIps(Fault),
 }
 
-/// Checks `instance` as the answer about a node whose stored provider ID is `stored`, from a provider
-/// that owns `schemes`.
+/// What an answer about a node is held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// The node's stored provider ID.
+    pub provider_id: Option<&'a str>,
+    /// The schemes that the provider owns.
+    pub schemes: &'a [String],
+    /// Which addresses nodes may get.
+    pub rules: &'a AddressRules,
+    /// Answered addresses that another node has.
+    pub clashes: &'a [AddressClash],
+    /// Whether the node is of the control plane, where the API server's address belongs.
+    pub is_control_plane: bool,
+}
+
+/// Checks `instance` as the answer about a node of which this is `known`.
 ///
 /// # Errors
 /// Why nothing of the answer can be used.
-pub fn check(
-    instance: &Instance,
-    stored: Option<&str>,
-    schemes: &[String],
-) -> Result<Checked, Unusable> {
+pub fn check(instance: &Instance, known: Known<'_>) -> Result<Checked, Unusable> {
     let mut faults = Vec::new();
+    let provider_id = check_provider_id(&instance.provider_id, known.provider_id, known.schemes)?;
     Ok(Checked {
         instance: Instance {
-            provider_id: check_provider_id(&instance.provider_id, stored, schemes)?,
+            provider_id,
             instance_type: label_value("instance type", &instance.instance_type, &mut faults),
             zone: label_value("zone", &instance.zone, &mut faults),
             region: label_value("region", &instance.region, &mut faults),
-            addresses: check_addresses(&instance.addresses, &mut faults)?,
+            addresses: check_addresses(&instance.addresses, known, &mut faults)?,
             labels: check_labels(&instance.labels, &mut faults),
             shutdown: instance.shutdown,
         },
@@ -129,9 +146,11 @@ fn check_provider_id(
 /// looked at, so that a long list costs no more than a short one.
 fn check_addresses(
     answered: &[Address],
+    known: Known<'_>,
     faults: &mut Vec<Fault>,
 ) -> Result<Vec<Address>, Unusable> {
     let mut kept: Vec<Address> = Vec::new();
+    let mut misplaced_internal = None;
     for (index, one) in answered.iter().enumerate() {
         if kept.len() == MAX_ADDRESSES {
             faults.push(Fault(format!(
@@ -140,12 +159,22 @@ fn check_addresses(
             )));
             break;
         }
-        match syntax::address_problem(one) {
-            Some(problem) => faults.push(Fault(format!(
-                "{} {} left out: {problem}",
-                one.address_type.as_str(),
-                quoted(&one.address)
-            ))),
+        let fault = |problem: &str| {
+            let (kind, address) = (one.address_type.as_str(), quoted(&one.address));
+            Fault(format!("{kind} {address} left out: {problem}"))
+        };
+        if let Some(problem) = syntax::address_problem(one) {
+            faults.push(fault(problem));
+            continue;
+        }
+        match misplaced(one, known) {
+            Some(problem) => {
+                let fault = fault(&problem);
+                if one.address_type == AddressType::InternalIp {
+                    misplaced_internal = Some(fault.clone());
+                }
+                faults.push(fault);
+            }
             None if kept.iter().any(|other| is_same(other, one)) => {}
             None => kept.push(one.clone()),
         }
@@ -153,7 +182,34 @@ fn check_addresses(
     if kept.is_empty() && !answered.is_empty() {
         return Err(Unusable::Addresses(answered.len()));
     }
-    Ok(kept)
+    let has_internal = kept
+        .iter()
+        .any(|one| one.address_type == AddressType::InternalIp);
+    match misplaced_internal {
+        Some(fault) if !has_internal => Err(Unusable::InternalIps(fault)),
+        _ => Ok(kept),
+    }
+}
+
+/// Why a valid address cannot be this node's, if it cannot.
+fn misplaced(one: &Address, known: Known<'_>) -> Option<String> {
+    let ip = one.ip()?.to_canonical();
+    if let Some(clash) = known.clashes.iter().find(|clash| clash.address == ip) {
+        return Some(format!("the node {:?} has it", clash.name));
+    }
+    let rules = known.rules;
+    if let Some(network) = rules.refused.iter().find(|network| network.contains(&ip)) {
+        return Some(format!("{network} is not for machines"));
+    }
+    if !known.is_control_plane && rules.api_server.contains(&ip) {
+        return Some(format!(
+            "it is the API server's, and the node has no label {CONTROL_PLANE}"
+        ));
+    }
+    let is_outside = one.address_type == AddressType::InternalIp
+        && !rules.internal.is_empty()
+        && !rules.internal.iter().any(|network| network.contains(&ip));
+    is_outside.then(|| "it is outside of --node-internal-ip-cidrs".to_owned())
 }
 
 /// One machine's address is the same address when type and meaning are: IPv6 has many spellings.

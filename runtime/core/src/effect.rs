@@ -4,13 +4,17 @@
 //! An effect's `Display` is its one label: log line, error text and transcript all use it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use thiserror::Error;
 
-use crate::cloud::{CloudEvent, CloudNode, Lookup, ProviderError};
+use crate::brake::Brake;
+use crate::cloud::{CloudEvent, Lookup, ProviderError};
+use crate::neighbours::Clashes;
 use crate::patch::{NodePatch, NodeStatusPatch};
+use crate::permit::Moment;
 
 /// What `decide` wants.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,10 +55,13 @@ pub enum When {
 /// One act.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Ask the provider about one node. Whoever performs it may put several into one call.
-    Find(Box<CloudNode>),
+    /// Ask the provider about one node, as it is known now. Whoever performs it may put several into one call, and
+    /// makes of the node what a provider may see then: thousands wait for their turn.
+    Find(Arc<Node>),
     /// Read a node from the API server itself, not from a cache.
     ReadNode(NodeRef),
+    /// Take one change out of a brake's budget, for this node. Nothing is given back.
+    TakeBudget(NodeRef, Brake),
     /// Write a node's addresses.
     PatchNodeStatus(NodeRef, NodeStatusPatch),
     /// Write a node's provider ID, labels and taints.
@@ -79,6 +86,8 @@ pub enum Outcome {
     Looked(Result<Looked, ProviderError>),
     /// Of the effects on nodes: the node as it is now. `None`: there is no such node.
     Node(Result<Option<Box<Node>>, ClusterError>),
+    /// Of [`Effect::TakeBudget`]; the error is when there is something to take again.
+    Budget(Result<(), Moment>),
     /// Of [`Effect::RecordNodeEvent`].
     Recorded,
     /// The write was worked out and reported, and not made: the manager does not run in enforce mode.
@@ -94,6 +103,8 @@ pub struct Looked {
     pub events: Vec<CloudEvent>,
     /// Whether the answer may prove absence.
     pub complete: bool,
+    /// What of it is another node's.
+    pub clashes: Clashes,
 }
 
 /// Why the API server did not do what was asked.
@@ -120,6 +131,7 @@ impl Outcome {
         match self {
             Outcome::Looked(result) => result.is_ok(),
             Outcome::Node(result) => matches!(result, Ok(Some(_))),
+            Outcome::Budget(result) => result.is_ok(),
             Outcome::Recorded => true,
             Outcome::Withheld => false,
         }
@@ -129,8 +141,12 @@ impl Outcome {
 impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Effect::Find(node) => write!(f, "find node/{}", node.name),
+            Effect::Find(node) => {
+                let name = node.metadata.name.as_deref().unwrap_or_default();
+                write!(f, "find node/{name}")
+            }
             Effect::ReadNode(node) => write!(f, "read node/{}", node.name),
+            Effect::TakeBudget(node, brake) => write!(f, "take budget {brake} node/{}", node.name),
             Effect::PatchNodeStatus(node, patch) => {
                 write!(
                     f,
@@ -174,7 +190,10 @@ impl fmt::Display for Outcome {
         match self {
             Outcome::Looked(Ok(looked)) => write!(f, "{}", looked.lookup),
             Outcome::Looked(Err(error)) => write!(f, "{error}"),
-            Outcome::Node(Ok(Some(_))) | Outcome::Recorded => write!(f, "done"),
+            Outcome::Node(Ok(Some(_))) | Outcome::Budget(Ok(())) | Outcome::Recorded => {
+                write!(f, "done")
+            }
+            Outcome::Budget(Err(_)) => write!(f, "nothing left"),
             Outcome::Node(Ok(None)) => write!(f, "no such node"),
             Outcome::Node(Err(error)) => write!(f, "{error}"),
             Outcome::Withheld => write!(f, "withheld"),

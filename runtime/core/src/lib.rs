@@ -10,15 +10,17 @@
 //! engine and reads no clock, file or variable: its manifest and `clippy.toml` hold that true.
 //!
 //! Reading order, from the ground up: [`names`], [`settings`], [`permit`], [`cloud`] (the port to the
-//! clouds), [`provider_id`], [`ownership`], [`patch`], [`effect`], [`retry`], [`answer`], [`cloud_node`];
-//! then what a controller decides: [`node`].
+//! clouds), [`provider_id`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`answer`],
+//! [`neighbours`], [`cloud_node`]; then what a controller decides: [`node`].
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod brake;
 pub mod cloud;
 pub mod cloud_node;
 pub mod effect;
 pub mod names;
+pub mod neighbours;
 pub mod node;
 pub mod ownership;
 pub mod patch;

@@ -27,6 +27,9 @@ pub const REGION: &str = "topology.kubernetes.io/region";
 /// Region, deprecated name, still written (NODE-032).
 pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
 
+/// Marks a node of the control plane. Whoever has only a kubelet's rights cannot set it.
+pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+
 /// Source component of the node controller's events, its name in logs and in `--controllers` (NODE-001).
 pub const NODE_CONTROLLER: &str = "cloud-node-controller";
 /// The field manager of every write that we make.

@@ -10,6 +10,7 @@
 //! object is another one by now, and the taint's removal also when it has changed at all.
 
 pub mod addresses;
+mod confirm;
 mod facts;
 pub mod labels;
 mod waiting;
@@ -18,16 +19,17 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, NodeAddress, Taint};
 
-use crate::answer::{self, Checked};
-use crate::cloud::{CloudEvent, EventType, Lookup};
-use crate::cloud_node::cloud_node;
+use crate::answer::{self, Checked, Known};
+use crate::cloud::{Address, CloudEvent, EventType, Lookup};
 use crate::effect::{Decision, Effect, Looked, NodeRef, When};
-use crate::names::{OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
+use crate::names::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
+use crate::neighbours::AddressClash;
 use crate::ownership::{Owner, owner, stored_provider_id};
 use crate::patch::{NodePatch, NodeStatusPatch, RemainingTaints};
 use crate::permit::Moment;
 
-pub use facts::Facts;
+pub use confirm::{Proposal, proposal};
+pub use facts::{Facts, Past};
 use waiting::Obstacle;
 
 /// What to do next about the node in `facts`. Pure: the same facts and the same moment give the same
@@ -57,6 +59,16 @@ pub fn is_uninitialized(node: &Node) -> bool {
         .any(|taint| taint.key == UNINITIALIZED_TAINT)
 }
 
+/// Whether the kubelet says that the node is Ready.
+pub fn is_ready(node: &Node) -> bool {
+    let status = node.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    conditions
+        .unwrap_or_default()
+        .iter()
+        .any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
 /// NODE-013 and section 2.3, in our order (departs from NODE-044 and NODE-045).
 fn initialise(facts: &Facts, now: Moment) -> Decision {
     let node = &facts.node;
@@ -76,10 +88,10 @@ fn initialise(facts: &Facts, now: Moment) -> Decision {
     {
         return waiting::wait(facts, now, Obstacle::NodeIp(error));
     }
-    match write_addresses(facts, &checked) {
+    match write_addresses(facts, now, &checked) {
         Ok(Some(effect)) => return Decision::Do(vec![effect]),
         Ok(None) => {}
-        Err(error) => return waiting::wait(facts, now, Obstacle::NodeIp(error)),
+        Err(obstacle) => return waiting::wait(facts, now, obstacle),
     }
     let mut effects = vec![Effect::PatchNode(
         node_ref(node),
@@ -97,11 +109,15 @@ fn maintain(facts: &Facts, now: Moment) -> Decision {
     if matches!(owner, Owner::Other(_) | Owner::Nobody) {
         return Decision::Done(When::AwaitChange);
     }
+    // The answer to the last write of the initialisation was lost, and the write was not.
+    if facts.is_unanswered() && owner == Owner::Recorded {
+        return Decision::Do(vec![Effect::RecordNodeEvent(node_ref(node), synced())]);
+    }
     let changes = labels::reconcile(stored_labels(node));
     if !changes.is_empty() && !facts.labels_settled() {
         return patch_labels(node, changes);
     }
-    if !facts.refresh {
+    if !facts.past.refresh {
         return Decision::Done(When::AwaitChange);
     }
     let checked = match found(facts) {
@@ -109,11 +125,18 @@ fn maintain(facts: &Facts, now: Moment) -> Decision {
         Found::Not(obstacle) => return waiting::skip(facts, now, obstacle),
         Found::Instance(checked) => checked,
     };
-    // A change of an InternalIP of a Ready node goes through here, and nowhere else.
-    match write_addresses(facts, &checked) {
+    match write_addresses(facts, now, &checked) {
         Ok(Some(effect)) => return Decision::Do(vec![effect]),
         Ok(None) => {}
-        Err(error) => return waiting::skip(facts, now, Obstacle::NodeIp(error)),
+        Err(obstacle) => return waiting::skip(facts, now, obstacle),
+    }
+    let moved = confirm::moved(facts, &checked);
+    if !moved.is_empty() && !facts.labels_settled() {
+        return match confirm::labels(facts, now, &moved) {
+            Ok(Some(effect)) => Decision::Do(vec![effect]),
+            Ok(None) => patch_labels(node, moved),
+            Err(obstacle) => waiting::skip(facts, now, obstacle),
+        };
     }
     let events = events(facts, &checked);
     if !events.is_empty() && !facts.has_told() {
@@ -138,17 +161,24 @@ enum Found<'a> {
 fn found(facts: &Facts) -> Found<'_> {
     let looked = match facts.looked() {
         None => {
-            return Found::Ask(Decision::Do(vec![Effect::Find(Box::new(cloud_node(
-                &facts.node,
-            )))]));
+            return Found::Ask(Decision::Do(vec![Effect::Find(facts.node.clone())]));
         }
         Some(Err(error)) => return Found::Not(Obstacle::Provider(error)),
         Some(Ok(looked)) => looked,
     };
     match &looked.lookup {
         Lookup::Found(instance) => {
-            let stored = stored_provider_id(&facts.node);
-            match answer::check(instance, stored, &facts.claimant.schemes) {
+            if let Some(obstacle) = twin(facts, looked) {
+                return Found::Not(obstacle);
+            }
+            let known = Known {
+                provider_id: stored_provider_id(&facts.node),
+                schemes: &facts.claimant.schemes,
+                rules: &facts.rules.addresses,
+                clashes: &new_clashes(&facts.node, &looked.clashes.addresses),
+                is_control_plane: stored_labels(&facts.node).contains_key(CONTROL_PLANE),
+            };
+            match answer::check(instance, known) {
                 Ok(checked) => Found::Instance(Box::new(checked)),
                 Err(unusable) => Found::Not(Obstacle::Answer(unusable)),
             }
@@ -159,27 +189,70 @@ fn found(facts: &Facts) -> Found<'_> {
     }
 }
 
-/// The write that makes the stored addresses right, if they are not (NODE-056).
-fn write_addresses(
+/// Another node on the same machine. Where one of the two has it written down, only the other one is held.
+fn twin<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
+    let twin = looked.clashes.twin.as_ref()?;
+    let stored = stored_provider_id(&facts.node);
+    if stored.is_some() && !twin.is_stored {
+        return None;
+    }
+    let answered = match &looked.lookup {
+        Lookup::Found(instance) => instance.provider_id.as_str(),
+        Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => return None,
+    };
+    Some(Obstacle::Twin {
+        provider_id: stored.unwrap_or(answered).to_owned(),
+        name: twin.name.clone(),
+    })
+}
+
+/// Addresses of other nodes that this one does not have already: what is stored is not taken away because a
+/// second node claims it.
+fn new_clashes(node: &Node, clashes: &[AddressClash]) -> Vec<AddressClash> {
+    let stored: Vec<_> = stored_addresses(node)
+        .iter()
+        .filter_map(|one| addresses::read(one)?.ip())
+        .map(|ip| ip.to_canonical())
+        .collect();
+    let is_new = |clash: &&AddressClash| !stored.contains(&clash.address);
+    clashes.iter().filter(is_new).cloned().collect()
+}
+
+/// What is to be done next so that the stored addresses become right, if they are not (NODE-056).
+fn write_addresses<'a>(
     facts: &Facts,
+    now: Moment,
     checked: &Checked,
-) -> Result<Option<Effect>, addresses::NodeIpError> {
+) -> Result<Option<Effect>, Obstacle<'a>> {
     if facts.addresses_settled() {
         return Ok(None);
     }
     let node = &facts.node;
-    let next = addresses::next(
+    let Some(addresses) = next_addresses(facts, checked).map_err(Obstacle::NodeIp)? else {
+        return Ok(None);
+    };
+    if let Some(internal) = confirm::internal_change(node, &addresses)
+        && let Some(first) = confirm::internal(facts, now, &internal)?
+    {
+        return Ok(Some(first));
+    }
+    let patch = NodeStatusPatch {
+        uid: uid(node).to_owned(),
+        addresses,
+    };
+    Ok(Some(Effect::PatchNodeStatus(node_ref(node), patch)))
+}
+
+/// What the stored addresses should become; `None` when they are right.
+fn next_addresses(
+    facts: &Facts,
+    checked: &Checked,
+) -> Result<Option<Vec<Address>>, addresses::NodeIpError> {
+    addresses::next(
         &checked.instance.addresses,
-        stored_addresses(node),
-        provided_node_ip(node),
-    )?;
-    Ok(next.map(|addresses| {
-        let patch = NodeStatusPatch {
-            uid: uid(node).to_owned(),
-            addresses,
-        };
-        Effect::PatchNodeStatus(node_ref(node), patch)
-    }))
+        stored_addresses(&facts.node),
+        provided_node_ip(&facts.node),
+    )
 }
 
 /// Provider ID, labels, owner and the taint's removal, for exactly the version of the node in `facts`.

@@ -1,25 +1,17 @@
 //! Look-ups share calls, and one that crashes the provider does not hold the others.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use ccm_core::cloud::{CloudEvent, EventType, Lookup};
 use futures::future::join_all;
 
 use super::*;
 
-fn node(name: &str) -> CloudNode {
-    CloudNode {
-        name: name.to_owned(),
-        uid: name.to_owned(),
-        provider_id: None,
-        labels: [].into(),
-        annotations: [].into(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
-    }
+fn node(name: &str) -> Arc<Node> {
+    let mut node = Node::default();
+    node.metadata.name = Some(name.to_owned());
+    Arc::new(node)
 }
 
 type Calls = Arc<Mutex<Vec<usize>>>;
@@ -47,11 +39,11 @@ fn batch(calls: &Calls) -> (Batch, impl Future<Output = ()> + use<>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn look_ups_gather_while_a_call_is_under_way_at_most_a_thousand() {
+async fn look_ups_gather_while_a_call_is_under_way_at_most_five_thousand() {
     let calls = Calls::default();
     let (batch, serving) = batch(&calls);
     let serving = tokio::spawn(serving);
-    let names: Vec<String> = (0..2500).map(|number| format!("n{number}")).collect();
+    let names: Vec<String> = (0..12_500).map(|number| format!("n{number}")).collect();
     let (first, rest) = tokio::join!(batch.find(node("first")), async {
         tokio::time::sleep(GATHER * 2).await;
         join_all(names.iter().map(|name| batch.find(node(name)))).await
@@ -60,7 +52,7 @@ async fn look_ups_gather_while_a_call_is_under_way_at_most_a_thousand() {
     for (name, answer) in names.iter().zip(rest) {
         assert_eq!(answer.unwrap().lookup, Lookup::Unknown(name.clone()));
     }
-    assert_eq!(*calls.lock().unwrap(), [1, 1000, 1000, 500]);
+    assert_eq!(*calls.lock().unwrap(), [1, 5000, 5000, 2500]);
     serving.abort();
 }
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::effect::{Looked, When};
-use ccm_core::node::{Facts, is_uninitialized};
+use ccm_core::names::NODE_CONTROLLER;
+use ccm_core::node::{Facts, Past, is_uninitialized, proposal};
 use ccm_core::ownership::Claimant;
 use ccm_core::permit::Moment;
 use ccm_core::retry;
+use ccm_core::settings::NodeRules;
 use k8s_openapi::api::core::v1::Node;
 use tokio::task::{Id, JoinError};
 
@@ -29,10 +31,11 @@ const FRESH: Duration = Duration::from_secs(30);
 pub(super) struct Memory {
     /// What the last wake-up was for; the same again wakes nobody.
     fingerprint: Option<u64>,
-    failures: u32,
-    waiting_since: Option<Moment>,
-    /// The periodic pass wants its addresses checked.
-    pub(super) refresh: bool,
+    past: Past,
+    /// Since when the node has had the taint, as far as this process has seen.
+    tainted_since: Option<Moment>,
+    /// What stood in the way last, for people.
+    obstacle: Option<String>,
     /// Our last write: its resource version, and when it was answered.
     written: Option<(u64, Moment)>,
     /// An answer that could not be stored because the API server was away, when it was got, and for which
@@ -41,6 +44,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// The periodic pass wants the node's addresses checked.
+    pub(super) fn wants_refresh(&mut self) {
+        self.past.refresh = true;
+    }
+
     /// Whether `node` differs from what the last wake-up was for, in a way that can change a decision.
     pub(super) fn is_news(&mut self, node: &Node) -> bool {
         let fingerprint = Some(fingerprint(node));
@@ -62,30 +70,34 @@ impl Memory {
     }
 
     /// What a conversation about `node` knows at its beginning.
-    pub(super) fn facts(&mut self, node: Arc<Node>, claimant: Arc<Claimant>, now: Moment) -> Facts {
+    pub(super) fn facts(
+        &mut self,
+        node: Arc<Node>,
+        claimant: Arc<Claimant>,
+        rules: Arc<NodeRules>,
+        now: Moment,
+    ) -> Facts {
+        if is_uninitialized(&node) {
+            self.tainted_since.get_or_insert(now);
+        }
         self.answer
             .take_if(|(_, at, uid)| at.after(FRESH) < now || *uid != node.metadata.uid);
-        let mut facts = Facts::new(
-            node,
-            claimant,
-            self.refresh,
-            self.failures,
-            self.waiting_since,
-        );
+        let mut facts = Facts::new(node, claimant, rules, self.past.clone());
         if let Some((answer, _, _)) = &self.answer {
             facts.recall(answer.clone());
         }
         facts
     }
 
-    /// Remembers how a conversation ended, and asks for the next one.
+    /// Remembers how a conversation ended, and asks for the next one. Returns the node if it has lost its taint.
     pub(super) fn conclude(
         &mut self,
         name: &str,
         ended: Result<(Id, Conclusion), JoinError>,
         now: Moment,
         queue: &mut Queue,
-    ) {
+    ) -> Option<Arc<Node>> {
+        let mut initialised = None;
         let (when, is_urgent) = match ended {
             Ok((_, conclusion)) => {
                 let node = &conclusion.facts.node;
@@ -102,36 +114,68 @@ impl Memory {
                     }
                     None => self.answer = None,
                 }
+                if let Some(next) = proposal(&conclusion.facts) {
+                    let before = self.past.proposal.take();
+                    let before = before.filter(|(before, _)| *before == next);
+                    self.past.proposal = before.or(Some((next, now)));
+                }
+                self.past.is_unanswered = conclusion.facts.is_unanswered();
+                initialised = self.tell_how_long_it_waited(name, node, now);
                 (conclusion.when, is_uninitialized(node))
             }
             Err(error) => {
                 tracing::error!(node = name, %error, "a conversation ended with a panic; this is a defect");
-                let after = retry::CLOUD.after(self.failures.saturating_add(1));
+                let after = retry::CLOUD.after(self.past.failures.saturating_add(1));
                 let why = "the last conversation panicked".to_owned();
                 (When::Retry { after, why }, false)
             }
         };
         match when {
-            When::AwaitChange | When::Blocked { .. } => {
-                self.failures = 0;
-                self.waiting_since = None;
-                self.refresh = false;
-            }
-            When::Retry { after, .. } => {
-                self.has_failed(now);
+            When::AwaitChange => self.has_ended(None),
+            When::Blocked { why } => self.has_ended(Some(why)),
+            When::Retry { after, why } => {
+                self.has_failed(now, why);
                 queue.ask(name, now.after(after), is_urgent);
             }
-            When::NotBefore { after, .. } => {
-                self.has_failed(now);
+            When::NotBefore { after, why } => {
+                self.has_failed(now, why);
                 queue.hold(name, now.after(after));
                 queue.ask(name, now.after(after), is_urgent);
             }
         }
+        initialised
     }
 
-    fn has_failed(&mut self, now: Moment) {
-        self.failures = self.failures.saturating_add(1);
-        self.waiting_since.get_or_insert(now);
+    fn has_ended(&mut self, obstacle: Option<String>) {
+        self.past.failures = 0;
+        self.past.waiting_since = None;
+        self.past.refresh = false;
+        self.obstacle = obstacle;
+    }
+
+    fn has_failed(&mut self, now: Moment, obstacle: String) {
+        self.past.failures = self.past.failures.saturating_add(1);
+        self.past.waiting_since.get_or_insert(now);
+        self.obstacle = Some(obstacle);
+    }
+
+    /// One line for each node that loses its taint: what an operator asks first when a scale-up was slow.
+    fn tell_how_long_it_waited(
+        &mut self,
+        name: &str,
+        node: &Arc<Node>,
+        now: Moment,
+    ) -> Option<Arc<Node>> {
+        if is_uninitialized(node) {
+            return None;
+        }
+        let since = self.tainted_since.take()?;
+        let waited = since.until(now);
+        let why = self.obstacle.as_deref();
+        let why = why.unwrap_or("nothing stood in the way: one look-up and the writes");
+        let attempts = self.past.failures.saturating_add(1);
+        tracing::info!(target: "initialised", controller = NODE_CONTROLLER, object = %format_args!("node/{name}"), ?waited, attempts, why);
+        Some(node.clone())
     }
 }
 
@@ -176,6 +220,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
     use ccm_core::cloud::Lookup;
+    use ccm_core::neighbours::Clashes;
     use serde_json::{Value, json};
 
     fn node(change: fn(&mut Value)) -> Node {
@@ -251,6 +296,7 @@ mod tests {
             lookup: Lookup::Gone,
             events: Vec::new(),
             complete: true,
+            clashes: Clashes::default(),
         };
         for (uid, now, is_recalled) in [
             ("u", 100, true),
@@ -263,8 +309,9 @@ mod tests {
                 ..Memory::default()
             };
             let node = Arc::new(node(|_| {}));
-            let facts = memory.facts(node.clone(), claimant.clone(), at(now));
-            let unknowing = Memory::default().facts(node, claimant.clone(), at(now));
+            let rules = Arc::new(NodeRules::default());
+            let facts = memory.facts(node.clone(), claimant.clone(), rules.clone(), at(now));
+            let unknowing = Memory::default().facts(node, claimant.clone(), rules, at(now));
             assert_eq!(facts != unknowing, is_recalled, "{uid} at {now}");
         }
     }
@@ -277,7 +324,7 @@ mod tests {
         let (mut memory, mut queue) = (Memory::default(), Queue::default());
         let now = Moment(Duration::from_secs(100));
         memory.conclude("a", ended, now, &mut queue);
-        assert_eq!(memory.failures, 1);
+        assert_eq!(memory.past.failures, 1);
         assert_eq!(queue.next(), Some(now.after(Duration::from_secs(1))));
     }
 

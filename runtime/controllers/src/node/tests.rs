@@ -90,6 +90,7 @@ fn settings() -> Settings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(8).unwrap(),
             concurrent_status_updates: None,
+            rules: NodeRules::default(),
         },
         mode: Mode::Enforce,
         call_time: Duration::from_secs(60),
@@ -323,3 +324,5 @@ async fn after_leadership_is_lost_nothing_is_written() {
 }
 
 mod faults;
+mod guard;
+mod upstream;

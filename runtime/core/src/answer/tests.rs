@@ -5,10 +5,6 @@ use super::*;
 use crate::cloud::AddressType::{ExternalIp, Hostname, InternalDns, InternalIp};
 use crate::cloud::{Address, AddressType};
 
-fn schemes() -> Vec<String> {
-    vec!["sim".to_owned()]
-}
-
 fn addresses(list: &[(AddressType, &str)]) -> Vec<Address> {
     list.iter()
         .map(|(address_type, address)| Address {
@@ -26,8 +22,20 @@ fn instance() -> Instance {
     }
 }
 
+/// Held against nothing but the stored provider ID and the scheme `sim`.
+fn check_stored(instance: &Instance, stored: Option<&str>) -> Result<Checked, Unusable> {
+    let known = Known {
+        provider_id: stored,
+        schemes: &["sim".to_owned()],
+        rules: &AddressRules::default(),
+        clashes: &[],
+        is_control_plane: false,
+    };
+    check(instance, known)
+}
+
 fn checked(instance: &Instance) -> Checked {
-    check(instance, None, &schemes()).unwrap()
+    check_stored(instance, None).unwrap()
 }
 
 #[test]
@@ -36,18 +44,15 @@ fn node_022_an_answer_without_provider_id_needs_a_stored_one() {
         provider_id: String::new(),
         ..instance()
     };
-    assert_eq!(
-        check(&silent, None, &schemes()),
-        Err(Unusable::NoProviderId)
-    );
-    let taken = check(&silent, Some("sim://42"), &schemes()).unwrap();
+    assert_eq!(check_stored(&silent, None), Err(Unusable::NoProviderId));
+    let taken = check_stored(&silent, Some("sim://42")).unwrap();
     assert_eq!(taken.instance.provider_id, "sim://42");
 }
 
 #[test]
 fn node_024_a_stored_provider_id_is_never_contradicted() {
-    assert!(check(&instance(), Some("sim://42"), &schemes()).is_ok());
-    let other = check(&instance(), Some("sim://41"), &schemes());
+    assert!(check_stored(&instance(), Some("sim://42")).is_ok());
+    let other = check_stored(&instance(), Some("sim://41"));
     assert!(matches!(other, Err(Unusable::Differs { .. })), "{other:?}");
 }
 
@@ -64,7 +69,7 @@ fn a_provider_id_of_a_foreign_scheme_or_none_at_all_ends_the_matter() {
             provider_id: provider_id.to_owned(),
             ..instance()
         };
-        let error = check(&answer, None, &schemes()).unwrap_err().to_string();
+        let error = check_stored(&answer, None).unwrap_err().to_string();
         assert!(error.contains(expected), "{provider_id}: {error}");
     }
 }
@@ -116,7 +121,7 @@ fn addresses_that_are_none_are_left_out_and_named() {
         ..instance()
     };
     assert_eq!(
-        check(&none_left, None, &schemes()),
+        check_stored(&none_left, None),
         Err(Unusable::Addresses(bad.len()))
     );
 }
@@ -141,10 +146,7 @@ fn good_addresses_stay_in_order_and_in_their_spelling() {
         addresses: Vec::new(),
         ..instance()
     };
-    assert_eq!(
-        check(&empty, None, &schemes()).unwrap().instance.addresses,
-        []
-    );
+    assert_eq!(check_stored(&empty, None).unwrap().instance.addresses, []);
 }
 
 #[test]
@@ -239,13 +241,12 @@ fn labels_with_bad_syntax_are_left_out_one_by_one() {
     let many = (0..10_000)
         .map(|number| (format!("k{number}"), String::new()))
         .collect();
-    let capped = check(
+    let capped = check_stored(
         &Instance {
             labels: many,
             ..instance()
         },
         None,
-        &schemes(),
     )
     .unwrap();
     assert_eq!(capped.instance.labels.len(), MAX_LABELS);
@@ -281,4 +282,102 @@ fn events_are_made_safe_before_they_are_recorded() {
     assert!(kept.message.len() <= MAX_MESSAGE && kept.message.ends_with('…'));
     assert!(!kept.message.contains(char::is_control));
     assert_eq!(faults_event(&[]), None);
+}
+
+/// What is answered beside `192.0.2.9` as ExternalIP, what of it is kept, and what is said about the rest.
+#[test]
+fn an_address_of_somebody_else_or_outside_of_what_is_allowed_is_left_out() {
+    let rules = AddressRules {
+        refused: vec![
+            "10.96.0.0/12".parse().unwrap(),
+            "10.0.0.1/32".parse().unwrap(),
+        ],
+        api_server: vec!["10.0.0.5".parse().unwrap()],
+        internal: vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()],
+    };
+    let clashes = [("10.0.0.7", "b"), ("fd00::7", "c")].map(|(address, name)| AddressClash {
+        address: address.parse().unwrap(),
+        name: name.to_owned(),
+    });
+    let rows: [(AddressType, &str, Result<(), &str>); 10] = [
+        (InternalIp, "10.0.0.2", Ok(())),
+        (InternalIp, "fd00::2", Ok(())),
+        (InternalIp, "10.0.0.7", Err("the node \"b\" has it")),
+        (InternalIp, "fd00:0:0::7", Err("the node \"c\" has it")),
+        (InternalIp, "::ffff:10.0.0.7", Err("the node \"b\" has it")),
+        (
+            InternalIp,
+            "10.100.0.1",
+            Err("10.96.0.0/12 is not for machines"),
+        ),
+        (
+            ExternalIp,
+            "10.0.0.1",
+            Err("10.0.0.1/32 is not for machines"),
+        ),
+        (
+            InternalIp,
+            "192.168.0.1",
+            Err("it is outside of --node-internal-ip-cidrs"),
+        ),
+        (ExternalIp, "192.168.0.1", Ok(())),
+        (
+            InternalIp,
+            "10.0.0.5",
+            Err(
+                "it is the API server's, and the node has no label node-role.kubernetes.io/control-plane",
+            ),
+        ),
+    ];
+    for (kind, address, expected) in rows {
+        let answer = Instance {
+            addresses: addresses(&[(InternalIp, "10.0.0.3"), (kind, address)]),
+            ..instance()
+        };
+        let known = Known {
+            provider_id: None,
+            schemes: &["sim".to_owned()],
+            rules: &rules,
+            clashes: &clashes,
+            is_control_plane: false,
+        };
+        let checked = check(&answer, known).unwrap();
+        let faults: Vec<String> = checked.faults.iter().map(Fault::to_string).collect();
+        match expected {
+            Ok(()) => assert_eq!((checked.instance.addresses.len(), faults), (2, vec![])),
+            Err(why) => {
+                assert_eq!(checked.instance.addresses.len(), 1, "{address}");
+                assert!(faults[0].ends_with(why), "{faults:?}");
+            }
+        }
+        // Without another InternalIP there is nothing to reach the node by, unless none was answered at all.
+        let alone = Instance {
+            addresses: addresses(&[(ExternalIp, "192.0.2.9"), (kind, address)]),
+            ..instance()
+        };
+        let is_held = matches!(check(&alone, known), Err(Unusable::InternalIps(_)));
+        assert_eq!(
+            is_held,
+            expected.is_err() && kind == InternalIp,
+            "{address}"
+        );
+    }
+}
+
+#[test]
+fn a_node_of_the_control_plane_may_have_the_api_servers_address() {
+    let rules = AddressRules {
+        api_server: vec!["10.0.0.2".parse().unwrap()],
+        ..AddressRules::default()
+    };
+    for is_control_plane in [true, false] {
+        let known = Known {
+            provider_id: None,
+            schemes: &["sim".to_owned()],
+            rules: &rules,
+            clashes: &[],
+            is_control_plane,
+        };
+        assert_eq!(check(&instance(), known).is_ok(), is_control_plane);
+    }
 }

@@ -1,31 +1,49 @@
 //! What one conversation about a node knows so far, and how outcomes become knowledge. Decides nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
+use crate::brake::Brake;
 use crate::cloud::ProviderError;
 use crate::effect::{ClusterError, Effect, Looked, Outcome};
 use crate::ownership::Claimant;
 use crate::permit::Moment;
+use crate::settings::NodeRules;
+
+use super::confirm::Proposal;
 
 /// How often a conversation reads the node again after a conflict before it gives up and comes back
 /// later; upstream's number (NODE-041).
 const MAX_CONFLICTS: u32 = 20;
 
-/// The facts of one conversation. Made from the first five fields; [`Facts::absorb`] adds to them.
+/// What earlier conversations about a node have left behind.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Past {
+    /// Whether the periodic pass wants an initialised node's addresses checked (NODE-050).
+    pub refresh: bool,
+    /// How many conversations have failed in a row.
+    pub failures: u32,
+    /// Since when the node has been waiting, if it has.
+    pub waiting_since: Option<Moment>,
+    /// What the last answer would have changed that one answer is not enough for, and when it was given first.
+    pub proposal: Option<(Proposal, Moment)>,
+    /// The write that removes the taint was sent, and no answer came: it may have been made.
+    pub is_unanswered: bool,
+}
+
+/// The facts of one conversation. [`Facts::absorb`] adds to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// The node: as it was in the cache, or as the API server answered since.
     pub node: Arc<Node>,
     /// The provider that this is about.
     pub claimant: Arc<Claimant>,
-    /// Whether the periodic pass wants an initialised node's addresses checked (NODE-050).
-    pub refresh: bool,
-    /// How many conversations about this node have failed in a row before this one.
-    pub failures: u32,
-    /// Since when the node has been waiting, if it has.
-    pub waiting_since: Option<Moment>,
+    /// What decisions are held against.
+    pub rules: Arc<NodeRules>,
+    /// What was before.
+    pub past: Past,
     learnt: Learnt,
 }
 
@@ -38,6 +56,8 @@ struct Learnt {
     trouble: Option<ClusterError>,
     addresses_settled: bool,
     labels_settled: bool,
+    budgets: BTreeMap<Brake, Result<(), Moment>>,
+    is_unanswered: bool,
     told: bool,
     over: bool,
 }
@@ -47,16 +67,14 @@ impl Facts {
     pub fn new(
         node: Arc<Node>,
         claimant: Arc<Claimant>,
-        refresh: bool,
-        failures: u32,
-        waiting_since: Option<Moment>,
+        rules: Arc<NodeRules>,
+        past: Past,
     ) -> Facts {
         Facts {
             node,
             claimant,
-            refresh,
-            failures,
-            waiting_since,
+            rules,
+            past,
             learnt: Learnt::default(),
         }
     }
@@ -77,6 +95,11 @@ impl Facts {
     pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         match outcome {
             Outcome::Looked(looked) => self.learnt.looked = Some(looked),
+            Outcome::Budget(result) => {
+                if let Effect::TakeBudget(_, brake) = effect {
+                    self.learnt.budgets.insert(*brake, result);
+                }
+            }
             Outcome::Recorded => self.learnt.told = true,
             Outcome::Withheld => self.withhold(effect),
             Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
@@ -109,7 +132,7 @@ impl Facts {
                     learnt.trouble = Some(ClusterError::Rejected(what));
                 }
             }
-            Effect::Find(_) | Effect::RecordNodeEvent(..) => {}
+            Effect::Find(_) | Effect::TakeBudget(..) | Effect::RecordNodeEvent(..) => {}
         }
     }
 
@@ -122,7 +145,7 @@ impl Facts {
             Effect::PatchNode(_, patch) if patch.taints.is_some() => learnt.over = true,
             Effect::PatchNode(..) => learnt.labels_settled = true,
             Effect::RecordNodeEvent(..) => learnt.told = true,
-            Effect::Find(_) | Effect::ReadNode(_) => {}
+            Effect::Find(_) | Effect::ReadNode(_) | Effect::TakeBudget(..) => {}
         }
     }
 
@@ -140,15 +163,30 @@ impl Facts {
                 learnt.read_again = true;
             }
             _ => {
+                let is_last =
+                    matches!(effect, Effect::PatchNode(_, patch) if patch.taints.is_some());
+                let is_lost = matches!(error, ClusterError::Unavailable(_));
+                learnt.is_unanswered |= is_last && is_lost;
                 learnt.read_again = false;
                 learnt.trouble = Some(error);
             }
         }
     }
 
+    /// Whether the write that removes the taint may have been made without anybody having said so.
+    pub fn is_unanswered(&self) -> bool {
+        let is_told = self.learnt.told && !super::is_uninitialized(&self.node);
+        (self.past.is_unanswered || self.learnt.is_unanswered) && !is_told
+    }
+
     /// The provider's answer, when it has been asked.
     pub(super) fn looked(&self) -> Option<&Result<Looked, ProviderError>> {
         self.learnt.looked.as_ref()
+    }
+
+    /// Whether there was something left in a brake's budget, when it was asked.
+    pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
+        self.learnt.budgets.get(&brake).copied()
     }
 
     /// The node has to be read from the API server before anything else.

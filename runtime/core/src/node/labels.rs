@@ -21,6 +21,20 @@ pub fn of_instance(
     instance: &Instance,
     stored: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
+    let mut wanted = of_place(instance, stored);
+    for (key, value) in &instance.labels {
+        if !stored.contains_key(key) {
+            wanted.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    wanted
+}
+
+/// Type, zone and region under both names, where they differ from what is stored.
+pub fn of_place(
+    instance: &Instance,
+    stored: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
     let mut wanted = BTreeMap::new();
     for (value, both) in [
         (
@@ -32,11 +46,6 @@ pub fn of_instance(
     ] {
         if let Some(value) = value {
             wanted.extend(both.map(|key| (key.to_owned(), value.clone())));
-        }
-    }
-    for (key, value) in &instance.labels {
-        if !stored.contains_key(key) {
-            wanted.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }
     wanted.retain(|key, value| stored.get(key) != Some(value));

@@ -2,8 +2,10 @@
 //! lines and a provider that always answers the same.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod confirm;
 mod initialise;
 mod maintain;
 mod properties;
+mod upstream;
 mod waiting;
 mod world;

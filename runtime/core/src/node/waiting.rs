@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::answer::{self, Unusable};
+use crate::brake::Brake;
 use crate::cloud::{CloudEvent, EventType, ProviderError};
 use crate::effect::{ClusterError, Decision, Effect, When};
 use crate::permit::Moment;
@@ -28,6 +29,27 @@ pub(super) enum Obstacle<'a> {
     Unknown(&'a str),
     /// The answer may not be written down.
     Answer(Unusable),
+    /// The answer names a machine that is another node's, too.
+    Twin {
+        /// The machine.
+        provider_id: String,
+        /// The other node.
+        name: String,
+    },
+    /// One answer is not enough for this change.
+    Unconfirmed {
+        /// What kind of change.
+        brake: Brake,
+        /// When the next answer counts.
+        again: Duration,
+    },
+    /// The change's budget is spent.
+    Braked {
+        /// What kind of change.
+        brake: Brake,
+        /// When there is something again.
+        again: Duration,
+    },
     /// The kubelet's `--node-ip` cannot be honoured (NODE-025).
     NodeIp(NodeIpError),
     /// The API server did not do what was asked (NODE-043, NODE-059).
@@ -38,13 +60,14 @@ pub(super) enum Obstacle<'a> {
 pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decision {
     let why = obstacle.why();
     let waiting = facts
+        .past
         .waiting_since
         .map_or(Duration::ZERO, |since| since.until(now));
     let is_due = obstacle.is_told_at_once() || waiting >= PATIENCE;
     if let Some(decision) = tell(facts, &obstacle, is_due, &why) {
         return decision;
     }
-    let failures = facts.failures.saturating_add(1);
+    let failures = facts.past.failures.saturating_add(1);
     Decision::Done(match obstacle.retry(failures) {
         Retry::After(after) => When::Retry { after, why },
         Retry::NotBefore(after) => When::NotBefore { after, why },
@@ -53,9 +76,10 @@ pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decisi
 }
 
 /// The same in the periodic pass, where the next pass is the retry (NODE-053): only what a person has to
-/// change is told. Failed writes are retried before.
+/// change is told. Failed writes, and changes that one answer is not enough for, are retried before.
 pub(super) fn skip(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decision {
-    if let Obstacle::Cluster(_) = obstacle {
+    if let Obstacle::Cluster(_) | Obstacle::Unconfirmed { .. } | Obstacle::Braked { .. } = obstacle
+    {
         return wait(facts, now, obstacle);
     }
     let why = obstacle.why();
@@ -91,6 +115,16 @@ impl Obstacle<'_> {
             Obstacle::NotMine => "the provider knows no instance for this node".to_owned(),
             Obstacle::Unknown(why) => format!("the provider cannot tell: {why}"),
             Obstacle::Answer(unusable) => format!("the provider's answer was not used: {unusable}"),
+            Obstacle::Twin { provider_id, name } => format!(
+                "the machine {provider_id} is also that of node {name:?}: delete the node that does not run on it"
+            ),
+            Obstacle::Unconfirmed { brake, .. } => {
+                format!("a second, equal answer is waited for: {}", danger(*brake))
+            }
+            Obstacle::Braked { brake, .. } => format!(
+                "the brake {brake} is engaged, because as much as is allowed in a while was changed: {}",
+                danger(*brake)
+            ),
             Obstacle::NodeIp(error) => format!("provided node ip is not valid: {error}"),
             Obstacle::Cluster(error) => format!("the API server did not store the node: {error}"),
         }
@@ -102,6 +136,9 @@ impl Obstacle<'_> {
             Obstacle::Provider(_) | Obstacle::Unknown(_) => "InstanceLookupFailed",
             Obstacle::Gone | Obstacle::NotMine => "InstanceNotFound",
             Obstacle::Answer(_) => "InvalidProviderAnswer",
+            Obstacle::Twin { .. } => "DuplicateProviderID",
+            Obstacle::Unconfirmed { .. } => "ChangeUnconfirmed",
+            Obstacle::Braked { .. } => "BrakeEngaged",
             Obstacle::NodeIp(_) => "InvalidProvidedNodeIP",
             Obstacle::Cluster(_) => "NodeUpdateFailed",
         }
@@ -112,6 +149,8 @@ impl Obstacle<'_> {
         match self {
             Obstacle::Provider(error) => retry::needs_a_person(error),
             Obstacle::Answer(_) | Obstacle::NodeIp(_) => true,
+            Obstacle::Twin { .. } | Obstacle::Braked { .. } => true,
+            Obstacle::Unconfirmed { .. } => false,
             Obstacle::Cluster(error) => matches!(error, ClusterError::Rejected(_)),
             Obstacle::Gone | Obstacle::NotMine | Obstacle::Unknown(_) => false,
         }
@@ -121,11 +160,26 @@ impl Obstacle<'_> {
         let backoff: Backoff = match self {
             Obstacle::Provider(error) => return retry::after(error, failures),
             Obstacle::Cluster(error) => retry::cluster(error),
-            Obstacle::Gone | Obstacle::NotMine | Obstacle::Unknown(_) | Obstacle::Answer(_) => {
-                retry::CLOUD
+            Obstacle::Unconfirmed { again, .. } => return Retry::After(*again),
+            // The budget of ten minutes is not asked for by every node at the moment the first change is free.
+            Obstacle::Braked { again, .. } => {
+                return Retry::After((*again).clamp(retry::CLOUD.first, retry::CLOUD.most));
             }
+            Obstacle::Gone
+            | Obstacle::NotMine
+            | Obstacle::Unknown(_)
+            | Obstacle::Answer(_)
+            | Obstacle::Twin { .. } => retry::CLOUD,
             Obstacle::NodeIp(_) => retry::PERSON,
         };
         Retry::After(backoff.after(failures))
+    }
+}
+
+/// What a brake is about, for people.
+fn danger(brake: Brake) -> &'static str {
+    match brake {
+        Brake::InternalIp => "the cloud says other InternalIPs than the Ready node has",
+        Brake::Relabel => "the cloud says another type, zone or region than the node has",
     }
 }

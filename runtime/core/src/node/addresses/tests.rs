@@ -3,6 +3,8 @@
 
 use super::*;
 
+mod upstream;
+
 /// Reads `InternalIP=10.0.0.1 Hostname=a`.
 fn list(text: &str) -> Vec<Address> {
     text.split_whitespace()

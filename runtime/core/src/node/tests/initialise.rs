@@ -227,3 +227,23 @@ fn in_plan_mode_everything_is_said_and_nothing_is_written() {
     assert!(talk.effects[2].contains("-taint(uninitialized)"));
     assert_eq!(talk.end, When::AwaitChange);
 }
+
+#[test]
+fn node_046_a_lost_answer_to_the_last_write_loses_no_event() {
+    for is_cached in [false, true] {
+        let mut world = world();
+        world.loses = true;
+        let stale = world.node();
+        let first = world.talk();
+        assert_eq!(
+            (first.events, world.stored["spec"]["taints"].clone()),
+            (vec![], json!([]))
+        );
+        // The cache may have seen the write by now, or not.
+        let cached = if is_cached { world.node() } else { stale };
+        let next = world.talk_from(cached);
+        assert_eq!(next.events.len(), 1, "{:?}", next.effects);
+        assert_eq!(next.events[0].0, "Synced");
+        assert_eq!(world.talk().events, [], "it is said once");
+    }
+}

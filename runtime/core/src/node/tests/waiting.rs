@@ -3,6 +3,7 @@
 use super::world::*;
 use crate::cloud::{AddressType, CloudEvent, EventType, Instance, Lookup, ProviderError};
 use crate::effect::{ClusterError, Looked, When};
+use crate::neighbours::Clashes;
 use crate::permit::Moment;
 use serde_json::json;
 use std::time::Duration;
@@ -185,6 +186,7 @@ fn what_the_provider_wants_recorded_is_recorded_once() {
         lookup: Lookup::NotMine,
         events: vec![event("Locked"), event("not a reason")],
         complete: true,
+        clashes: Clashes::default(),
     });
     assert_eq!(
         changes_nothing(&mut world).events,

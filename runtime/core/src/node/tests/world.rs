@@ -8,11 +8,13 @@ use serde_json::{Value, json};
 
 use crate::cloud::{Address, AddressType, Instance, Lookup, ProviderError};
 use crate::effect::{ClusterError, Decision, Effect, Looked, Outcome, When};
-use crate::node::{Facts, decide};
+use crate::neighbours::Clashes;
+use crate::node::{Facts, Past, Proposal, decide, proposal};
 use crate::ownership::Claimant;
 use crate::permit::Moment;
+use crate::settings::NodeRules;
 
-/// The moment at which every conversation is held.
+/// The moment at which every conversation is held, if the world does not say another.
 pub(super) const NOW: Moment = Moment(Duration::from_secs(1_000));
 
 pub(super) struct World {
@@ -31,6 +33,15 @@ pub(super) struct World {
     pub(super) refresh: bool,
     pub(super) failures: u32,
     pub(super) waiting_since: Option<Moment>,
+    /// What the last conversation proposed, and when.
+    pub(super) proposal: Option<(Proposal, Moment)>,
+    pub(super) is_unanswered: bool,
+    /// Whether the next write is made and its answer lost.
+    pub(super) loses: bool,
+    pub(super) rules: NodeRules,
+    pub(super) now: Moment,
+    /// What a brake says.
+    pub(super) budget: Result<(), Moment>,
 }
 
 /// How a conversation went: what was done, and when to come back.
@@ -59,6 +70,12 @@ pub(super) fn world() -> World {
         refresh: false,
         failures: 0,
         waiting_since: None,
+        proposal: None,
+        is_unanswered: false,
+        loses: false,
+        rules: NodeRules::default(),
+        now: NOW,
+        budget: Ok(()),
     }
 }
 
@@ -108,6 +125,7 @@ pub(super) fn looked(lookup: Lookup) -> Result<Looked, ProviderError> {
         lookup,
         events: Vec::new(),
         complete: true,
+        clashes: Clashes::default(),
     })
 }
 
@@ -131,9 +149,14 @@ impl World {
         let mut facts = Facts::new(
             Arc::new(cached),
             Arc::new(claimant),
-            self.refresh,
-            self.failures,
-            self.waiting_since,
+            Arc::new(self.rules.clone()),
+            Past {
+                refresh: self.refresh,
+                failures: self.failures,
+                waiting_since: self.waiting_since,
+                proposal: self.proposal.clone(),
+                is_unanswered: self.is_unanswered,
+            },
         );
         let mut talk = Talk {
             effects: Vec::new(),
@@ -141,9 +164,15 @@ impl World {
             end: When::AwaitChange,
         };
         for _ in 0..100 {
-            match decide(&facts, NOW) {
+            match decide(&facts, self.now) {
                 Decision::Done(end) => {
                     talk.end = end;
+                    self.is_unanswered = facts.is_unanswered();
+                    if let Some(proposed) = proposal(&facts) {
+                        let before = self.proposal.take();
+                        let before = before.filter(|(before, _)| *before == proposed);
+                        self.proposal = before.or(Some((proposed, self.now)));
+                    }
                     return talk;
                 }
                 Decision::Do(effects) => {
@@ -167,6 +196,7 @@ impl World {
         match effect {
             Effect::Find(_) => Outcome::Looked(self.answer.clone()),
             Effect::ReadNode(_) => Outcome::Node(Ok(Some(Box::new(self.node())))),
+            Effect::TakeBudget(..) => Outcome::Budget(self.budget),
             Effect::PatchNodeStatus(_, patch) => self.write(patch.to_json()),
             Effect::PatchNode(_, patch) => self.write(patch.to_json()),
             Effect::RecordNodeEvent(_, event) => {
@@ -208,6 +238,10 @@ impl World {
         }
         let next = version.as_str().unwrap().parse::<u32>().unwrap() + 1;
         self.stored["metadata"]["resourceVersion"] = json!(next.to_string());
+        if self.loses && !patch["spec"]["taints"].is_null() {
+            self.loses = false;
+            return Outcome::Node(Err(ClusterError::Unavailable("no answer".to_owned())));
+        }
         Outcome::Node(Ok(Some(Box::new(self.node()))))
     }
 }

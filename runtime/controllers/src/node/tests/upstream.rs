@@ -1,0 +1,41 @@
+//! Upstream's cases about the periodic pass, each row under its ID in `tests/conformance.md`.
+
+use super::*;
+
+/// Upstream's number of nodes.
+const NODES: usize = 100;
+
+#[tokio::test(start_paused = true)]
+async fn upstream_update_node_status_every_node_is_asked_about_once_with_any_number_of_workers() {
+    for (id, workers) in [
+        ("TestUpdateNodeStatus/01", 1),
+        ("TestUpdateNodeStatus/02", 5),
+        ("TestUpdateNodeStatus/03", 10),
+        ("TestUpdateNodeStatus/04", 30),
+    ] {
+        let cluster = Cluster::new();
+        for number in 0..NODES {
+            create_known(&cluster, &format!("node0{number}")).await;
+        }
+        let cloud = Everybody::new();
+        let mut settings = settings();
+        settings.node.concurrent_syncs = NonZeroUsize::new(workers).unwrap();
+        settings.node.concurrent_status_updates = NonZeroUsize::new(workers);
+        run_for(&cluster, cloud.clone(), settings, 250).await;
+        let asked: usize = cloud.calls().iter().sum();
+        assert_eq!(asked, NODES, "{id}: in the pass at the beginning");
+    }
+}
+
+/// A node that was initialised, whose addresses nobody has stored yet.
+async fn create_known(cluster: &Cluster, name: &str) {
+    let node: Node = serde_json::from_value(json!({
+        "metadata": { "name": name },
+        "spec": { "providerID": format!("sim://{name}") },
+    }))
+    .unwrap();
+    nodes(cluster)
+        .create(&PostParams::default(), &node)
+        .await
+        .unwrap();
+}

@@ -1,0 +1,217 @@
+//! A Node as the API server sends it, read without what no controller looks at: images, managed fields and
+//! the rest are four fifths of a node that runs pods. They are skipped while reading, so that they cost
+//! neither memory nor the time to build them. Reads; writes nothing.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use ccm_core::names::LAST_APPLIED;
+use k8s_openapi::api::core::v1::{
+    Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Resource;
+use kube::core::ClusterResourceScope;
+use serde::{Deserialize, Deserializer};
+
+/// A Node with what controllers look at, and nothing else.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PrunedNode(pub(crate) Node);
+
+#[derive(Deserialize, Default)]
+struct Wire {
+    #[serde(default)]
+    metadata: Metadata,
+    spec: Option<Spec>,
+    status: Option<Status>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[serde(rename = "providerID")]
+    provider_id: Option<String>,
+    #[serde(rename = "podCIDR")]
+    pod_cidr: Option<String>,
+    #[serde(rename = "podCIDRs")]
+    pod_cidrs: Option<Vec<String>>,
+    taints: Option<Vec<Taint>>,
+    unschedulable: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    addresses: Option<Vec<NodeAddress>>,
+    conditions: Option<Vec<Condition>>,
+    node_info: Option<Info>,
+}
+
+/// Its texts for people are left where they are.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    last_transition_time: Option<Time>,
+}
+
+#[derive(Deserialize)]
+struct Info {
+    #[serde(rename = "systemUUID")]
+    system_uuid: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for PrunedNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PrunedNode, D::Error> {
+        Wire::deserialize(deserializer).map(|wire| PrunedNode(wire.into()))
+    }
+}
+
+impl From<Wire> for Node {
+    fn from(wire: Wire) -> Node {
+        let mut metadata = wire.metadata;
+        if let Some(annotations) = &mut metadata.annotations {
+            annotations.remove(LAST_APPLIED);
+        }
+        Node {
+            metadata: ObjectMeta {
+                name: metadata.name,
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+                creation_timestamp: metadata.creation_timestamp,
+                deletion_timestamp: metadata.deletion_timestamp,
+                labels: metadata.labels,
+                annotations: metadata.annotations,
+                ..ObjectMeta::default()
+            },
+            spec: wire.spec.map(|spec| NodeSpec {
+                provider_id: spec.provider_id,
+                pod_cidr: spec.pod_cidr,
+                pod_cidrs: spec.pod_cidrs,
+                taints: spec.taints,
+                unschedulable: spec.unschedulable,
+                ..NodeSpec::default()
+            }),
+            status: wire.status.map(|status| NodeStatus {
+                addresses: status.addresses,
+                conditions: status
+                    .conditions
+                    .map(|conditions| conditions.into_iter().map(NodeCondition::from).collect()),
+                node_info: status.node_info.map(|info| NodeSystemInfo {
+                    system_uuid: info.system_uuid.unwrap_or_default(),
+                    ..NodeSystemInfo::default()
+                }),
+                ..NodeStatus::default()
+            }),
+        }
+    }
+}
+
+impl From<Condition> for NodeCondition {
+    fn from(condition: Condition) -> NodeCondition {
+        NodeCondition {
+            type_: condition.kind,
+            status: condition.status,
+            last_transition_time: condition.last_transition_time,
+            ..NodeCondition::default()
+        }
+    }
+}
+
+/// The same resource as [`Node`].
+impl Resource for PrunedNode {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind(_: &()) -> Cow<'_, str> {
+        Node::kind(&())
+    }
+
+    fn group(_: &()) -> Cow<'_, str> {
+        Node::group(&())
+    }
+
+    fn version(_: &()) -> Cow<'_, str> {
+        Node::version(&())
+    }
+
+    fn plural(_: &()) -> Cow<'_, str> {
+        Node::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.0.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.0.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_controllers_look_at_stays_and_the_bulk_of_a_node_goes() {
+        let kept = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": "a", "uid": "u", "resourceVersion": "5", "labels": { "l": "1" },
+                "annotations": { "x": "y" },
+                "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z"
+            },
+            "spec": {
+                "providerID": "sim://1", "podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"],
+                "taints": [{ "effect": "NoSchedule", "key": "k", "value": "v" }], "unschedulable": true
+            },
+            "status": {
+                "addresses": [{ "address": "a", "type": "Hostname" }],
+                "conditions": [{ "lastTransitionTime": "2026-01-01T00:00:00Z", "status": "True", "type": "Ready" }],
+                "nodeInfo": {
+                    "architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "",
+                    "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "operatingSystem": "",
+                    "osImage": "", "systemUUID": "s"
+                }
+            }
+        });
+        let mut sent = kept.clone();
+        sent["metadata"]["managedFields"] =
+            json!([{ "manager": "kubelet", "fieldsV1": { "f:status": {} } }]);
+        sent["metadata"]["annotations"][LAST_APPLIED] = json!("{}");
+        sent["status"]["conditions"][0]["message"] = json!("kubelet is posting ready status");
+        sent["status"]["images"] = json!([{ "names": ["nginx"], "sizeBytes": 1 }]);
+        sent["status"]["volumesInUse"] = json!(["v"]);
+        sent["status"]["nodeInfo"]["kernelVersion"] = json!("7.0");
+        let pruned: PrunedNode = serde_json::from_value(sent).unwrap();
+        assert_eq!(serde_json::to_value(&pruned.0).unwrap(), kept);
+    }
+
+    #[test]
+    fn nulls_and_missing_parts_are_read_as_nothing() {
+        for text in [
+            "{}",
+            r#"{"metadata":{},"spec":null,"status":null}"#,
+            r#"{"metadata":{"labels":null,"annotations":null},"spec":{"taints":null,"podCIDRs":null}}"#,
+        ] {
+            let pruned: PrunedNode = serde_json::from_str(text).unwrap();
+            assert_eq!(pruned.0.metadata, ObjectMeta::default(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What all nodes together say: which machine is whose, and which address. An answer about one node is held
+//! against it, so that a provider cannot give one node's machine or address to another one. An index;
+//! decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::Node;
+
+use crate::cloud::{AddressType, CloudNode, FindReply, Instance, Lookup};
+use crate::node::is_ready;
+use crate::ownership::stored_provider_id;
+
+/// See the module's documentation. Nodes are known by name; one that was made again replaces the old one.
+#[derive(Debug, Default)]
+pub struct Neighbours {
+    nodes: BTreeMap<String, Neighbour>,
+    by_provider_id: HashMap<String, BTreeSet<String>>,
+    by_internal: HashMap<IpAddr, BTreeSet<String>>,
+    by_external: HashMap<IpAddr, BTreeSet<String>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Neighbour {
+    uid: String,
+    /// The provider ID that is written down.
+    stored: Option<String>,
+    /// The provider ID that was answered last.
+    answered: Option<String>,
+    /// Addresses of a Ready node. One that is not may be a machine that is gone, whose address has a new owner.
+    internal: Vec<IpAddr>,
+    external: Vec<IpAddr>,
+}
+
+/// What of an answer about one node is another node's.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Clashes {
+    /// Another node with the same provider ID.
+    pub twin: Option<Twin>,
+    /// Addresses that another node has.
+    pub addresses: Vec<AddressClash>,
+}
+
+/// Another node with the same provider ID.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Twin {
+    /// Its name.
+    pub name: String,
+    /// Whether the provider ID is written down there. Otherwise it was answered, and nothing is decided.
+    pub is_stored: bool,
+}
+
+/// An address that another node has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddressClash {
+    /// The address.
+    pub address: IpAddr,
+    /// The other node's name.
+    pub name: String,
+}
+
+impl Neighbours {
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is no node.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// `node` is like this now.
+    pub fn apply(&mut self, node: &Node) {
+        let Some(name) = node.metadata.name.as_deref() else {
+            return;
+        };
+        let uid = node.metadata.uid.clone().unwrap_or_default();
+        let known = self.nodes.get(name).filter(|known| known.uid == uid);
+        let mut next = Neighbour {
+            uid,
+            stored: stored_provider_id(node).map(str::to_owned),
+            answered: known.and_then(|known| known.answered.clone()),
+            ..Neighbour::default()
+        };
+        if is_ready(node) {
+            let status = node.status.as_ref();
+            for one in status
+                .and_then(|status| status.addresses.as_ref())
+                .into_iter()
+                .flatten()
+            {
+                let list = match AddressType::parse(&one.type_) {
+                    Some(AddressType::InternalIp) => &mut next.internal,
+                    Some(AddressType::ExternalIp) => &mut next.external,
+                    _ => continue,
+                };
+                list.extend(canonical(&one.address));
+            }
+        }
+        if known != Some(&next) {
+            self.replace(name, Some(next));
+        }
+    }
+
+    /// There is no node of this name any more.
+    pub fn forget(&mut self, name: &str) {
+        self.replace(name, None);
+    }
+
+    /// `reply` is what a provider answers about `nodes`.
+    pub fn answered(&mut self, nodes: &[CloudNode], reply: &FindReply) {
+        for (node, lookup) in nodes.iter().zip(&reply.lookups) {
+            // Whoever was deleted, or made again, while the provider was asked has no say.
+            let Some(known) = self
+                .nodes
+                .get(&node.name)
+                .filter(|known| known.uid == node.uid)
+            else {
+                continue;
+            };
+            let answered = match lookup {
+                Lookup::Found(instance) => Some(&instance.provider_id).filter(|id| !id.is_empty()),
+                Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => None,
+            };
+            if known.answered.as_ref() != answered {
+                let next = Neighbour {
+                    answered: answered.cloned(),
+                    ..known.clone()
+                };
+                self.replace(&node.name, Some(next));
+            }
+        }
+    }
+
+    /// What of `instance`, answered about the node `name`, is another node's. Two nodes may share an
+    /// ExternalIP: machines behind one gateway do.
+    pub fn clashes(&self, name: &str, instance: &Instance) -> Clashes {
+        let own = self.nodes.get(name).and_then(|own| own.stored.as_ref());
+        let id = match instance.provider_id.as_str() {
+            "" => own.map(String::as_str),
+            answered => Some(answered),
+        };
+        let mut addresses = Vec::new();
+        for one in &instance.addresses {
+            let Some(address) = canonical(&one.address) else {
+                continue;
+            };
+            let internal = other(&self.by_internal, &address, name);
+            let holder = match one.address_type {
+                AddressType::InternalIp => {
+                    internal.or_else(|| other(&self.by_external, &address, name))
+                }
+                AddressType::ExternalIp => internal,
+                AddressType::Hostname | AddressType::InternalDns | AddressType::ExternalDns => None,
+            };
+            addresses.extend(holder.map(|holder| AddressClash {
+                address,
+                name: holder.to_owned(),
+            }));
+        }
+        Clashes {
+            twin: id.and_then(|id| self.twin(name, id)),
+            addresses,
+        }
+    }
+
+    /// Another node with this provider ID; one that has it written down, if there is one.
+    fn twin(&self, name: &str, provider_id: &str) -> Option<Twin> {
+        let names = self.by_provider_id.get(provider_id)?;
+        let others = names.iter().filter(|other| *other != name);
+        let twins = others.map(|other| Twin {
+            name: other.clone(),
+            is_stored: self
+                .nodes
+                .get(other)
+                .is_some_and(|node| node.stored.as_deref() == Some(provider_id)),
+        });
+        twins.min_by_key(|twin| !twin.is_stored)
+    }
+
+    fn replace(&mut self, name: &str, next: Option<Neighbour>) {
+        if let Some(old) = self.nodes.remove(name) {
+            for id in old.provider_ids() {
+                remove(&mut self.by_provider_id, id, name);
+            }
+            for address in &old.internal {
+                remove(&mut self.by_internal, address, name);
+            }
+            for address in &old.external {
+                remove(&mut self.by_external, address, name);
+            }
+        }
+        let Some(next) = next else {
+            return;
+        };
+        for id in next.provider_ids() {
+            add(&mut self.by_provider_id, id.clone(), name);
+        }
+        for address in &next.internal {
+            add(&mut self.by_internal, *address, name);
+        }
+        for address in &next.external {
+            add(&mut self.by_external, *address, name);
+        }
+        self.nodes.insert(name.to_owned(), next);
+    }
+}
+
+impl Neighbour {
+    fn provider_ids(&self) -> impl Iterator<Item = &String> {
+        let answered = self.answered.as_ref();
+        self.stored
+            .iter()
+            .chain(answered.filter(|id| self.stored.as_ref() != Some(*id)))
+    }
+}
+
+fn canonical(address: &str) -> Option<IpAddr> {
+    address.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
+}
+
+fn other<'a, K: std::hash::Hash + Eq>(
+    index: &'a HashMap<K, BTreeSet<String>>,
+    key: &K,
+    name: &str,
+) -> Option<&'a str> {
+    let mut names = index.get(key)?.iter().map(String::as_str);
+    names.find(|other| *other != name)
+}
+
+fn add<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<String>>, key: K, name: &str) {
+    index.entry(key).or_default().insert(name.to_owned());
+}
+
+fn remove<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<String>>, key: &K, name: &str) {
+    if let Some(names) = index.get_mut(key) {
+        names.remove(name);
+        if names.is_empty() {
+            index.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! What nodes have of each other.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::cloud::Address;
+use crate::cloud_node::cloud_node;
+use serde_json::json;
+
+/// A Ready node with these InternalIPs; its UID is its name and `-1`.
+fn node(name: &str, provider_id: Option<&str>, internal: &[&str]) -> Node {
+    with_uid(name, &format!("{name}-1"), provider_id, internal)
+}
+
+fn with_uid(name: &str, uid: &str, provider_id: Option<&str>, internal: &[&str]) -> Node {
+    let addresses: Vec<_> = internal
+        .iter()
+        .map(|address| json!({ "type": "InternalIP", "address": address }))
+        .chain([json!({ "type": "ExternalIP", "address": "192.0.2.1" })])
+        .collect();
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "uid": uid },
+        "spec": { "providerID": provider_id },
+        "status": { "addresses": addresses, "conditions": [{ "type": "Ready", "status": "True" }] }
+    }))
+    .unwrap()
+}
+
+fn instance(provider_id: &str, addresses: &[(AddressType, &str)]) -> Instance {
+    let addresses = addresses.iter().map(|(address_type, address)| Address {
+        address_type: *address_type,
+        address: (*address).to_owned(),
+    });
+    Instance {
+        provider_id: provider_id.to_owned(),
+        addresses: addresses.collect(),
+        ..Instance::default()
+    }
+}
+
+/// `name: stored` or `name: answered`, if there is a twin.
+fn twin(neighbours: &Neighbours, name: &str, provider_id: &str) -> Option<String> {
+    let twin = neighbours.clashes(name, &instance(provider_id, &[])).twin?;
+    let how = if twin.is_stored { "stored" } else { "answered" };
+    Some(format!("{}: {how}", twin.name))
+}
+
+fn answer(neighbours: &mut Neighbours, about: &[(&Node, Lookup)]) {
+    let nodes: Vec<CloudNode> = about.iter().map(|(node, _)| cloud_node(node)).collect();
+    let reply = FindReply {
+        lookups: about.iter().map(|(_, lookup)| lookup.clone()).collect(),
+        ..FindReply::default()
+    };
+    neighbours.answered(&nodes, &reply);
+}
+
+fn found(provider_id: &str) -> Lookup {
+    Lookup::Found(Box::new(instance(provider_id, &[])))
+}
+
+#[test]
+fn two_new_nodes_of_one_answer_are_twins_and_neither_has_it_written_down() {
+    let (a, b) = (node("a", None, &[]), node("b", None, &[]));
+    let mut neighbours = Neighbours::default();
+    neighbours.apply(&a);
+    neighbours.apply(&b);
+    assert_eq!(twin(&neighbours, "a", "sim://1"), None);
+    answer(
+        &mut neighbours,
+        &[(&a, found("sim://1")), (&b, found("sim://1"))],
+    );
+    assert_eq!(twin(&neighbours, "a", "sim://1").unwrap(), "b: answered");
+    assert_eq!(twin(&neighbours, "b", "sim://1").unwrap(), "a: answered");
+    // The next answer takes back what the last one said.
+    answer(&mut neighbours, &[(&b, Lookup::NotMine)]);
+    assert_eq!(twin(&neighbours, "a", "sim://1"), None);
+}
+
+#[test]
+fn of_several_twins_the_one_that_has_it_written_down_counts() {
+    let (a, b, c) = (
+        node("a", None, &[]),
+        node("b", None, &[]),
+        node("c", Some("sim://1"), &[]),
+    );
+    let mut neighbours = Neighbours::default();
+    for node in [&a, &b, &c] {
+        neighbours.apply(node);
+    }
+    answer(&mut neighbours, &[(&a, found("sim://1"))]);
+    assert_eq!(twin(&neighbours, "b", "sim://1").unwrap(), "c: stored");
+    assert_eq!(twin(&neighbours, "c", "sim://1").unwrap(), "a: answered");
+    // An answer without provider ID is about the one that is stored.
+    assert!(neighbours.clashes("c", &instance("", &[])).twin.is_some());
+}
+
+#[test]
+fn a_node_that_was_deleted_or_made_again_has_no_say() {
+    let old = node("a", None, &[]);
+    let mut neighbours = Neighbours::default();
+    neighbours.apply(&old);
+    neighbours.apply(&node("b", None, &[]));
+    neighbours.apply(&with_uid("a", "a-2", None, &[]));
+    answer(&mut neighbours, &[(&old, found("sim://1"))]);
+    assert_eq!(twin(&neighbours, "b", "sim://1"), None);
+    neighbours.apply(&node("a", Some("sim://1"), &["10.0.0.1"]));
+    assert_eq!(twin(&neighbours, "b", "sim://1").unwrap(), "a: stored");
+    neighbours.forget("a");
+    assert_eq!(twin(&neighbours, "b", "sim://1"), None);
+    answer(&mut neighbours, &[(&old, found("sim://1"))]);
+    assert_eq!(twin(&neighbours, "b", "sim://1"), None);
+    assert_eq!(neighbours.len(), 1);
+}
+
+#[test]
+fn an_internal_ip_of_a_ready_node_is_nobody_elses() {
+    let mut neighbours = Neighbours::default();
+    neighbours.apply(&node("a", None, &["10.0.0.1", "fd00::1"]));
+    neighbours.apply(&node("b", None, &["10.0.0.2"]));
+    let clashing = |neighbours: &Neighbours, kind, address: &str| {
+        let clashes = neighbours.clashes("b", &instance("sim://2", &[(kind, address)]));
+        clashes.addresses.first().map(|clash| clash.name.clone())
+    };
+    use AddressType::{ExternalIp, Hostname, InternalIp};
+    for (kind, address, holder) in [
+        (InternalIp, "10.0.0.1", Some("a")),
+        (ExternalIp, "10.0.0.1", Some("a")),
+        (InternalIp, "::ffff:10.0.0.1", Some("a")),
+        (InternalIp, "fd00:0::1", Some("a")),
+        (InternalIp, "192.0.2.1", Some("a")),
+        (InternalIp, "10.0.0.2", None),
+        (InternalIp, "10.0.0.3", None),
+        (ExternalIp, "192.0.2.1", None),
+        (Hostname, "10.0.0.1", None),
+    ] {
+        let clash = clashing(&neighbours, kind, address);
+        assert_eq!(clash.as_deref(), holder, "{kind:?} {address}");
+    }
+    let mut not_ready = node("a", None, &["10.0.0.1"]);
+    not_ready.status.as_mut().unwrap().conditions = None;
+    neighbours.apply(&not_ready);
+    assert_eq!(clashing(&neighbours, InternalIp, "10.0.0.1"), None);
+}
+
+#[test]
+fn what_is_forgotten_leaves_nothing_behind() {
+    let mut neighbours = Neighbours::default();
+    let a = node("a", Some("sim://1"), &["10.0.0.1"]);
+    for _ in 0..3 {
+        neighbours.apply(&a);
+        answer(&mut neighbours, &[(&a, found("sim://2"))]);
+        neighbours.forget("a");
+    }
+    assert!(neighbours.is_empty());
+    assert!(neighbours.by_provider_id.is_empty());
+    assert!(neighbours.by_internal.is_empty() && neighbours.by_external.is_empty());
+}

@@ -1,0 +1,116 @@
+//! Changes for which one answer is not enough: an InternalIP of a Ready node, and the type, zone or region of
+//! a known node. They need a second, equal answer some time after the first, and the brake's budget. Writes
+//! nothing.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+
+use crate::answer::Checked;
+use crate::brake::Brake;
+use crate::cloud::{Address, AddressType};
+use crate::effect::Effect;
+use crate::permit::Moment;
+
+use super::waiting::Obstacle;
+use super::{Facts, Found, addresses, found, is_ready, labels, node_ref, stored_labels};
+
+/// What an answer would change that one answer is not enough for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Proposal {
+    /// The InternalIPs, if that is a change that needs confirming.
+    internal: Option<Vec<Address>>,
+    /// Labels that would become others.
+    labels: BTreeMap<String, String>,
+}
+
+/// What the answer of this conversation would change that one answer is not enough for. The next conversation
+/// wants to know it. `None`: nothing was answered, so that what was proposed before still stands.
+pub fn proposal(facts: &Facts) -> Option<Proposal> {
+    facts.looked()?;
+    let Found::Instance(checked) = found(facts) else {
+        return Some(Proposal::default());
+    };
+    let next = super::next_addresses(facts, &checked).ok().flatten();
+    Some(Proposal {
+        internal: next.and_then(|next| internal_change(&facts.node, &next)),
+        labels: moved(facts, &checked),
+    })
+}
+
+/// The labels that follow the cloud, where they differ from what is stored. None unless that was asked for.
+pub(super) fn moved(facts: &Facts, checked: &Checked) -> BTreeMap<String, String> {
+    if !facts.rules.reconcile_labels {
+        return BTreeMap::new();
+    }
+    labels::of_place(&checked.instance, stored_labels(&facts.node))
+}
+
+/// The InternalIPs of `next`, if they change or remove one of a Ready node, or put another one first, which is
+/// the one that pods and probes use. More of them behind the stored ones are no such change.
+pub(super) fn internal_change(node: &Node, next: &[Address]) -> Option<Vec<Address>> {
+    let is_internal = |one: &Address| one.address_type == AddressType::InternalIp;
+    let stored: Vec<Address> = super::stored_addresses(node)
+        .iter()
+        .filter_map(addresses::read)
+        .filter(is_internal)
+        .collect();
+    let next: Vec<Address> = next
+        .iter()
+        .filter(|one| is_internal(one))
+        .cloned()
+        .collect();
+    let keeps = next.len() >= stored.len()
+        && stored.iter().zip(&next).all(|(stored, next)| {
+            stored == next || (stored.ip().is_some() && stored.ip() == next.ip())
+        });
+    (is_ready(node) && !keeps).then_some(next)
+}
+
+/// Whether these InternalIPs may be written now.
+pub(super) fn internal<'a>(
+    facts: &Facts,
+    now: Moment,
+    next: &[Address],
+) -> Result<Option<Effect>, Obstacle<'a>> {
+    permitted(facts, now, Brake::InternalIp, |proposal| {
+        proposal.internal.as_deref() == Some(next)
+    })
+}
+
+/// Whether these labels may be written now.
+pub(super) fn labels<'a>(
+    facts: &Facts,
+    now: Moment,
+    next: &BTreeMap<String, String>,
+) -> Result<Option<Effect>, Obstacle<'a>> {
+    permitted(facts, now, Brake::Relabel, |proposal| {
+        proposal.labels == *next
+    })
+}
+
+/// `Ok(None)`: the change may be made. Otherwise what is to be done first, or what stands in the way.
+fn permitted<'a>(
+    facts: &Facts,
+    now: Moment,
+    brake: Brake,
+    is_proposed: impl Fn(&Proposal) -> bool,
+) -> Result<Option<Effect>, Obstacle<'a>> {
+    let proposed = facts.past.proposal.as_ref();
+    let since = proposed.and_then(|(proposal, since)| is_proposed(proposal).then_some(*since));
+    let confirmed = since.unwrap_or(now).after(facts.rules.confirm_after);
+    if now < confirmed {
+        return Err(Obstacle::Unconfirmed {
+            brake,
+            again: now.until(confirmed),
+        });
+    }
+    match facts.budget(brake) {
+        None => Ok(Some(Effect::TakeBudget(node_ref(&facts.node), brake))),
+        Some(Ok(())) => Ok(None),
+        Some(Err(free)) => Err(Obstacle::Braked {
+            brake,
+            again: now.until(free),
+        }),
+    }
+}
