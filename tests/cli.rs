@@ -138,6 +138,79 @@ fn a_cluster_that_is_away_does_not_hide_a_wrong_provider() {
     assert!(said.err.contains("needs grants"), "{}", said.err);
 }
 
+#[test]
+fn mistakes_in_variables_and_those_that_the_module_finds_are_told_at_once() {
+    let folder = TempDir::new().unwrap();
+    let kubeconfig = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
+    let kubeconfig = file(&folder, "kubeconfig", kubeconfig.as_bytes());
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        command.args(["run", "--cloud-provider=hcloud"]);
+        command.arg(format!("--kubeconfig={}", text(&kubeconfig)));
+        command.env_clear().envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = run(&[
+        ("HCLOUD_INSTANCES_ADDRESS_FAMILY", "ipv5"),
+        ("ROBOT_ENABLED", "sometimes"),
+        ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1"),
+    ]);
+    for expected in [
+        "neither HCLOUD_TOKEN nor HCLOUD_TOKEN_FILE is set",
+        "HCLOUD_INSTANCES_ADDRESS_FAMILY: must be one of",
+        "ROBOT_ENABLED: must be true or false",
+        "load balancers are not served yet: HCLOUD_LOAD_BALANCERS_LOCATION",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let said = run(&[("HCLOUD_TOKEN", "x"), ("ROBOT_ENABLED", "true")]);
+    for expected in [
+        "neither ROBOT_USER nor ROBOT_USER_FILE is set",
+        "neither ROBOT_PASSWORD nor ROBOT_PASSWORD_FILE is set",
+        "HCLOUD_TOKEN has 1 characters",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
+
+#[test]
+fn an_optional_target_is_asked_for_in_a_comment_and_missed_by_whoever_needs_it() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "other.wasm", &other_module());
+    let secret = file(&folder, "token", b"secret\n");
+    let said = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
+    let comments: Vec<&str> = said
+        .out
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .collect();
+    assert!(comments.join("\n").contains("name: robot"), "{}", said.out);
+    let config = said
+        .out
+        .replace("env: API_SECRET", &format!("file: {}", text(&secret)))
+        .replace(
+            "- name: hcloud",
+            "- name: hcloud\n  config: { ROBOT_ENABLED: 'true' }",
+        );
+    let config = file(&folder, "ccm.yaml", config.as_bytes());
+    let said = ccm(&[
+        "provider",
+        "check",
+        "--config",
+        text(&config),
+        text(&module),
+    ]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert!(
+        said.out
+            .contains("ROBOT_ENABLED: the target robot is not granted"),
+        "{}",
+        said.out
+    );
+}
+
 /// The shipped module with one more custom section: the same code, other bytes, and so no built-in grants.
 fn other_module() -> Vec<u8> {
     let guest = embedded_guests::all()

@@ -22,26 +22,40 @@ pub struct Config {
     pub cluster_cidrs: Vec<String>,
     /// The keys that the manifest declares, with the operator's values.
     pub values: BTreeMap<String, String>,
+    /// The granted targets; `None` when the host does not tell. See [`Config::is_granted`].
+    pub targets: Option<Vec<String>>,
 }
 
 impl From<RawConfig> for Config {
     fn from(raw: RawConfig) -> Config {
-        // `extra` is room for later versions of the contract; this one defines no key of it.
         let RawConfig {
             cluster_name,
             cluster_cidrs,
             values,
-            extra: _,
+            extra,
         } = raw;
+        let targets = extra.iter().find(|(key, _)| key == "targets");
+        let names = |text: &str| {
+            let names = text.split(',').filter(|name| !name.is_empty());
+            names.map(str::to_owned).collect()
+        };
         Config {
             cluster_name,
             cluster_cidrs,
             values: values.into_iter().collect(),
+            targets: targets.map(|(_, text)| names(text)),
         }
     }
 }
 
 impl Config {
+    /// Whether the operator grants this target of the manifest. Only a target with `"required": false` can be missing. A
+    /// configuration that needs it is best refused in `init`: see [`Values::mistake`].
+    pub fn is_granted(&self, target: &str) -> bool {
+        let granted = self.targets.as_ref();
+        granted.is_none_or(|names| names.iter().any(|name| name == target))
+    }
+
     /// Begins to read the values. End with [`Values::finish`].
     pub fn values(&self) -> Values<'_> {
         Values {
@@ -91,8 +105,8 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// A length of time as Go writes it: numbers with the units `ms`, `s`, `m` and `h`, such as `10s` or `1m30s`; `0`
-    /// needs no unit.
+    /// A length of time as Go writes it: numbers, with a fraction or without, with the units `ns`, `us`, `ms`, `s`, `m` and
+    /// `h`, such as `10s`, `1.5h` or `1m30s`; `0` needs no unit.
     pub fn duration(&mut self, key: &str) -> Option<Duration> {
         let value = self.set(key)?;
         match parse_duration(value) {
@@ -139,20 +153,42 @@ fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, after) = rest.split_at_checked(digits)?;
+        let (number, after) = split_number(rest)?;
         let units = after.bytes().take_while(u8::is_ascii_alphabetic).count();
         let (unit, after) = after.split_at_checked(units)?;
-        let millis: u64 = match unit {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
+        let nanos: u64 = match unit {
+            "ns" => 1,
+            "us" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
             _ => return None,
         };
-        let amount = number.parse::<u64>().ok()?.checked_mul(millis)?;
-        total = total.checked_add(Duration::from_millis(amount))?;
+        total = total.checked_add(times(number, nanos)?)?;
         rest = after;
     }
     Some(total)
+}
+
+/// The number that `text` begins with, and the rest.
+fn split_number(text: &str) -> Option<(&str, &str)> {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    text.split_at_checked(text.bytes().take_while(is_part).count())
+}
+
+/// `number` times so many nanoseconds. Of a fraction nine digits count, which is a nanosecond of any unit below a second.
+fn times(number: &str, nanos: u64) -> Option<Duration> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+        return None;
+    }
+    let read = |digits: &str| match digits {
+        "" => Some(0),
+        digits => digits.parse::<u64>().ok(),
+    };
+    let fraction: String = format!("{fraction:0<9}").chars().take(9).collect();
+    let part = u128::from(read(&fraction)?) * u128::from(nanos) / 1_000_000_000;
+    let whole = Duration::from_nanos(read(whole)?.checked_mul(nanos)?);
+    whole.checked_add(Duration::from_nanos(u64::try_from(part).ok()?))
 }

@@ -183,6 +183,7 @@ pub fn config(values: &[(&str, &str)]) -> Config {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect(),
+        targets: None,
     }
 }
 

@@ -13,7 +13,7 @@ use ccm_controllers::{Metrics, Settings};
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::names::{OWNER_LABEL, UNINITIALIZED_TAINT};
 use ccm_core::permit::Mode;
-use ccm_core::settings::NodeSettings;
+use ccm_core::settings::{NodeRules, NodeSettings};
 use ccm_sim::cluster::Cluster;
 use guest_misbehaving::behaviour::Behaviour;
 use k8s_openapi::api::core::v1::{Event, Node};
@@ -93,6 +93,7 @@ fn settings(call_time: Duration) -> Settings {
             status_update_frequency: Duration::from_secs(20),
             concurrent_syncs: NonZeroUsize::MIN,
             concurrent_status_updates: None,
+            rules: NodeRules::default(),
         },
         mode: Mode::Enforce,
         call_time,

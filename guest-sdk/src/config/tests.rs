@@ -31,6 +31,31 @@ fn every_mistake_is_reported_at_once() {
 }
 
 #[test]
+fn a_target_is_granted_if_the_host_says_so_or_does_not_tell() {
+    let told = |extra: &[(&str, &str)]| {
+        Config::from(RawConfig {
+            cluster_name: String::new(),
+            cluster_cidrs: Vec::new(),
+            values: Vec::new(),
+            extra: extra
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+        })
+    };
+    let table = [
+        (told(&[]), true),
+        (told(&[("later", "api")]), true),
+        (told(&[("targets", "")]), false),
+        (told(&[("targets", "other,apis")]), false),
+        (told(&[("targets", "other,api")]), true),
+    ];
+    for (config, expected) in table {
+        assert_eq!(config.is_granted("api"), expected, "{config:?}");
+    }
+}
+
+#[test]
 fn an_empty_value_is_not_set() {
     let config = config(&[("A", ""), ("B", "  ")]);
     let mut values = config.values();
@@ -68,6 +93,14 @@ fn durations_are_written_as_go_reads_them() {
         ("1m30s", Some(90_000)),
         ("250ms", Some(250)),
         ("2h", Some(7_200_000)),
+        ("1.5h", Some(5_400_000)),
+        (".5s", Some(500)),
+        ("2.s", Some(2_000)),
+        ("0.0015s1500000ns", Some(3)),
+        ("1000us", Some(1)),
+        (".s", None),
+        ("1.2.3s", None),
+        ("1.", None),
         ("10", None),
         ("s", None),
         ("-1s", None),

@@ -1,4 +1,5 @@
-//! Hetzner's API, as far as the provider uses it (<https://docs.hetzner.cloud/>): the only file that speaks HTTP.
+//! The API of Hetzner Cloud, as far as the provider uses it (<https://docs.hetzner.cloud/>). Beside [`crate::robot`] the only
+//! file that speaks HTTP.
 //!
 //! Answers are read to what is needed and no further, so that fields the vendor adds do no harm. It decides nothing
 //! about nodes.
@@ -263,7 +264,8 @@ fn found(response: Response) -> Result<Option<Response>, Error> {
     ok(response).map(Some)
 }
 
-fn error_code(response: &Response) -> Option<String> {
+/// The code of an error. The cloud and Robot write it in the same place.
+pub fn error_code(response: &Response) -> Option<String> {
     if (200..300).contains(&response.status()) {
         return None;
     }

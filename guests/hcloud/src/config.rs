@@ -1,24 +1,51 @@
 //! The provider's configuration: keys and defaults of Hetzner's Go cloud-controller-manager, so that one can take the
-//! other's place. Never a token: the host adds it to requests.
+//! other's place. Never a token or a password: the host adds them to requests.
 
 use std::time::Duration;
 
+use ccm_guest::config::Values;
 use ccm_guest::{Config, Error};
+
+use crate::robot;
 
 #[cfg(test)]
 mod tests;
 
+/// How old a kept answer about cloud servers may be.
+const SERVER_AGE: Duration = Duration::from_secs(10);
+/// How old the list of Robot servers may be: Robot allows 200 such requests an hour to all that use the account.
+const ROBOT_LIST_AGE: Duration = Duration::from_secs(300);
+/// How long Robot is left alone after a refusal. The Go manager's default is not to wait at all.
+const ROBOT_HOLD: Duration = Duration::from_secs(300);
+
 /// What the configuration means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
+    /// `HCLOUD_DEBUG`: whether every look-up is logged.
+    pub debug: bool,
     /// `HCLOUD_NETWORK`: name or id of the network that InternalIPs are taken from.
     pub network: Option<String>,
     /// `HCLOUD_INSTANCES_ADDRESS_FAMILY`: which public addresses become ExternalIPs.
     pub family: AddressFamily,
     /// `HCLOUD_INSTANCES_ZONE_LABEL_ENABLED`: whether instances have a zone.
     pub zones: bool,
-    /// `HCLOUD_SERVER_CACHE_MAX_AGE`: how old a kept answer about servers may be.
+    /// `HCLOUD_SERVER_CACHE_MODE`: whether servers may be read by list.
+    pub lists: bool,
+    /// `HCLOUD_SERVER_CACHE_MAX_AGE`: how old a kept answer about servers may be. Zero in cache mode `off`.
     pub max_age: Duration,
+    /// `ROBOT_ENABLED`: dedicated servers, if they are nodes too.
+    pub robot: Option<RobotSettings>,
+}
+
+/// What the configuration says about dedicated servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RobotSettings {
+    /// `ROBOT_CACHE_TIMEOUT`: how old the list of servers may be.
+    pub list_age: Duration,
+    /// `ROBOT_RATE_LIMIT_WAIT_TIME`: how long Robot is left alone after a refusal.
+    pub hold: Duration,
+    /// `ROBOT_FORWARD_INTERNAL_IPS`: whether the kubelet's InternalIPs are kept.
+    pub forward_internal_ips: bool,
 }
 
 /// Which public addresses become ExternalIPs.
@@ -28,7 +55,7 @@ pub enum AddressFamily {
     Ipv4,
     /// Only IPv6.
     Ipv6,
-    /// IPv4 first, then IPv6.
+    /// Both.
     DualStack,
 }
 
@@ -44,6 +71,14 @@ impl AddressFamily {
     }
 }
 
+/// `HCLOUD_SERVER_CACHE_MODE`.
+#[derive(Clone, Copy)]
+enum CacheMode {
+    All,
+    One,
+    Off,
+}
+
 impl Settings {
     /// Reads the configuration.
     ///
@@ -56,7 +91,21 @@ impl Settings {
             ("ipv6", AddressFamily::Ipv6),
             ("dualstack", AddressFamily::DualStack),
         ];
+        let modes = [
+            ("all", CacheMode::All),
+            ("one", CacheMode::One),
+            ("off", CacheMode::Off),
+        ];
+        // Read for its mistakes only: there is no such check. The manifest says why.
+        let _ = values.boolean("HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK");
+        let mode = values
+            .choice("HCLOUD_SERVER_CACHE_MODE", &modes)
+            .unwrap_or(CacheMode::All);
+        let max_age = values
+            .duration("HCLOUD_SERVER_CACHE_MAX_AGE")
+            .unwrap_or(SERVER_AGE);
         let settings = Settings {
+            debug: values.boolean("HCLOUD_DEBUG").unwrap_or(false),
             network: values.text("HCLOUD_NETWORK"),
             family: values
                 .choice("HCLOUD_INSTANCES_ADDRESS_FAMILY", &families)
@@ -64,11 +113,37 @@ impl Settings {
             zones: values
                 .boolean("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED")
                 .unwrap_or(true),
-            max_age: values
-                .duration("HCLOUD_SERVER_CACHE_MAX_AGE")
-                .unwrap_or(Duration::from_secs(10)),
+            lists: matches!(mode, CacheMode::All),
+            max_age: match mode {
+                CacheMode::All | CacheMode::One => max_age,
+                CacheMode::Off => Duration::ZERO,
+            },
+            robot: robot_settings(&mut values, config),
         };
         values.finish()?;
         Ok(settings)
     }
+}
+
+/// All values are read, also those that are not used, so that a mistake is not found on the day Robot is enabled.
+fn robot_settings(values: &mut Values<'_>, config: &Config) -> Option<RobotSettings> {
+    let enabled = values.boolean("ROBOT_ENABLED").unwrap_or(false);
+    let mut longer_than_zero = |key, default| {
+        let read = values.duration(key).filter(|time| !time.is_zero());
+        read.unwrap_or(default)
+    };
+    let list_age = longer_than_zero("ROBOT_CACHE_TIMEOUT", ROBOT_LIST_AGE);
+    let hold = longer_than_zero("ROBOT_RATE_LIMIT_WAIT_TIME", ROBOT_HOLD);
+    let forward_internal_ips = values.boolean("ROBOT_FORWARD_INTERNAL_IPS").unwrap_or(true);
+    if enabled && !config.is_granted(robot::TARGET) {
+        values.mistake(
+            "ROBOT_ENABLED",
+            "the target robot is not granted, and without it nothing is known about dedicated servers",
+        );
+    }
+    enabled.then_some(RobotSettings {
+        list_age,
+        hold,
+        forward_internal_ips,
+    })
 }

@@ -1,280 +1,306 @@
 //! Which requests answer which nodes, and what the answers mean for them.
 //!
 //! # Guarantees
-//! - `gone` is said only of a provider ID of ours, and only after the API said it: by 404 for that very id, by a list
-//!   that came in one piece, or by two lists read to their ends. What could not be read is `unknown`.
+//! - `gone` is said only of a provider ID of ours, and only after the API said it; [`cloud`] and [`dedicated`] say how. What
+//!   could not be read is `unknown`.
 //! - A node without provider ID is `found` or `not-mine`, never `gone`.
-//! - Few requests: one look-up for one node; for more the list of all servers, or look-ups for what its first page left
-//!   open, whichever is fewer.
-//! - Of a list only the servers that were asked for are kept.
+//! - What goes wrong at Robot is said of Robot's nodes, what goes wrong at the cloud of the cloud's.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use ccm_guest::{Error, Event, EventType, FindReply, Lookup, Node, NodeEvent};
+use ccm_guest::{Error, Event, EventType, FindReply, Instance, Lookup, Node, NodeEvent, log};
 
-use crate::api::{self, Ask, Server};
-use crate::config::Settings;
+use crate::api::{self, Ask};
+use crate::config::{RobotSettings, Settings};
 use crate::instances::instance;
 use crate::provider_id::ProviderId;
+use crate::robot;
+use cloud::Cloud;
+use dedicated::Dedicated;
 
+mod cloud;
+mod dedicated;
 #[cfg(test)]
 mod tests;
 
-/// The most look-ups that are sent in place of a list that could not be read: 8 windows, which is 2 % of the requests
-/// that a project may send in an hour.
-const MAX_LOOK_UPS: usize = 64;
+/// The contract's cap on events of one reply, and of one node.
+const MAX_EVENTS: usize = 256;
+const MAX_EVENTS_PER_NODE: usize = 8;
 
 /// Answers for all nodes.
 ///
 /// # Errors
 /// Whatever concerns every node: a refused credential, an exhausted request limit, a configured network that is not there.
 pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
-    let questions: Vec<Question> = nodes.iter().map(question).collect();
+    let questions: Vec<Question> = nodes.iter().map(|node| question(settings, node)).collect();
     let asks: BTreeSet<Ask> = questions
         .iter()
-        .filter_map(Question::ask)
-        .cloned()
+        .zip(nodes)
+        .filter_map(|(question, node)| question.ask(node))
         .collect();
-    let network = match &settings.network {
-        Some(network) if !asks.is_empty() => Some(api::network_id(network)?),
-        _ => None,
+    let numbers: Vec<(u64, &Node)> = questions
+        .iter()
+        .zip(nodes)
+        .filter_map(|(question, node)| Some((question.number()?, node)))
+        .collect();
+    let cloud = match Cloud::ask(settings, asks) {
+        Ok(cloud) => Ok(cloud),
+        Err(error) if numbers.is_empty() => return Err(error),
+        Err(error) => Err(error.message().to_owned()),
     };
-    let answers = ask_cloud(settings, asks)?;
+    let names = questions
+        .iter()
+        .any(|question| matches!(question, Question::Name));
+    let dedicated = match &settings.robot {
+        Some(robot) => Dedicated::ask(robot, &numbers, names),
+        None => Dedicated::default(),
+    };
+    let answers = Answers {
+        settings,
+        cloud,
+        dedicated,
+        alone: nodes.len() == 1,
+    };
 
     let mut reply = FindReply {
         lookups: Vec::with_capacity(nodes.len()),
         events: Vec::new(),
     };
-    for (node, question) in (0..).zip(questions) {
-        let lookup = match question {
-            Question::Answered(lookup) => lookup,
-            Question::Open(ask) => match answers.get(&ask) {
-                Some(Answer::Servers(servers)) => match servers.as_slice() {
-                    [server] => Lookup::Found(instance(settings, network, server)),
-                    [] => absent(&ask),
-                    _ => {
-                        let event = ambiguous(&ask);
-                        let reason = event.message.clone();
-                        reply.events.push(NodeEvent { node, event });
-                        Lookup::Unknown(reason)
-                    }
-                },
-                Some(Answer::Unknown(reason)) => Lookup::Unknown(reason.clone()),
-                None => Lookup::Unknown("the cloud was not asked".to_owned()),
-            },
-        };
+    for (index, (node, question)) in (0..).zip(nodes.iter().zip(questions)) {
+        let mut events = Vec::new();
+        let lookup = answers.lookup(node, question, &mut events);
+        if settings.debug {
+            show(node, &lookup);
+        }
         reply.lookups.push(lookup);
+        let room = MAX_EVENTS - reply.events.len().min(MAX_EVENTS);
+        let events = events.into_iter().take(room.min(MAX_EVENTS_PER_NODE));
+        reply
+            .events
+            .extend(events.map(|event| NodeEvent { node: index, event }));
     }
     Ok(reply)
 }
 
-/// What a node asks of the cloud.
+/// What a node asks.
 enum Question {
     /// Nothing: its provider ID says it all.
     Answered(Lookup),
-    /// This.
-    Open(Ask),
+    /// For the cloud's server with this id.
+    Server(u64),
+    /// For Robot's server with this number.
+    Robot(u64, RobotSettings),
+    /// For a server with the node's name, in the cloud and at Robot.
+    Name,
 }
 
 impl Question {
-    fn ask(&self) -> Option<&Ask> {
+    /// What it asks of the cloud.
+    fn ask(&self, node: &Node) -> Option<Ask> {
         match self {
-            Question::Answered(_) => None,
-            Question::Open(ask) => Some(ask),
+            Question::Server(id) => Some(Ask::Id(*id)),
+            Question::Name => Some(Ask::Name(node.name.clone())),
+            Question::Answered(_) | Question::Robot(..) => None,
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
+        match self {
+            Question::Robot(number, _) => Some(*number),
+            Question::Answered(_) | Question::Server(_) | Question::Name => None,
         }
     }
 }
 
 /// The provider ID decides. The name only counts without one: a server may be renamed, and names are used again.
-fn question(node: &Node) -> Question {
+fn question(settings: &Settings, node: &Node) -> Question {
     let provider_id = node.provider_id.as_deref().filter(|text| !text.is_empty());
     let Some(text) = provider_id else {
-        return Question::Open(Ask::Name(node.name.clone()));
+        return Question::Name;
     };
-    match ProviderId::parse(text) {
-        ProviderId::Server(id) => Question::Open(Ask::Id(id)),
-        // A Robot server is no machine of this cloud's API. `unknown` would be as safe for its node, but would make the
-        // whole reply incomplete and so keep every vanished cloud server of the batch.
-        ProviderId::Robot | ProviderId::Foreign => Question::Answered(Lookup::NotMine),
-        ProviderId::Unreadable => {
-            let reason = format!("the provider ID {text:?} is not of the form hcloud://<number>");
+    match (ProviderId::parse(text), &settings.robot) {
+        (ProviderId::Server(id), _) => Question::Server(id),
+        (ProviderId::Robot(number), Some(robot)) => Question::Robot(number, robot.clone()),
+        // Without Robot, `unknown` would be as safe for its node, but would make the whole reply incomplete and so keep
+        // every vanished cloud server of the batch.
+        (ProviderId::Robot(_), None) | (ProviderId::Foreign, _) => {
+            Question::Answered(Lookup::NotMine)
+        }
+        (ProviderId::Unreadable, _) => {
+            let reason = format!(
+                "the provider ID {text:?} is not of the form hcloud://<number> or hrobot://<number>"
+            );
             Question::Answered(Lookup::Unknown(reason))
         }
     }
 }
 
-/// What a complete answer without a server means.
-fn absent(ask: &Ask) -> Lookup {
-    match ask {
-        Ask::Id(_) => Lookup::Gone,
-        Ask::Name(_) => Lookup::NotMine,
-    }
-}
-
-fn ambiguous(ask: &Ask) -> Event {
-    let what = match ask {
-        Ask::Id(id) => format!("the id {id}"),
-        Ask::Name(name) => format!("the name {name:?}"),
-    };
-    Event {
-        event_type: EventType::Warning,
-        reason: "InstanceLookupFailed".to_owned(),
-        message: format!(
-            "more than one server has {what}; which one the node runs on cannot be told"
-        ),
-    }
-}
-
-/// What the cloud said to one ask.
-#[derive(Debug)]
-enum Answer {
-    /// These servers match, by an answer read to its end.
-    Servers(Vec<Server>),
-    /// It could not be told, and why.
+/// The servers that answer one question.
+enum Match<'a, Server> {
+    /// None, by an answer read to its end.
+    None,
+    /// This one.
+    One(&'a Server),
+    /// More than one.
+    Many,
+    /// None within the last hour, and now it cannot be told, for this reason.
+    NotLately(String),
+    /// It cannot be told, for this reason.
     Unknown(String),
 }
 
-/// Asks the cloud, and has an answer to every ask.
-fn ask_cloud(settings: &Settings, asks: BTreeSet<Ask>) -> Result<BTreeMap<Ask, Answer>, Error> {
-    let mut search = Search {
-        open: asks,
-        kept: BTreeMap::new(),
-        answers: BTreeMap::new(),
-    };
-    let mut max_age = settings.max_age;
-    if search.open.len() > 1 {
-        max_age = search.by_list(max_age)?;
+/// All that was answered in one call.
+struct Answers<'a> {
+    settings: &'a Settings,
+    /// Or why nothing is known about any of its servers.
+    cloud: Result<Cloud, String>,
+    dedicated: Dedicated,
+    /// Whether there is only one node in the call.
+    alone: bool,
+}
+
+impl Answers<'_> {
+    fn lookup(&self, node: &Node, question: Question, events: &mut Vec<Event>) -> Lookup {
+        match question {
+            Question::Answered(lookup) => lookup,
+            Question::Server(id) => match self.in_cloud(&Ask::Id(id)) {
+                Match::One(server) => Lookup::Found(self.in_cloud_as_instance(server)),
+                Match::None => Lookup::Gone,
+                Match::Many => unclear(events, format!("more than one server has the id {id}")),
+                Match::NotLately(reason) | Match::Unknown(reason) => Lookup::Unknown(reason),
+            },
+            Question::Robot(number, robot) => self.by_number(node, number, &robot, events),
+            Question::Name => self.by_name(node, events),
+        }
     }
-    search.by_look_up(max_age)?;
-    Ok(search.answers)
-}
 
-/// A search under way.
-struct Search {
-    /// What has no answer yet.
-    open: BTreeSet<Ask>,
-    /// The servers of lists that somebody asks for, by id: one that moves between pages is seen twice.
-    kept: BTreeMap<u64, Server>,
-    answers: BTreeMap<Ask, Answer>,
-}
+    fn in_cloud(&self, ask: &Ask) -> Match<'_, api::Server> {
+        match &self.cloud {
+            Ok(cloud) => cloud.answer(ask),
+            Err(reason) => Match::Unknown(reason.clone()),
+        }
+    }
 
-impl Search {
-    /// Answers what is cheaper to answer by the list of all servers. What stays open is for look-ups; the answer is how old
-    /// kept ones may be. Those in place of a list may be as old as the list; those that confirm absence are fresh.
-    fn by_list(&mut self, max_age: Duration) -> Result<Duration, Error> {
-        let listing = match api::begin_list(max_age, |server| self.keep(server)) {
-            Ok(listing) => listing,
-            Err(error) => return self.without_list(error),
-        };
-        self.answer_ids();
-        if self.open.len() <= listing.pages_left() {
-            return Ok(max_age);
-        }
-        if let Err(error) = api::finish_list(&listing, max_age, |server| self.keep(server)) {
-            self.answer_ids();
-            return self.without_list(error);
-        }
-        self.answer_ids();
-        self.answer_names();
-        // Between two pages a server may move to one that was read already, when another one is deleted and a third
-        // created. So what is missing in a list of several pages is looked for once more, the cheaper way.
-        if listing.pages_left() == 0 {
-            self.answer_absent();
-        } else if self.open.len() > listing.pages_left() + 1 {
-            match self.list_again() {
-                Ok(()) => self.answer_absent(),
-                Err(error) => self.give_up(&only_this(error)?),
+    fn in_cloud_as_instance(&self, server: &api::Server) -> Instance {
+        let network = self.cloud.as_ref().ok().and_then(|cloud| cloud.network);
+        instance(self.settings, network, server)
+    }
+
+    fn by_number(
+        &self,
+        node: &Node,
+        number: u64,
+        robot: &RobotSettings,
+        events: &mut Vec<Event>,
+    ) -> Lookup {
+        match self.dedicated.by_number(number) {
+            Match::One(server) if server.name == node.name => {
+                Lookup::Found(self.at_robot_as_instance(node, robot, server, events))
             }
+            // Dedicated servers outlive clusters: who uses one for another node gives it that node's name, and the number
+            // stays. So it is the name that says whether this node's machine is still there.
+            Match::One(server) => match self.dedicated.doubt() {
+                None => {
+                    let message = format!(
+                        "Robot's server {number} is now named {:?}: the machine of this node counts as gone, and the node may be deleted once it is not ready",
+                        server.name
+                    );
+                    events.push(warning("PossibleNodeDeletion", message));
+                    Lookup::Gone
+                }
+                Some(reason) => Lookup::Unknown(reason.to_owned()),
+            },
+            Match::None => Lookup::Gone,
+            Match::Many => unclear(
+                events,
+                format!("more than one Robot server has the number {number}"),
+            ),
+            Match::NotLately(reason) | Match::Unknown(reason) => Lookup::Unknown(reason),
         }
-        Ok(Duration::ZERO)
     }
 
-    /// Reads the list from beginning to end, freshly.
-    fn list_again(&mut self) -> Result<(), Error> {
-        let listing = api::begin_list(Duration::ZERO, |server| self.keep(server))?;
-        api::finish_list(&listing, Duration::ZERO, |server| self.keep(server))?;
-        self.answer_ids();
-        Ok(())
-    }
-
-    /// Looks up whatever is open.
-    fn by_look_up(&mut self, max_age: Duration) -> Result<(), Error> {
-        let asks: Vec<Ask> = std::mem::take(&mut self.open).into_iter().collect();
-        api::look_up(&asks, max_age, |ask, answer| {
-            let answer = match answer {
-                Ok(servers) => Answer::Servers(servers),
-                Err(error) => Answer::Unknown(only_this(error)?),
+    fn by_name(&self, node: &Node, events: &mut Vec<Event>) -> Lookup {
+        let name = &node.name;
+        let in_cloud = self.in_cloud(&Ask::Name(name.clone()));
+        let Some(robot) = &self.settings.robot else {
+            return match in_cloud {
+                Match::One(server) => Lookup::Found(self.in_cloud_as_instance(server)),
+                Match::None => Lookup::NotMine,
+                Match::Many => unclear(events, format!("more than one server is named {name:?}")),
+                Match::NotLately(reason) | Match::Unknown(reason) => Lookup::Unknown(reason),
             };
-            self.answers.insert(ask.clone(), answer);
-            Ok(())
-        })
-    }
-
-    /// The list failed: look-ups take its place if they are few.
-    fn without_list(&mut self, error: Error) -> Result<Duration, Error> {
-        let reason = only_this(error)?;
-        if self.open.len() > MAX_LOOK_UPS {
-            self.give_up(&reason);
-        }
-        Ok(Duration::ZERO)
-    }
-
-    fn give_up(&mut self, reason: &str) {
-        let open = std::mem::take(&mut self.open);
-        self.answers.extend(
-            open.into_iter()
-                .map(|ask| (ask, Answer::Unknown(reason.to_owned()))),
-        );
-    }
-
-    fn keep(&mut self, server: Server) {
-        if self.open.contains(&Ask::Id(server.id))
-            || self.open.contains(&Ask::Name(server.name.clone()))
-        {
-            self.kept.insert(server.id, server);
-        }
-    }
-
-    /// Answers the ids that were seen.
-    fn answer_ids(&mut self) {
-        for (id, server) in &self.kept {
-            if let Some(ask) = self.open.take(&Ask::Id(*id)) {
-                self.answers
-                    .insert(ask, Answer::Servers(vec![server.clone()]));
+        };
+        match (in_cloud, self.dedicated.by_name(name)) {
+            (Match::Many, _) | (_, Match::Many) => {
+                unclear(events, format!("more than one server is named {name:?}"))
             }
+            (Match::One(_), Match::One(server)) => unclear(
+                events,
+                format!(
+                    "a server of the cloud is named {name:?}, and so is Robot's server {}",
+                    server.number
+                ),
+            ),
+            (Match::One(server), Match::None | Match::NotLately(_)) => {
+                Lookup::Found(self.in_cloud_as_instance(server))
+            }
+            (Match::None, Match::One(server)) => {
+                Lookup::Found(self.at_robot_as_instance(node, robot, server, events))
+            }
+            (Match::None, Match::None) => Lookup::NotMine,
+            (Match::NotLately(reason) | Match::Unknown(reason), _)
+            | (_, Match::NotLately(reason) | Match::Unknown(reason)) => Lookup::Unknown(reason),
         }
     }
 
-    /// Answers all names, also those that were not seen. Only after the whole list: a name that was found may be on a
-    /// later page too.
-    fn answer_names(&mut self) {
-        let names = self.open.extract_if(.., |ask| matches!(ask, Ask::Name(_)));
-        for ask in names {
-            let servers = self
-                .kept
-                .values()
-                .filter(|server| ask == Ask::Name(server.name.clone()));
-            self.answers
-                .insert(ask.clone(), Answer::Servers(servers.cloned().collect()));
+    fn at_robot_as_instance(
+        &self,
+        node: &Node,
+        robot: &RobotSettings,
+        server: &robot::Server,
+        events: &mut Vec<Event>,
+    ) -> Instance {
+        let forward = robot.forward_internal_ips;
+        let (mut instance, misconfigured) =
+            robot::instance::instance(self.settings, forward, node, server);
+        events.extend(misconfigured);
+        // The list does not tell whether a server is on; that takes a request for each. Only a node that is not ready needs
+        // it, and the contract's node does not say whether it is: so it is asked for where it costs one request.
+        if self.alone {
+            instance.shutdown = robot::is_shut_off(robot, server.number);
         }
-    }
-
-    /// The rest is not there.
-    fn answer_absent(&mut self) {
-        let open = std::mem::take(&mut self.open);
-        self.answers.extend(
-            open.into_iter()
-                .map(|ask| (ask, Answer::Servers(Vec::new()))),
-        );
+        instance
     }
 }
 
-/// The reason for which one ask is unknown. An error that would meet every other ask too ends the call, because more
-/// requests would only make it worse.
-fn only_this(error: Error) -> Result<String, Error> {
-    match error {
-        Error::Denied(_) | Error::Throttled(_) => Err(error),
-        error => Ok(error.message().to_owned()),
+/// Which machine the node runs on cannot be told, and somebody has to change that.
+fn unclear(events: &mut Vec<Event>, why: String) -> Lookup {
+    let message = format!("{why}; which one the node runs on cannot be told");
+    events.push(warning("InstanceLookupFailed", message.clone()));
+    Lookup::Unknown(message)
+}
+
+fn warning(reason: &str, message: String) -> Event {
+    Event {
+        event_type: EventType::Warning,
+        reason: reason.to_owned(),
+        message,
     }
+}
+
+fn show(node: &Node, lookup: &Lookup) {
+    let provider_id = node.provider_id.as_deref().unwrap_or_default();
+    let (answer, detail) = match lookup {
+        Lookup::Found(instance) => ("found", instance.provider_id.as_str()),
+        Lookup::Gone => ("gone", ""),
+        Lookup::NotMine => ("not-mine", ""),
+        Lookup::Unknown(reason) => ("unknown", reason.as_str()),
+    };
+    let fields = [
+        ("node", node.name.as_str()),
+        ("provider-id", provider_id),
+        ("answer", answer),
+        ("detail", detail),
+    ];
+    log::info("looked up", &fields);
 }

@@ -11,8 +11,9 @@ use crate::provider_id;
 #[cfg(test)]
 mod tests;
 
-/// The label that tells Hetzner Cloud servers from Robot servers. Existing clusters select by it: do not change.
-const PROVIDED_BY: (&str, &str) = ("instance.hetzner.cloud/provided-by", "cloud");
+/// The label that tells Hetzner Cloud servers (`cloud`) from Robot servers (`robot`). Existing clusters select by it: do
+/// not change.
+pub const PROVIDED_BY: &str = "instance.hetzner.cloud/provided-by";
 
 /// The instance that `server` is. `network` is the id of the network that InternalIPs are taken from.
 pub fn instance(settings: &Settings, network: Option<u64>, server: &Server) -> Instance {
@@ -23,7 +24,7 @@ pub fn instance(settings: &Settings, network: Option<u64>, server: &Server) -> I
         zone: settings.zones.then(|| zone(location).to_owned()),
         region: Some(location.clone()),
         addresses: addresses(settings, network, server),
-        labels: vec![(PROVIDED_BY.0.to_owned(), PROVIDED_BY.1.to_owned())],
+        labels: vec![(PROVIDED_BY.to_owned(), "cloud".to_owned())],
         shutdown: Some(server.status == "off"),
         extra: Vec::new(),
     }
@@ -83,7 +84,8 @@ fn public_ipv6(server: &Server) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from_bits(network.to_bits() | 1))
 }
 
-fn address(address_type: AddressType, address: &str) -> Address {
+/// An address of the contract.
+pub fn address(address_type: AddressType, address: &str) -> Address {
     Address {
         address_type,
         address: address.to_owned(),

@@ -3,9 +3,9 @@
 use ccm_guest::{Config, Error, FindReply, Instances, Node, Provider, SelfCheck};
 
 use crate::config::Settings;
-use crate::{api, find};
+use crate::{api, find, robot};
 
-/// Hetzner Cloud with one configuration.
+/// Hetzner with one configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hetzner {
     settings: Settings,
@@ -26,11 +26,18 @@ impl Instances for Hetzner {
 
 impl SelfCheck for Hetzner {
     /// Proves token and reachability by the list of locations, which every token may read; and that the configured
-    /// network exists, because a typing error in it would silently leave nodes without InternalIP.
+    /// network exists, because a typing error in it would silently leave nodes without InternalIP. Of Robot only a refused
+    /// log-in counts: its limits and its maintenance say nothing about the cloud.
     fn check(&self) -> Result<(), Error> {
         api::check()?;
-        match &self.settings.network {
-            Some(network) => api::network_id(network).map(|_| ()),
+        if let Some(network) = &self.settings.network {
+            api::network_id(network)?;
+        }
+        match &self.settings.robot {
+            Some(robot) => match robot::list(robot, robot.list_age) {
+                Err(error @ Error::Denied(_)) => Err(error),
+                Ok(_) | Err(_) => Ok(()),
+            },
             None => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ pub enum ProviderId {
     /// `hcloud://<id>`: a server of Hetzner Cloud.
     Server(u64),
     /// `hrobot://<number>`, or `hcloud://bm-<number>` as it was written before: a Robot (dedicated) server.
-    Robot,
+    Robot(u64),
     /// Our scheme, and something after it that was never written by anybody.
     Unreadable,
     /// Somebody else's scheme.
@@ -34,8 +34,13 @@ pub fn of_server(id: u64) -> String {
     format!("hcloud://{id}")
 }
 
+/// The provider ID of a Robot server, as it is written to nodes that have none. One that has the older form keeps it.
+pub fn of_robot(number: u64) -> String {
+    format!("hrobot://{number}")
+}
+
 fn robot(text: &str) -> ProviderId {
-    number(text).map_or(ProviderId::Unreadable, |_| ProviderId::Robot)
+    number(text).map_or(ProviderId::Unreadable, ProviderId::Robot)
 }
 
 /// A number in the one spelling that is written: a provider ID never changes, so `hcloud://042` could not be kept.
@@ -54,11 +59,15 @@ mod tests {
         let table = [
             ("hcloud://42", ProviderId::Server(42)),
             (
+                "hcloud://2251799813685247",
+                ProviderId::Server(2_251_799_813_685_247),
+            ),
+            (
                 "hcloud://9007199254740991",
                 ProviderId::Server(9_007_199_254_740_991),
             ),
-            ("hrobot://321", ProviderId::Robot),
-            ("hcloud://bm-321", ProviderId::Robot),
+            ("hrobot://321", ProviderId::Robot(321)),
+            ("hcloud://bm-321", ProviderId::Robot(321)),
         ];
         check(&table);
     }
@@ -76,6 +85,11 @@ mod tests {
             "hcloud://99999999999999999999999",
             "hcloud://bm-",
             "hcloud://bm-x",
+            "hcloud://bm-my-robot",
+            "hcloud://bm-0321",
+            "hcloud://my-cloud",
+            "hrobot://my-robot",
+            "hrobot://0",
             "hcloud://٤٢",
             "hrobot://",
             "hrobot://bm-1",
@@ -90,6 +104,7 @@ mod tests {
             "",
             "42",
             "hcloud",
+            "foobar/321",
             "hcloud:/42",
             "HCLOUD://42",
             "aws:///eu/i-1",
@@ -104,6 +119,7 @@ mod tests {
     fn what_is_written_is_read_back() {
         for id in [1, 42, u64::MAX] {
             assert_eq!(ProviderId::parse(&of_server(id)), ProviderId::Server(id));
+            assert_eq!(ProviderId::parse(&of_robot(id)), ProviderId::Robot(id));
         }
     }
 

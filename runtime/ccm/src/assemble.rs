@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,13 +13,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use ccm_controllers::Settings;
 use ccm_core::permit::Mode;
-use ccm_core::settings::NodeSettings;
-use ccm_host::grant::Grants;
+use ccm_core::settings::{AddressRules, NodeRules, NodeSettings};
 use ccm_host::manifest::Manifest;
-use ccm_host::{Compiler, GuestConfig, Host, HostOptions, Module, Provider};
+use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
 
-use crate::builtin;
-use crate::config::{self, ModuleRef, ProviderConfig, Surroundings};
+use crate::builtin::{self, Terms};
+use crate::config::{self, Mistakes, ModuleRef, ProviderConfig, Surroundings};
 use crate::flags::NodeFlags;
 
 /// Larger modules are refused before they are read to the end; the pre-scan's own limit is the same.
@@ -131,9 +131,9 @@ pub(crate) async fn load(
             inspection.digest
         );
     }
-    let (grants, values) = match (config.grants, builtin::recognise(&module.wasm)) {
-        (Some(grants), _) => (grants, config.values),
-        (None, Some(guest)) => profile(guest, &inspection.manifest, config.values)?,
+    let (terms, values) = match (config.grants, builtin::recognise(&module.wasm)) {
+        (Some(grants), _) => (Terms::written(grants), config.values),
+        (None, Some(guest)) => profile(guest, &inspection.manifest, config.values),
         (None, None) => bail!(
             "{} is not a module that this binary ships, so it needs grants: `ccm provider inspect -o grants` prints what it requests, to be put into --config",
             module.source
@@ -144,7 +144,22 @@ pub(crate) async fn load(
         cluster_cidrs,
         values,
     };
-    Ok(host.load(module, grants, guest_config).await?)
+    for warning in &terms.warnings {
+        tracing::warn!("{warning}");
+    }
+    // With mistakes the module is only asked for its own, so that all of them are told at once.
+    let loaded = host.load(module, terms.grants, guest_config).await;
+    let mut mistakes = terms.mistakes;
+    match loaded {
+        Ok(provider) if mistakes.is_empty() => return Ok(provider),
+        Err(error) if mistakes.is_empty() => return Err(error.into()),
+        Err(error @ (LoadError::Config { .. } | LoadError::Init { .. })) => {
+            mistakes.push(format!("{:#}", anyhow::Error::from(error)));
+        }
+        // Anything else may only be so because of the mistakes.
+        Ok(_) | Err(_) => {}
+    }
+    Err(Mistakes(mistakes).into())
 }
 
 /// Grants and values of a shipped module: variables first, what the file says over them.
@@ -152,11 +167,10 @@ fn profile(
     guest: &str,
     manifest: &Manifest,
     configured: BTreeMap<String, String>,
-) -> anyhow::Result<(Grants, BTreeMap<String, String>)> {
-    let grants = builtin::grants(guest, manifest, &PROCESS)?;
+) -> (Terms, BTreeMap<String, String>) {
     let mut values = builtin::values(manifest, &PROCESS);
     values.extend(configured);
-    Ok((grants, values))
+    (builtin::grants(guest, manifest, &values, &PROCESS), values)
 }
 
 /// Reads a regular file of at most `cap` bytes through one handle, so that it cannot change underneath.
@@ -178,21 +192,31 @@ fn read(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Upstream's default of one worker is what its client-side throttle leaves use for. Without that throttle, 32
-/// writes side by side keep an API server busy, and more only queue there.
-const NODE_SYNCS: NonZeroUsize = NonZeroUsize::new(32).unwrap();
+/// Upstream's default of one worker is what its client-side throttle leaves use for. Without that throttle, eight
+/// nodes side by side keep a small API server busy (`tests/bench`: with 32 it is slower); twice as many make use of
+/// one whose store waits for its disk.
+const NODE_SYNCS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 /// One call is many requests, of which each has its own 30 s; a listing of 5000 machines takes a few seconds.
 const CALL_TIME: Duration = Duration::from_secs(60);
 /// How long the process finishes what is on the wire when told to stop; below the 30 s that a pod has.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// The controllers' settings.
-pub(crate) fn settings(node: &NodeFlags) -> Settings {
+/// The controllers' settings, for a cluster whose API server has these addresses.
+pub(crate) fn settings(node: &NodeFlags, api_server: Vec<IpAddr>) -> Settings {
     Settings {
         node: NodeSettings {
             status_update_frequency: node.status_update_frequency,
             concurrent_syncs: node.concurrent_syncs.unwrap_or(NODE_SYNCS),
             concurrent_status_updates: node.concurrent_status_updates,
+            rules: NodeRules {
+                reconcile_labels: node.reconcile_labels,
+                addresses: AddressRules {
+                    refused: node.service_cidrs.clone(),
+                    api_server,
+                    internal: node.internal_cidrs.clone(),
+                },
+                ..NodeRules::default()
+            },
         },
         mode: Mode::Enforce,
         call_time: CALL_TIME,

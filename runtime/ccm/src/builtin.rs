@@ -2,32 +2,15 @@
 //! environment variables. A profile belongs to the *bytes* of the module that is embedded in this binary,
 //! never to a name: any other module needs grants that somebody wrote down.
 
+mod profile;
+
 use std::collections::BTreeMap;
 
-use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
 use ccm_host::manifest::Manifest;
 
-use crate::config::{Mistakes, Surroundings};
-
-/// How a shipped provider is told its endpoint and its credential.
-struct Profile {
-    /// Name of the embedded module.
-    guest: &'static str,
-    /// Name of the manifest's target.
-    target: &'static str,
-    /// Variable that replaces the endpoint.
-    endpoint: &'static str,
-    /// Variable with the bearer token; with `_FILE` appended: a file that holds it.
-    token: &'static str,
-}
-
-/// Variables as the vendors' own managers name them.
-const PROFILES: &[Profile] = &[Profile {
-    guest: "hcloud",
-    target: "api",
-    endpoint: "HCLOUD_ENDPOINT",
-    token: "HCLOUD_TOKEN",
-}];
+use self::profile::{Login, PROFILES, Profile, TargetProfile};
+use crate::config::Surroundings;
 
 /// The embedded module of this name.
 pub(crate) fn module(name: &str) -> Option<&'static [u8]> {
@@ -53,48 +36,177 @@ pub(crate) fn recognise(wasm: &[u8]) -> Option<&'static str> {
         .map(|guest| guest.name)
 }
 
-/// Grants exactly what the manifest requests, with endpoint and credential from the environment.
-///
-/// # Errors
-/// Every variable that is missing or malformed.
+/// Values for the configuration keys that the manifest declares, from variables of the same names.
+pub(crate) fn values(
+    manifest: &Manifest,
+    surroundings: &Surroundings<'_>,
+) -> BTreeMap<String, String> {
+    let keys = manifest.config.iter().map(|key| key.key.clone());
+    keys.filter_map(|key| (surroundings.variable)(&key).map(|value| (key, value)))
+        .collect()
+}
+
+/// On which terms a module is loaded.
+pub(crate) struct Terms {
+    /// What it may do. With mistakes there are credentials among them that open nothing, so that the module can be asked
+    /// what it finds wrong: not to be used.
+    pub(crate) grants: Grants,
+    /// Every variable that is missing or malformed.
+    pub(crate) mistakes: Vec<String>,
+    /// What has no effect, or looks wrong and may be right.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Stands for a credential that is missing.
+const OPENS_NOTHING: &str = "missing";
+
+/// Reads endpoints and credentials of a shipped module: exactly what the manifest requires, and those optional targets
+/// that are switched on. `values` is its configuration, which says what is switched on.
 pub(crate) fn grants(
     guest: &str,
     manifest: &Manifest,
+    values: &BTreeMap<String, String>,
     surroundings: &Surroundings<'_>,
-) -> Result<Grants, Mistakes> {
-    let mut grants = manifest.as_grants();
-    let mut mistakes = Vec::new();
+) -> Terms {
+    let mut read = Terms {
+        grants: manifest.as_grants(),
+        mistakes: Vec::new(),
+        warnings: Vec::new(),
+    };
     for profile in PROFILES.iter().filter(|profile| profile.guest == guest) {
-        let Some(target) = grants
-            .targets
-            .iter_mut()
-            .find(|target| target.name == profile.target)
-        else {
-            mistakes.push(format!(
-                "the embedded {guest} module has no target {:?}",
-                profile.target
-            ));
-            continue;
-        };
-        if let Some(endpoint) = (surroundings.variable)(profile.endpoint) {
-            match endpoint.parse() {
-                Ok(url) => target.endpoint = url,
-                Err(error) => mistakes.push(format!("{} {endpoint:?}: {error}", profile.endpoint)),
-            }
+        for target in profile.targets {
+            read.target(manifest, target, values, surroundings);
         }
-        match token(profile.token, surroundings) {
-            Ok(secret) => target.credential = Credential::Bearer(secret),
-            Err(mistake) => mistakes.push(mistake),
+        read.unserved(profile, surroundings);
+    }
+    read
+}
+
+impl Terms {
+    /// Grants that somebody wrote down: the variables have no part in them.
+    pub(crate) fn written(grants: Grants) -> Terms {
+        Terms {
+            grants,
+            mistakes: Vec::new(),
+            warnings: Vec::new(),
         }
     }
-    if mistakes.is_empty() {
-        Ok(grants)
-    } else {
-        Err(Mistakes(mistakes))
+
+    fn target(
+        &mut self,
+        manifest: &Manifest,
+        profile: &TargetProfile,
+        values: &BTreeMap<String, String>,
+        surroundings: &Surroundings<'_>,
+    ) {
+        let name = profile.name;
+        let Some(requested) = manifest.targets.iter().find(|target| target.name == name) else {
+            self.mistakes.push(format!(
+                "the embedded {} module has no target {name:?}",
+                manifest.name
+            ));
+            return;
+        };
+        if let Some(switch) = profile.switch
+            && !values.get(switch).is_some_and(|value| is_true(value))
+        {
+            self.switched_off(switch, &profile.login, surroundings);
+            return;
+        }
+        let mut grant = requested.as_grant();
+        if let Some(endpoint) = (surroundings.variable)(profile.endpoint) {
+            match endpoint.trim().trim_end_matches('/').parse() {
+                Ok(url) => grant.endpoint = url,
+                Err(error) => self
+                    .mistakes
+                    .push(format!("{} {endpoint:?}: {error}", profile.endpoint)),
+            }
+        }
+        grant.credential = self.login(&profile.login, surroundings);
+        self.put(grant);
+    }
+
+    /// In place of the one that the manifest requires, or beside the others.
+    fn put(&mut self, grant: TargetGrant) {
+        let targets = &mut self.grants.targets;
+        match targets.iter_mut().find(|other| other.name == grant.name) {
+            Some(required) => *required = grant,
+            None => targets.push(grant),
+        }
+    }
+
+    fn login(&mut self, login: &Login, surroundings: &Surroundings<'_>) -> Credential {
+        match login {
+            Login::Token { variable, length } => {
+                let token = self.secret(variable, surroundings);
+                let characters = token.chars().count();
+                if token != OPENS_NOTHING && characters != *length {
+                    self.warnings.push(format!(
+                        "{variable} has {characters} characters, and the vendor's tokens have {length}: tried all the same"
+                    ));
+                }
+                Credential::Bearer(Secret::new(token))
+            }
+            Login::Basic { user, password } => Credential::Basic {
+                user: self.secret(user, surroundings),
+                password: Secret::new(self.secret(password, surroundings)),
+            },
+        }
+    }
+
+    /// The value of a variable or of its file; with a mistake, one that opens nothing.
+    fn secret(&mut self, variable: &str, surroundings: &Surroundings<'_>) -> String {
+        secret(variable, surroundings).unwrap_or_else(|mistake| {
+            self.mistakes.push(mistake);
+            OPENS_NOTHING.to_owned()
+        })
+    }
+
+    /// Credentials for something that is switched off are probably meant to be used.
+    fn switched_off(&mut self, switch: &str, login: &Login, surroundings: &Surroundings<'_>) {
+        let variables = match login {
+            Login::Token { variable, .. } => vec![*variable],
+            Login::Basic { user, password } => vec![*user, *password],
+        };
+        for variable in variables {
+            let is_set = |name: &str| (surroundings.variable)(name).is_some();
+            if is_set(variable) || is_set(&format!("{variable}_FILE")) {
+                self.warnings.push(format!(
+                    "{variable} is set and not used, because {switch} is not true"
+                ));
+            }
+        }
+    }
+
+    fn unserved(&mut self, profile: &Profile, surroundings: &Surroundings<'_>) {
+        for unserved in profile.unserved {
+            let is_asked_for =
+                |name: &&&str| (surroundings.variable)(name).is_some_and(|value| !is_false(&value));
+            let set: Vec<&str> = unserved
+                .variables
+                .iter()
+                .filter(is_asked_for)
+                .copied()
+                .collect();
+            if !set.is_empty() {
+                let why = unserved.why;
+                self.warnings
+                    .push(format!("without effect, because {why}: {}", set.join(", ")));
+            }
+        }
     }
 }
 
-fn token(variable: &str, surroundings: &Surroundings<'_>) -> Result<Secret, String> {
+/// As Go's `strconv.ParseBool`. A value that is neither true nor false is for the module to refuse.
+fn is_true(text: &str) -> bool {
+    matches!(text.trim(), "1" | "t" | "T" | "true" | "TRUE" | "True")
+}
+
+fn is_false(text: &str) -> bool {
+    matches!(text.trim(), "0" | "f" | "F" | "false" | "FALSE" | "False")
+}
+
+fn secret(variable: &str, surroundings: &Surroundings<'_>) -> Result<String, String> {
     let file = format!("{variable}_FILE");
     let text = match (
         (surroundings.variable)(variable),
@@ -109,16 +221,9 @@ fn token(variable: &str, surroundings: &Surroundings<'_>) -> Result<Secret, Stri
     };
     match text.trim() {
         "" => Err(format!("{variable} is empty")),
-        token => Ok(Secret::new(token.to_owned())),
+        secret => Ok(secret.to_owned()),
     }
 }
 
-/// Values for the configuration keys that the manifest declares, from variables of the same names.
-pub(crate) fn values(
-    manifest: &Manifest,
-    surroundings: &Surroundings<'_>,
-) -> BTreeMap<String, String> {
-    let keys = manifest.config.iter().map(|key| key.key.clone());
-    keys.filter_map(|key| (surroundings.variable)(&key).map(|value| (key, value)))
-        .collect()
-}
+#[cfg(test)]
+mod tests;

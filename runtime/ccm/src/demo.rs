@@ -76,7 +76,7 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     let controllers = tokio::spawn(ccm_controllers::run(
         cluster.client_as("ccm"),
         provider.clone(),
-        assemble::settings(&NodeFlags::UNSET),
+        assemble::settings(&NodeFlags::UNSET, Vec::new()),
         ccm_controllers::Metrics::default(),
         async {
             // A dropped sender means the same as a sent message: the demo is over.
@@ -170,7 +170,8 @@ fn introduce(provider: &Provider, narrator: &Narrator) {
             provider.digest()
         ),
     );
-    for target in &manifest.targets {
+    // The optional ones are not granted here.
+    for target in manifest.targets.iter().filter(|target| target.required) {
         let rules: Vec<_> = target.rules.iter().map(ToString::to_string).collect();
         narrator.say(
             "provider",

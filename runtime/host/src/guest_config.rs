@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::bindings::lifecycle;
 use crate::limits;
-use crate::manifest::Manifest;
+use crate::manifest::{Granted, Manifest};
 use crate::text::clean;
 
 /// What the operator configured. No secrets: the guest sees all of it.
@@ -60,14 +60,19 @@ pub(crate) fn check(manifest: &Manifest, config: &GuestConfig) -> Result<(), Vec
     }
 }
 
-impl From<GuestConfig> for lifecycle::Config {
-    fn from(config: GuestConfig) -> lifecycle::Config {
-        lifecycle::Config {
-            cluster_name: config.cluster_name,
-            cluster_cidrs: config.cluster_cidrs,
-            values: config.values.into_iter().collect(),
-            extra: Vec::new(),
-        }
+/// What `init` is told: the configuration, and which targets are granted. A guest with optional targets cannot find
+/// that out by itself before it needs one.
+pub(crate) fn told(config: GuestConfig, granted: &Granted) -> lifecycle::Config {
+    let targets: Vec<_> = granted
+        .targets
+        .iter()
+        .map(|target| target.grant.name.as_str())
+        .collect();
+    lifecycle::Config {
+        cluster_name: config.cluster_name,
+        cluster_cidrs: config.cluster_cidrs,
+        values: config.values.into_iter().collect(),
+        extra: vec![("targets".to_owned(), targets.join(","))],
     }
 }
 

@@ -117,6 +117,7 @@ impl Host {
             module: source.clone(),
             mistakes,
         })?;
+        let config = guest_config::told(config, &granted);
         let egress =
             Egress::new(&manifest.name, &granted, EgressLimits::standard()).map_err(|reason| {
                 LoadError::Egress {
@@ -146,7 +147,7 @@ impl Host {
             digest,
             component,
             lifecycle: exports.lifecycle,
-            config: config.into(),
+            config,
             memory_bytes: guest_config::memory_bytes(&manifest),
             ticker: self.ticker.clone(),
             slots: Semaphore::new(limits::CALLS_AT_ONCE),

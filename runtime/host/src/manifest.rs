@@ -63,6 +63,22 @@ pub struct Target {
     pub why: String,
     /// What it asks for there.
     pub rules: Vec<Rule>,
+    /// Whether the module cannot run without it. One that it can run without may be left ungranted.
+    pub required: bool,
+}
+
+impl Target {
+    /// A grant for exactly this target, without credential.
+    pub fn as_grant(&self) -> TargetGrant {
+        TargetGrant {
+            name: self.name.clone(),
+            endpoint: self.endpoint.clone(),
+            rules: self.rules.clone(),
+            credential: Credential::None,
+            addresses: Vec::new(),
+            ca_pem: None,
+        }
+    }
 }
 
 /// Kinds of credentials.
@@ -147,24 +163,19 @@ impl Manifest {
     /// Requested and granted, intersected.
     ///
     /// # Errors
-    /// What is requested and not granted, line by line: such a module is not loaded.
+    /// What is required and not granted, line by line: such a module is not loaded. An optional target may be missing
+    /// as a whole; one that is granted is granted with all its lines.
     pub fn narrow(&self, grants: Grants) -> Result<Granted, Missing> {
         narrow::narrow(self, grants)
     }
 
-    /// Grants for exactly what is requested, without credentials: the start of a shipped module's built-in profile,
-    /// and of what an operator writes down for any other. Never to be used for a module that nobody vouches for.
+    /// Grants for exactly what the module cannot run without, without credentials: the start of a shipped module's
+    /// built-in profile, and of what an operator writes down for any other. Optional targets are left out; see
+    /// [`Target::as_grant`]. Never to be used for a module that nobody vouches for.
     pub fn as_grants(&self) -> Grants {
-        let target = |target: &Target| TargetGrant {
-            name: target.name.clone(),
-            endpoint: target.endpoint.clone(),
-            rules: target.rules.clone(),
-            credential: Credential::None,
-            addresses: Vec::new(),
-            ca_pem: None,
-        };
+        let required = self.targets.iter().filter(|target| target.required);
         Grants {
-            targets: self.targets.iter().map(target).collect(),
+            targets: required.map(Target::as_grant).collect(),
             annotation_prefixes: self.annotation_prefixes.clone(),
         }
     }

@@ -6,6 +6,7 @@ use ccm_guest::testing::{TestHost, config, json, node};
 use super::*;
 
 mod project;
+mod robot;
 use project::Project;
 
 fn find_with(values: &[(&str, &str)], nodes: &[Node]) -> Result<FindReply, Error> {
@@ -85,12 +86,14 @@ fn nothing_is_asked_about_nodes_of_others() {
 #[test]
 fn the_fewest_requests_answer() {
     // Servers in the project, ids asked for, requests for the list, requests for one server.
-    let table: [(u64, Vec<u64>, usize, usize); 6] = [
+    let table: [(u64, Vec<u64>, usize, usize); 8] = [
         (3, vec![2], 0, 1),
+        (1000, vec![500], 0, 1),
         (3, vec![1, 2, 3], 1, 0),
         (50, (1..=50).collect(), 1, 0),
         (1000, vec![1, 700, 800], 1, 2),
         (1000, (1..=1000).collect(), 20, 0),
+        (5000, (1..=5000).collect(), 100, 0),
         (1000, (500..=520).collect(), 20, 0),
     ];
     for (servers, ids, lists, look_ups) in table {
@@ -112,6 +115,61 @@ fn the_fewest_requests_answer() {
             ids.len()
         );
         assert_eq!(host.requests().len(), lists + look_ups);
+    }
+}
+
+#[test]
+fn a_list_that_is_known_to_be_long_is_not_begun_for_a_few() {
+    let host = Project::of(1000).serve();
+    find_with(&[], &by_id(1..=1000)).unwrap();
+    for (asked, lists, look_ups) in [(4, 0, 4), (19, 0, 19), (21, 20, 0)] {
+        let before = host.requests().len();
+        find_with(&[], &by_id(500..500 + asked)).unwrap();
+        let requests = host.requests().split_off(before);
+        let lists_sent = requests
+            .iter()
+            .filter(|line| line.starts_with("GET /servers?page="));
+        assert_eq!(
+            (lists_sent.count(), requests.len()),
+            (lists, lists + look_ups),
+            "{asked} asked for"
+        );
+    }
+    // Where nothing is remembered, as in a confirming look-up, the answers are the same.
+    host.forget_state();
+    let reply = find_with(&[], &by_id(999..=1001)).unwrap();
+    assert_eq!(
+        brief(&reply),
+        ["found hcloud://999", "found hcloud://1000", "gone"]
+    );
+}
+
+#[test]
+fn other_cache_modes_look_servers_up_one_by_one_unless_they_are_many() {
+    // Mode, servers asked for, requests for the list, requests for one server, whether answers may be kept.
+    for (mode, asked, lists, look_ups, kept) in [
+        ("one", 64, 0, 64, true),
+        ("off", 64, 0, 64, false),
+        ("one", 65, 2, 0, true),
+        ("off", 65, 2, 0, false),
+    ] {
+        let host = Project::of(65).serve();
+        let reply = find_with(&[("HCLOUD_SERVER_CACHE_MODE", mode)], &by_id(1..=asked)).unwrap();
+        assert!(brief(&reply).iter().all(|one| one.starts_with("found")));
+        assert_eq!(
+            (
+                count(&host, "GET /servers?page="),
+                count(&host, "GET /servers/")
+            ),
+            (lists, look_ups),
+            "{mode} {asked}"
+        );
+        assert!(
+            host.seen()
+                .iter()
+                .all(|seen| seen.headers.is_empty() != kept),
+            "{mode} {asked}"
+        );
     }
 }
 

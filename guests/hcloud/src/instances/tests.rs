@@ -1,11 +1,11 @@
 //! What a server of the vendor's documented form becomes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::time::Duration;
-
+use ccm_guest::testing::config;
 use serde::Deserialize;
 
 use super::*;
+use crate::api::{Ip, PrivateNet};
 use crate::config::AddressFamily;
 
 const NETWORK: Option<u64> = Some(4711);
@@ -29,10 +29,8 @@ fn off() -> Server {
 
 fn settings(family: AddressFamily) -> Settings {
     Settings {
-        network: None,
         family,
-        zones: true,
-        max_age: Duration::ZERO,
+        ..Settings::read(&config(&[])).unwrap()
     }
 }
 
@@ -111,6 +109,98 @@ fn a_server_without_public_addresses_has_only_its_private_one() {
         (AddressType::InternalIp, "10.0.0.8".to_owned()),
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn node_addresses_of_the_go_manager() {
+    // Name of the case there, family, public IPv4, public IPv6, attached network, configured network, what is expected
+    // after the hostname.
+    type Row = (
+        &'static str,
+        AddressFamily,
+        Option<&'static str>,
+        Option<&'static str>,
+        Option<u64>,
+        Option<u64>,
+        &'static [&'static str],
+    );
+    const V4: Option<&str> = Some("203.0.113.7");
+    const V6: Option<&str> = Some("2001:db8:1234::/64");
+    use AddressFamily::{DualStack, Ipv4, Ipv6};
+    let table: [Row; 9] = [
+        ("hostname", Ipv4, None, None, None, None, &[]),
+        ("public ipv4", Ipv4, V4, V6, None, None, &["203.0.113.7"]),
+        ("no public ipv4", Ipv4, None, V6, None, None, &[]),
+        (
+            "public ipv6",
+            Ipv6,
+            V4,
+            V6,
+            None,
+            None,
+            &["2001:db8:1234::1"],
+        ),
+        ("no public ipv6", Ipv6, V4, None, None, None, &[]),
+        (
+            "public dual stack",
+            DualStack,
+            V4,
+            V6,
+            None,
+            None,
+            &["203.0.113.7", "2001:db8:1234::1"],
+        ),
+        (
+            "unknown private network",
+            Ipv4,
+            None,
+            None,
+            None,
+            Some(1),
+            &[],
+        ),
+        (
+            "server attached to private network",
+            Ipv4,
+            None,
+            None,
+            Some(1),
+            Some(1),
+            &["10.0.0.2"],
+        ),
+        (
+            "server not attached to private network",
+            Ipv4,
+            None,
+            None,
+            Some(2),
+            Some(1),
+            &[],
+        ),
+    ];
+    for (name, family, ipv4, ipv6, attached, configured, expected) in table {
+        let mut server = running();
+        let ip = |text: &str| Ip {
+            ip: text.to_owned(),
+        };
+        server.public_net.ipv4 = ipv4.map(ip);
+        server.public_net.ipv6 = ipv6.map(ip);
+        server.private_net = attached
+            .map(|network| PrivateNet {
+                network,
+                ip: "10.0.0.2".to_owned(),
+            })
+            .into_iter()
+            .collect();
+        let found = addresses_of(family, configured, &server);
+        assert_eq!(
+            found[0],
+            (AddressType::Hostname, "worker-1".to_owned()),
+            "{name}"
+        );
+        let rest: Vec<&str> = found[1..].iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(rest, expected, "{name}");
+    }
 }
 
 #[test]

@@ -89,10 +89,11 @@ async fn load_and_try(
     Ok(accepted(file, &provider, output))
 }
 
-/// Grants what is requested, with credentials that open nothing: nothing is sent while a module is loaded.
+/// Grants what is required, with credentials that open nothing: nothing is sent while a module is loaded.
 fn everything(manifest: &Manifest) -> Grants {
     let mut grants = manifest.as_grants();
-    for (grant, target) in grants.targets.iter_mut().zip(&manifest.targets) {
+    let required = manifest.targets.iter().filter(|target| target.required);
+    for (grant, target) in grants.targets.iter_mut().zip(required) {
         let secret = || Secret::new("check".to_owned());
         grant.credential = match target.auth {
             AuthKind::None => Credential::None,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ccm_host::Inspection;
 use ccm_host::egress::rules::Rule;
-use ccm_host::manifest::{AuthKind, Target};
+use ccm_host::manifest::{AuthKind, Manifest, Target};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -74,8 +74,12 @@ fn describe(found: &Inspection) -> String {
         row(
             "requests",
             &format!(
-                "target {}: {} (credential: {}) – {}",
-                target.name, target.endpoint, target.auth, target.why
+                "target {}: {} ({}credential: {}) – {}",
+                target.name,
+                target.endpoint,
+                if target.required { "" } else { "optional, " },
+                target.auth,
+                target.why
             ),
         );
         for rule in &target.rules {
@@ -111,6 +115,7 @@ fn as_json(found: &Inspection) -> Value {
             "endpoint": target.endpoint.as_str(),
             "auth": target.auth,
             "why": target.why,
+            "required": target.required,
             "rules": target.rules,
         })).collect::<Vec<_>>(),
         "annotationPrefixes": manifest.annotation_prefixes,
@@ -122,7 +127,8 @@ fn as_json(found: &Inspection) -> Value {
     })
 }
 
-/// The whole request as a configuration that grants it: to be read, shortened and used with `--config`.
+/// The whole request as a configuration that grants it: to be read, shortened and used with `--config`. Optional targets
+/// are comments: whoever wants one takes its marks away.
 fn as_grants(found: &Inspection) -> anyhow::Result<String> {
     let manifest = &found.manifest;
     let document = Document {
@@ -133,12 +139,29 @@ fn as_grants(found: &Inspection) -> anyhow::Result<String> {
             module: "file:///path/to/provider.wasm",
             digest: found.digest.to_string(),
             grants: GrantsEntry {
-                targets: manifest.targets.iter().map(target_entry).collect(),
+                targets: entries(manifest, true),
                 annotation_prefixes: &manifest.annotation_prefixes,
             },
         }],
     };
-    Ok(serde_saphyr::to_string(&document)?)
+    let mut text = serde_saphyr::to_string(&document)?;
+    let optional = entries(manifest, false);
+    if !optional.is_empty() {
+        text.push_str("# Optional targets, to be moved into the list above:\n");
+        for line in serde_saphyr::to_string(&optional)?.lines() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "#     {line}");
+        }
+    }
+    Ok(text)
+}
+
+fn entries(manifest: &Manifest, required: bool) -> Vec<TargetEntry<'_>> {
+    let targets = manifest.targets.iter();
+    targets
+        .filter(|target| target.required == required)
+        .map(target_entry)
+        .collect()
 }
 
 fn target_entry(target: &Target) -> TargetEntry<'_> {

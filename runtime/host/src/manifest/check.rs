@@ -51,8 +51,15 @@ struct RawTarget {
     #[serde(default)]
     why: String,
     rules: Vec<Value>,
+    #[serde(default = "yes")]
+    required: bool,
     #[serde(flatten)]
     unknown: BTreeMap<String, Value>,
+}
+
+/// Targets are required unless they say otherwise.
+fn yes() -> bool {
+    true
 }
 
 #[derive(Deserialize)]
@@ -207,6 +214,7 @@ fn target(raw: RawTarget, wrong: &mut Vec<String>) -> Option<Target> {
         auth: auth?,
         why: raw.why,
         rules,
+        required: raw.required,
     })
 }
 

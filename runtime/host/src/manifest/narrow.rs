@@ -1,7 +1,8 @@
 //! Requested and granted, intersected: what is left, what is missing, what is superfluous.
 //!
 //! A module gets the smaller of both. Whatever it asks for and is not granted makes it unusable, so that it
-//! never runs with half of its rights; whatever it is granted and does not ask for is only worth a warning.
+//! never runs with half of its rights; whatever it is granted and does not ask for is only worth a warning. A
+//! target that it marks as optional may be missing, but only as a whole.
 
 use thiserror::Error;
 
@@ -50,7 +51,9 @@ pub(super) fn narrow(manifest: &Manifest, grants: Grants) -> Result<Granted, Mis
             .iter()
             .position(|grant| grant.name == requested.name)
         else {
-            missing.extend(ungranted(requested));
+            if requested.required {
+                missing.extend(ungranted(requested));
+            }
             continue;
         };
         targets.push(target(

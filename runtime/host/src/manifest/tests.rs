@@ -13,7 +13,7 @@ fn whole() -> Value {
         "contract": "0.1.0", "name": "hcloud", "version": "0.1.0", "description": "Hetzner Cloud",
         "schemes": ["hcloud", "hrobot"],
         "targets": [{
-            "name": "api", "endpoint": "https://api.hetzner.cloud/v1", "auth": "bearer", "why": "the API",
+            "name": "api", "endpoint": "https://api.hetzner.cloud/v1", "auth": "bearer", "why": "the API", "required": true,
             "rules": [
                 { "methods": ["GET"], "path": "/servers", "access": "read" },
                 { "methods": ["GET", "DELETE"], "path": "/load_balancers/{id}", "access": "write" },
@@ -122,6 +122,11 @@ fn every_mistake_is_refused_by_name() {
         ("/targets/0/auth", json!("sigv4"), "auth"),
         ("/targets/0/why", json!("a\nb"), "control"),
         ("/targets/0/rules", json!([]), "rules"),
+        (
+            "/targets/0/optional",
+            json!(true),
+            "unknown key \"optional\"",
+        ),
         (
             "/targets/0/endpoint",
             json!("http://api.hetzner.cloud"),
@@ -295,6 +300,39 @@ fn every_missing_line_is_named() {
             "target api: DELETE /load_balancers/{id} (write)",
             "target api: POST / form Action=DescribeInstances (write)",
             "annotation prefix load-balancer.hetzner.cloud/",
+        ]
+    );
+}
+
+#[test]
+fn an_optional_target_may_be_missing_and_only_as_a_whole() {
+    let mut manifest = whole();
+    let mut second = manifest["targets"][0].clone();
+    second["name"] = json!("second");
+    second["required"] = json!(false);
+    manifest["targets"].as_array_mut().unwrap().push(second);
+    let manifest = parse(&manifest).unwrap();
+    assert_eq!(manifest.as_grants().targets.len(), 1, "not granted unasked");
+
+    let granted = manifest.narrow(bearer()).unwrap();
+    assert_eq!(granted.targets.len(), 1);
+    assert!(granted.warnings.is_empty(), "{:?}", granted.warnings);
+
+    let mut both = bearer();
+    let mut second = manifest.targets[1].as_grant();
+    second.credential = Credential::Bearer(Secret::new("other".to_owned()));
+    both.targets.push(second);
+    assert_eq!(manifest.narrow(both.clone()).unwrap().targets.len(), 2);
+
+    both.targets[1].credential = Credential::None;
+    both.targets[1].rules.truncate(2);
+    let Missing { lines } = manifest.narrow(both).map(|_| ()).unwrap_err();
+    assert_eq!(
+        lines,
+        [
+            "target second: bearer credential (granted: none)",
+            "target second: POST / form Action=CreateRoute (write)",
+            "target second: POST / form Action=DescribeInstances (write)",
         ]
     );
 }

@@ -1,5 +1,8 @@
 //! A Hetzner Cloud project for tests: servers in the vendor's documented form, listed, named and looked up.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use ccm_guest::testing::{Answer, Seen, TestHost, json};
 use serde_json::{Value, json as value};
 
@@ -11,6 +14,13 @@ type Change = Box<dyn FnOnce(&mut Project)>;
 pub(super) struct Project {
     servers: Vec<(u64, String)>,
     change: Option<(usize, Change)>,
+    /// Number and name of dedicated servers; their power states.
+    dedicated: Vec<(u64, String)>,
+    power: &'static str,
+    /// Dedicated servers that the list lacks, although they are there.
+    unlisted: Vec<(u64, String)>,
+    /// What Robot answers in place of everything.
+    refusal: Option<Answer>,
 }
 
 impl Project {
@@ -20,7 +30,38 @@ impl Project {
                 .map(|id| (id, format!("server-{id}")))
                 .collect(),
             change: None,
+            dedicated: Vec::new(),
+            power: "running",
+            unlisted: Vec::new(),
+            refusal: None,
         }
+    }
+
+    /// With these dedicated servers.
+    pub(super) fn dedicated(mut self, servers: &[(u64, &str)]) -> Project {
+        let servers = servers
+            .iter()
+            .map(|(number, name)| (*number, (*name).to_owned()));
+        self.dedicated = servers.collect();
+        self
+    }
+
+    /// The list ends before its second half.
+    pub(super) fn half_listed(mut self) -> Project {
+        self.unlisted = self.dedicated.split_off(self.dedicated.len() / 2);
+        self
+    }
+
+    /// The operating status of all dedicated servers.
+    pub(super) fn power(mut self, status: &'static str) -> Project {
+        self.power = status;
+        self
+    }
+
+    /// Robot answers everything with this.
+    pub(super) fn robot_says(mut self, answer: Answer) -> Project {
+        self.refusal = Some(answer);
+        self
     }
 
     pub(super) fn without(mut self, id: u64) -> Project {
@@ -52,11 +93,63 @@ impl Project {
         self.servers.push((id, format!("server-{id}")));
     }
 
-    pub(super) fn serve(mut self) -> TestHost {
-        TestHost::new(MANIFEST, move |seen| self.answer(seen))
+    pub(super) fn serve(self) -> TestHost {
+        self.serve_changing().0
     }
 
-    fn answer(&mut self, seen: &Seen) -> Answer {
+    /// Also gives a handle, to change the project while it is served.
+    pub(super) fn serve_changing(self) -> (TestHost, Rc<RefCell<Project>>) {
+        let project = Rc::new(RefCell::new(self));
+        let served = Rc::clone(&project);
+        let host = TestHost::new(MANIFEST, move |seen| served.borrow_mut().answer(seen));
+        (host, project)
+    }
+
+    pub(super) fn robot_recovers(&mut self) {
+        self.refusal = None;
+    }
+
+    pub(super) fn robot_fails(&mut self, answer: Answer) {
+        self.refusal = Some(answer);
+    }
+
+    pub(super) fn rename_dedicated(&mut self, number: u64, name: &str) {
+        for (known, old) in &mut self.dedicated {
+            if *known == number {
+                *old = name.to_owned();
+            }
+        }
+    }
+
+    fn robot(&self, seen: &Seen) -> Answer {
+        if let Some(answer) = &self.refusal {
+            return answer.clone();
+        }
+        let not_found = include_str!("../../../fixtures/robot-error-server-not-found.json");
+        if seen.path == "/server" {
+            let servers: Vec<Value> = self.dedicated.iter().map(dedicated_json).collect();
+            return json(200, &value!(servers).to_string());
+        }
+        let (page, number) = seen.path[1..].split_once('/').unwrap();
+        let number: u64 = number.parse().unwrap();
+        let mut all = self.dedicated.iter().chain(&self.unlisted);
+        let Some(server) = all.find(|(known, _)| *known == number) else {
+            return json(404, not_found);
+        };
+        if page == "server" {
+            return json(200, &dedicated_json(server).to_string());
+        }
+        let mut reset: Value =
+            serde_json::from_str(include_str!("../../../fixtures/robot-reset.json")).unwrap();
+        reset["reset"]["server_number"] = value!(number);
+        reset["reset"]["operating_status"] = value!(self.power);
+        json(200, &reset.to_string())
+    }
+
+    pub(super) fn answer(&mut self, seen: &Seen) -> Answer {
+        if seen.target == "robot" {
+            return self.robot(seen);
+        }
         if seen.path_only() == "/servers" {
             return self.list(seen);
         }
@@ -119,4 +212,13 @@ fn server_json(id: u64, name: &str) -> Value {
     server["id"] = value!(id);
     server["name"] = value!(name);
     server
+}
+
+fn dedicated_json((number, name): &(u64, String)) -> Value {
+    let mut fixture: Value =
+        serde_json::from_str(include_str!("../../../fixtures/robot-servers.json")).unwrap();
+    let mut envelope = fixture[0].take();
+    envelope["server"]["server_number"] = value!(number);
+    envelope["server"]["server_name"] = value!(name);
+    envelope
 }

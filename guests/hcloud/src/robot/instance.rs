@@ -1,0 +1,118 @@
+//! A dedicated server as Robot describes it → an instance as the contract does. Pure: no request, no clock.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use ccm_guest::{Address, AddressType, Event, EventType, Instance, Node};
+
+use super::Server;
+use crate::config::{AddressFamily, Settings};
+use crate::instances::{PROVIDED_BY, address};
+use crate::provider_id;
+
+#[cfg(test)]
+mod tests;
+
+/// The longest value of a label.
+const LABEL: usize = 63;
+
+/// The instance that `server` is, and what its operator should know. Not whether it is switched off: that is another
+/// request. `forward`: whether the InternalIPs that the kubelet reports are kept, because Robot knows none.
+pub fn instance(
+    settings: &Settings,
+    forward: bool,
+    node: &Node,
+    server: &Server,
+) -> (Instance, Vec<Event>) {
+    let (addresses, events) = addresses(settings.family, forward, node, server);
+    let zone = server.dc.to_ascii_lowercase();
+    let region = zone.split('-').next().unwrap_or_default();
+    let stored = node.provider_id.clone().filter(|text| !text.is_empty());
+    let instance = Instance {
+        // A provider ID never changes, not even from the older form to the newer one.
+        provider_id: stored.unwrap_or_else(|| provider_id::of_robot(server.number)),
+        instance_type: label(&server.product),
+        zone: label(&zone),
+        region: label(region),
+        addresses,
+        labels: vec![(PROVIDED_BY.to_owned(), "robot".to_owned())],
+        shutdown: None,
+        extra: Vec::new(),
+    };
+    (instance, events)
+}
+
+/// Text of the vendor as a label: blanks become `-`, other characters that labels cannot have are dropped.
+fn label(text: &str) -> Option<String> {
+    let is_edge = |letter: char| !letter.is_ascii_alphanumeric();
+    let kept: String = text
+        .chars()
+        .map(|letter| if letter == ' ' { '-' } else { letter })
+        .filter(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(*letter))
+        .collect();
+    let begin = kept.trim_start_matches(is_edge);
+    let cut = begin.get(..LABEL).unwrap_or(begin);
+    let value = cut.trim_end_matches(is_edge);
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// Hostname, public IPv6, public IPv4, then the kubelet's InternalIPs: the order in which existing nodes have them.
+fn addresses(
+    family: AddressFamily,
+    forward: bool,
+    node: &Node,
+    server: &Server,
+) -> (Vec<Address>, Vec<Event>) {
+    let ipv6 = server.ipv6_net.as_deref().and_then(first_of);
+    let ipv4 = server.ipv4.as_deref().and_then(|text| text.parse().ok());
+    let external: Vec<IpAddr> = [
+        ipv6.filter(|_| family.has_ipv6()).map(IpAddr::V6),
+        ipv4.filter(|_| family.has_ipv4()).map(IpAddr::V4),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+
+    let mut addresses = vec![address(AddressType::Hostname, &server.name)];
+    let as_external = |ip: &IpAddr| address(AddressType::ExternalIp, &ip.to_string());
+    addresses.extend(external.iter().map(as_external));
+    let mut events = Vec::new();
+    let internal = node
+        .addresses
+        .iter()
+        .filter(|address| forward && address.address_type == AddressType::InternalIp);
+    for known in internal {
+        let Ok(ip) = known.address.parse::<IpAddr>() else {
+            continue;
+        };
+        match misconfigured(family, &external, ip) {
+            None => addresses.push(address(AddressType::InternalIp, &known.address)),
+            Some(why) => events.push(Event {
+                event_type: EventType::Warning,
+                reason: "MisconfiguredInternalIP".to_owned(),
+                message: format!("the kubelet's InternalIP {ip} is left out: {why}"),
+            }),
+        }
+    }
+    (addresses, events)
+}
+
+/// Why the kubelet's InternalIP cannot be one of the node's.
+fn misconfigured(family: AddressFamily, external: &[IpAddr], ip: IpAddr) -> Option<&'static str> {
+    match ip {
+        IpAddr::V4(_) if !family.has_ipv4() => {
+            Some("it is IPv4, and HCLOUD_INSTANCES_ADDRESS_FAMILY is ipv6")
+        }
+        IpAddr::V6(_) if !family.has_ipv6() => {
+            Some("it is IPv6, and HCLOUD_INSTANCES_ADDRESS_FAMILY is ipv4")
+        }
+        _ if external.contains(&ip) => Some("it is an ExternalIP of the server already"),
+        _ => None,
+    }
+}
+
+/// A server has a whole network; by convention its own address is the first one in it.
+fn first_of(network: &str) -> Option<Ipv6Addr> {
+    let network = network.split('/').next().unwrap_or(network);
+    let network: Ipv6Addr = network.parse().ok()?;
+    (!network.is_unspecified()).then(|| Ipv6Addr::from_bits(network.to_bits() | 1))
+}

@@ -1,0 +1,186 @@
+//! What variables grant, what they do not, and what is said about them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use super::*;
+
+const TOKEN: &str = "jr5g7ZHpPptyhJzZyHw2Pqu4g9gTqDvEceYpngPf79jN_NOT_VALID_dzhepnahq";
+
+fn manifest() -> Manifest {
+    let wasm = module("hcloud").unwrap();
+    ccm_host::inspect("hcloud", wasm).unwrap().manifest
+}
+
+/// Reads with these variables; `/secret` is a file that holds one.
+fn read(variables: &[(&str, &str)]) -> Terms {
+    let surroundings = Surroundings {
+        variable: &|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        },
+        file: &|path| match path.to_str() {
+            Some("/secret") => Ok(format!("{TOKEN}\n")),
+            _ => Err("no such file".to_owned()),
+        },
+    };
+    let manifest = manifest();
+    let values = values(&manifest, &surroundings);
+    grants("hcloud", &manifest, &values, &surroundings)
+}
+
+/// The granted targets: name, endpoint, kind of credential.
+fn targets(read: &Terms) -> Vec<(&str, &str, &str)> {
+    let targets = read.grants.targets.iter();
+    targets
+        .map(|target| {
+            (
+                target.name.as_str(),
+                target.endpoint.as_str(),
+                target.credential.kind(),
+            )
+        })
+        .collect()
+}
+
+const API: (&str, &str, &str) = ("api", "https://api.hetzner.cloud/v1", "bearer");
+
+#[test]
+fn a_token_grants_the_api_and_nothing_else() {
+    for variables in [
+        [("HCLOUD_TOKEN", TOKEN)],
+        [("HCLOUD_TOKEN_FILE", "/secret")],
+    ] {
+        let read = read(&variables);
+        assert_eq!(targets(&read), [API]);
+        assert_eq!(read.mistakes, [] as [&str; 0]);
+        assert_eq!(read.warnings, [] as [&str; 0]);
+        assert!(manifest().narrow(read.grants).is_ok());
+    }
+}
+
+#[test]
+fn robot_is_granted_when_it_is_enabled() {
+    let robot = |enabled| {
+        read(&[
+            ("HCLOUD_TOKEN", TOKEN),
+            ("ROBOT_ENABLED", enabled),
+            ("ROBOT_USER", "user"),
+            ("ROBOT_PASSWORD_FILE", "/secret"),
+        ])
+    };
+    for enabled in ["true", "1", "T"] {
+        let read = robot(enabled);
+        let expected = ("robot", "https://robot-ws.your-server.de/", "basic");
+        assert_eq!(targets(&read), [API, expected]);
+        assert!(read.mistakes.is_empty() && read.warnings.is_empty());
+        assert!(manifest().narrow(read.grants).is_ok());
+    }
+    // What is no truth value is for the module to refuse, which knows its keys.
+    for enabled in ["false", "0", "sometimes"] {
+        let read = robot(enabled);
+        assert_eq!(targets(&read), [API]);
+        assert_eq!(read.mistakes, [] as [&str; 0]);
+        assert_eq!(
+            read.warnings,
+            [
+                "ROBOT_USER is set and not used, because ROBOT_ENABLED is not true",
+                "ROBOT_PASSWORD is set and not used, because ROBOT_ENABLED is not true",
+            ]
+        );
+    }
+}
+
+#[test]
+fn endpoints_are_replaced_and_lose_their_last_slash() {
+    let read = read(&[
+        ("HCLOUD_TOKEN", TOKEN),
+        ("HCLOUD_ENDPOINT", "https://127.0.0.1:8443/v1/"),
+        ("ROBOT_ENABLED", "true"),
+        ("ROBOT_USER", "user"),
+        ("ROBOT_PASSWORD", "password"),
+        ("ROBOT_ENDPOINT", "https://robot.example.com"),
+    ]);
+    assert_eq!(
+        targets(&read),
+        [
+            ("api", "https://127.0.0.1:8443/v1", "bearer"),
+            ("robot", "https://robot.example.com/", "basic"),
+        ]
+    );
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once_and_no_secret_is_repeated() {
+    let read = read(&[
+        ("HCLOUD_TOKEN", TOKEN),
+        ("HCLOUD_TOKEN_FILE", "/secret"),
+        ("HCLOUD_ENDPOINT", "here"),
+        ("ROBOT_ENABLED", "true"),
+        ("ROBOT_USER_FILE", "/nowhere"),
+        ("ROBOT_ENDPOINT", "https://"),
+    ]);
+    let expected = [
+        "HCLOUD_ENDPOINT \"here\"",
+        "HCLOUD_TOKEN and HCLOUD_TOKEN_FILE are both set",
+        "ROBOT_ENDPOINT \"https://\"",
+        "ROBOT_USER_FILE /nowhere: no such file",
+        "neither ROBOT_PASSWORD nor ROBOT_PASSWORD_FILE is set",
+    ];
+    assert_eq!(read.mistakes.len(), expected.len(), "{:?}", read.mistakes);
+    for (mistake, expected) in read.mistakes.iter().zip(expected) {
+        assert!(mistake.starts_with(expected), "{mistake}");
+        assert!(!mistake.contains(TOKEN), "{mistake}");
+    }
+    assert!(
+        manifest().narrow(read.grants).is_ok(),
+        "the module can still be asked what it finds wrong"
+    );
+}
+
+#[test]
+fn a_token_of_another_length_is_a_warning_that_does_not_show_it() {
+    let read = read(&[("HCLOUD_TOKEN", "s3cret")]);
+    assert_eq!(read.mistakes, [] as [&str; 0]);
+    assert_eq!(
+        read.warnings,
+        ["HCLOUD_TOKEN has 6 characters, and the vendor's tokens have 64: tried all the same"]
+    );
+}
+
+#[test]
+fn what_has_no_effect_is_said_in_one_line_for_each_reason() {
+    let read = read(&[
+        ("HCLOUD_TOKEN", TOKEN),
+        ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1"),
+        ("HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP", "true"),
+        ("HCLOUD_LOAD_BALANCERS_ENABLED", "false"),
+        ("HCLOUD_NETWORK_ROUTES_ENABLED", "true"),
+        ("HCLOUD_METRICS_ENABLED", "false"),
+    ]);
+    assert_eq!(
+        read.warnings,
+        [
+            "without effect, because load balancers are not served yet: HCLOUD_LOAD_BALANCERS_LOCATION, HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP",
+            "without effect, because routes are not served yet: HCLOUD_NETWORK_ROUTES_ENABLED",
+        ]
+    );
+}
+
+#[test]
+fn every_variable_of_a_profile_has_one_meaning() {
+    let manifest = manifest();
+    for profile in PROFILES {
+        let unserved = profile.unserved.iter().flat_map(|one| one.variables);
+        for variable in unserved {
+            assert!(
+                manifest.config.iter().all(|key| key.key != *variable),
+                "{variable} is a key of the module and has an effect"
+            );
+        }
+        let optional = manifest.targets.iter().filter(|target| !target.required);
+        for target in optional {
+            let profile = profile.targets.iter().find(|one| one.name == target.name);
+            let switch = profile.expect(&target.name).switch.expect(&target.name);
+            assert!(manifest.config.iter().any(|key| key.key == switch));
+        }
+    }
+}
