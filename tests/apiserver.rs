@@ -1,14 +1,22 @@
 //! The harness of the cluster suites, on its own: if these fail, the harness is broken and not the product.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_tests::apiserver::{ApiServer, AuditEntry, StartOptions};
+use ccm_tests::link::Link;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 fn node(name: &str) -> Node {
     serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
@@ -76,6 +84,56 @@ async fn a_user_may_do_only_what_is_granted_and_the_audit_log_tells() {
     };
     assert_eq!(found, expected);
     assert!(server.client_for("stranger").await.is_err());
+}
+
+/// Sends everything back, on each connection.
+async fn echo(listener: TcpListener) {
+    while let Ok((mut connection, _)) = listener.accept().await {
+        tokio::spawn(async move {
+            let (mut reader, mut writer) = connection.split();
+            tokio::io::copy(&mut reader, &mut writer).await
+        });
+    }
+}
+
+async fn round_trip(connection: &mut TcpStream, sent: &[u8]) {
+    let mut received = vec![0; sent.len()];
+    connection.write_all(sent).await.unwrap();
+    connection.read_exact(&mut received).await.unwrap();
+    assert_eq!(received, sent);
+}
+
+#[tokio::test]
+async fn a_link_passes_every_byte_on_and_holds_answers_back_until_it_is_told_otherwise() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap();
+    tokio::spawn(echo(listener));
+    let (link, free) = (Link::to(target).unwrap(), Link::to(target).unwrap());
+    let mut connection = TcpStream::connect(link.address()).await.unwrap();
+    let bytes: Vec<u8> = (0_u8..=255).cycle().take(300_000).collect();
+    round_trip(&mut connection, &bytes).await;
+
+    link.hold();
+    let mut other = TcpStream::connect(free.address()).await.unwrap();
+    {
+        let mut held = std::pin::pin!(round_trip(&mut connection, &bytes[..5]));
+        let others = async {
+            for _ in 0..200 {
+                round_trip(&mut other, &bytes[..5]).await;
+            }
+        };
+        tokio::select! {
+            () = &mut held => panic!("an answer came although it was held back"),
+            () = others => {}
+        }
+        link.release();
+        held.await;
+    }
+
+    link.delay(Duration::from_millis(1));
+    round_trip(&mut connection, &bytes).await;
+    link.hold_for(Duration::from_millis(1));
+    round_trip(&mut connection, &bytes).await;
 }
 
 /// The processes whose command line names a folder. Linux only, as the servers' own clean-up is not.

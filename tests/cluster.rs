@@ -7,13 +7,31 @@
     reason = "tests"
 )]
 
+#[path = "cluster/bootstrap.rs"]
+mod bootstrap;
+#[path = "cluster/conflicts.rs"]
+mod conflicts;
 #[path = "cluster/initialise.rs"]
 mod initialise;
+#[path = "cluster/kubelet.rs"]
+mod kubelet;
+#[path = "cluster/many.rs"]
+mod many;
+#[path = "cluster/node_ip.rs"]
+mod node_ip;
 #[path = "cluster/outage.rs"]
 mod outage;
+#[path = "cluster/policy.rs"]
+mod policy;
+#[path = "cluster/record.rs"]
+mod record;
 #[path = "cluster/refused.rs"]
 mod refused;
+#[path = "cluster/remade.rs"]
+mod remade;
 #[path = "cluster/rights.rs"]
 mod rights;
+#[path = "cluster/slow_store.rs"]
+mod slow_store;
 #[path = "cluster/world.rs"]
 mod world;

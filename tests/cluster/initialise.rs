@@ -1,12 +1,12 @@
 //! Tainted nodes become initialised ones: what is written, in which order, and what is left alone.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use ccm_sim::hetzner::{Location, ServerSpec, ServerType};
 use serde_json::{Value, json};
 
-use crate::world::{Setup, World, is_tainted, other_taint, until};
+use crate::kubelet::{is_tainted, other_taint};
+use crate::world::{Setup, World, until};
 
 fn json_of(value: impl serde::Serialize) -> Value {
     serde_json::to_value(value).unwrap()
@@ -92,9 +92,7 @@ async fn addresses_are_stored_before_the_taint_goes_with_everything_else() {
         assert!(request.authorized && !request.write, "{request:?}");
     }
 
-    ccm.terminate().unwrap();
-    let status = ccm.ended(Duration::from_secs(30)).await.unwrap();
-    assert!(status.success(), "{status}: {}", ccm.tail());
+    world.stop(ccm).await;
 }
 
 #[tokio::test]

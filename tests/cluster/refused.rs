@@ -5,7 +5,8 @@ use std::time::Duration;
 use ccm_sim::hetzner::ServerSpec;
 use serde_json::{Value, json};
 
-use crate::world::{Setup, World, is_tainted};
+use crate::kubelet::is_tainted;
+use crate::world::{Setup, World};
 
 /// The first target of the first provider.
 fn target(configuration: &mut Value) -> &mut Value {

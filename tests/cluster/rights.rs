@@ -1,57 +1,20 @@
 //! The role in `deploy/` is what the node controller needs: nothing missing, nothing spare.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use ccm_sim::hetzner::{Fault, ServerSpec, Trouble};
-use ccm_tests::apiserver::AuditEntry;
-use k8s_openapi::api::rbac::v1::ClusterRole;
 use serde_json::json;
 
-use crate::world::{Setup, World, manifests, uninitialized, until};
-
-/// API group, resource with subresource, verb.
-type Right = (String, String, String);
-
-fn granted() -> BTreeSet<Right> {
-    let mut manifests = manifests("rbac.yaml").into_iter();
-    let role = manifests
-        .find(|manifest| manifest["kind"] == "ClusterRole")
-        .unwrap();
-    let role: ClusterRole = serde_json::from_value(role).unwrap();
-    let mut rights = BTreeSet::new();
-    for rule in role.rules.unwrap() {
-        for group in rule.api_groups.unwrap() {
-            for resource in rule.resources.clone().unwrap() {
-                for verb in &rule.verbs {
-                    rights.insert((group.clone(), resource.clone(), verb.clone()));
-                }
-            }
-        }
-    }
-    rights
-}
-
-fn used(log: &[AuditEntry]) -> BTreeSet<Right> {
-    let right = |entry: &AuditEntry| {
-        let resource = match entry.subresource.as_str() {
-            "" => entry.resource.clone(),
-            subresource => format!("{}/{subresource}", entry.resource),
-        };
-        (entry.group.clone(), resource, entry.verb.clone())
-    };
-    log.iter().map(right).collect()
-}
+use crate::kubelet::uninitialized;
+use crate::record::{granted, used};
+use crate::world::{Setup, World, until};
 
 #[tokio::test]
 async fn the_role_in_deploy_is_exactly_what_the_node_controller_uses() {
-    let mut setup = Setup {
+    let world = World::start(Setup {
         // An API server that does not stream lists: the older way needs one verb more.
         server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
         ..Setup::default()
-    };
-    setup.cloud.latency = Duration::from_secs(3);
-    let world = World::start(setup).await;
+    })
+    .await;
     // The same Event twice within minutes is counted up, which is a patch. A refusal is told at once.
     let refusal = Trouble::Refuse {
         status: 403,
@@ -72,21 +35,21 @@ async fn the_role_in_deploy_is_exactly_what_the_node_controller_uses() {
     // A node that changes while the cloud is asked, and whose addresses are right already: the one write meets a
     // conflict, and the node has to be read again.
     world.cloud.add_server(ServerSpec::named("worker-2"));
-    world.register("worker-2", json!({}), json!([])).await;
     let addresses = json!([
         {"type": "Hostname", "address": "worker-2"},
         {"type": "ExternalIP", "address": "198.18.0.2"},
     ]);
-    world.set_addresses("worker-2", addresses).await;
+    world
+        .register("worker-2", json!({}), json!([]), addresses)
+        .await;
     world.cloud.clear_requests();
+    world.cloud_link.hold();
     let taint = json!({"spec": {"taints": [uninitialized()]}});
     world.change("worker-2", taint).await;
-    until(&mut ccm, "a question to the cloud", async || {
-        (!world.cloud.requests().is_empty()).then_some(())
-    })
-    .await;
+    world.cloud_is_asked(&mut ccm).await;
     let note = json!({"metadata": {"annotations": {"note": "meanwhile"}}});
     world.change("worker-2", note).await;
+    world.cloud_link.release();
     world.initialised(&mut ccm, "worker-2").await;
 
     let log = world.asked();

@@ -1,26 +1,28 @@
 //! What every test of this suite stands on: an API server with the manifests of `deploy/`, a simulated cloud, and
 //! `ccm run` between them. It asserts nothing about what `ccm` does.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use ccm_sim::hetzner::{Hetzner, Options};
-use ccm_tests::apiserver::{ApiServer, AuditEntry, StartOptions};
+use ccm_tests::apiserver::{ApiServer, StartOptions};
+use ccm_tests::link::Link;
+use ccm_tests::observed::Observed;
 use ccm_tests::process::Process;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Event, Node, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-/// Who `ccm` is in the audit log.
-pub(crate) const ACCOUNT: &str = "system:serviceaccount:kube-system:ccm";
+use crate::kubelet::is_tainted;
 
-/// How long anything may take that is bound to happen. Only a failing test waits that long.
+/// How long anything may take that is bound to happen, or to go on. Only a failing test waits that long.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 const TOKEN: &str = "the-clouds-token";
@@ -29,6 +31,8 @@ const TOKEN: &str = "the-clouds-token";
 pub(crate) struct Setup {
     /// Of the simulated cloud.
     pub(crate) cloud: Options,
+    /// Whether the API server reaches its etcd over a link.
+    pub(crate) etcd_link: bool,
     /// Further flags of kube-apiserver.
     pub(crate) server_flags: Vec<String>,
 }
@@ -37,6 +41,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             cloud: Options::new(TOKEN),
+            etcd_link: false,
             server_flags: Vec::new(),
         }
     }
@@ -46,6 +51,8 @@ impl Default for Setup {
 pub(crate) struct World {
     pub(crate) api: ApiServer,
     pub(crate) cloud: Hetzner,
+    /// The only way to the cloud.
+    pub(crate) cloud_link: Link,
     pub(crate) nodes: Api<Node>,
     events: Api<Event>,
     kubeconfig: PathBuf,
@@ -56,6 +63,7 @@ impl World {
     pub(crate) async fn start(setup: Setup) -> Self {
         let api = ApiServer::start_with(StartOptions {
             audit: true,
+            etcd_link: setup.etcd_link,
             flags: setup.server_flags,
             ..StartOptions::default()
         })
@@ -63,9 +71,11 @@ impl World {
         .unwrap();
         let admin = api.client_for("admin").await.unwrap();
         let token = deploy(&admin).await;
+        let cloud = Hetzner::start(setup.cloud).await.unwrap();
         Self {
             kubeconfig: api.kubeconfig_with_token("ccm", &token).unwrap(),
-            cloud: Hetzner::start(setup.cloud).await.unwrap(),
+            cloud_link: Link::to(cloud.address()).unwrap(),
+            cloud,
             nodes: Api::all(admin.clone()),
             events: Api::default_namespaced(admin),
             folder: TempDir::new().unwrap(),
@@ -73,39 +83,11 @@ impl World {
         }
     }
 
-    /// Creates a node as a kubelet under `--cloud-provider=external` does: tainted, with its host name.
-    pub(crate) async fn add_node(&self, name: &str, metadata: Value) {
-        let taints = json!([uninitialized(), other_taint()]);
-        self.register(name, metadata, taints).await;
-        let hostname = json!([{"type": "Hostname", "address": name}]);
-        self.set_addresses(name, hostname).await;
-    }
-
-    /// Creates a node with these taints, and nothing in its status.
-    pub(crate) async fn register(&self, name: &str, mut metadata: Value, taints: Value) {
-        metadata["name"] = json!(name);
-        let node = json!({"metadata": metadata, "spec": {"taints": taints}});
-        let node = serde_json::from_value(node).unwrap();
-        self.nodes
-            .create(&PostParams::default(), &node)
-            .await
-            .unwrap();
-    }
-
-    /// Stores addresses as a kubelet does.
-    pub(crate) async fn set_addresses(&self, name: &str, addresses: Value) {
-        let patch = Patch::Merge(json!({"status": {"addresses": addresses}}));
-        let params = PatchParams::default();
-        self.nodes
-            .patch_status(name, &params, &patch)
-            .await
-            .unwrap();
-    }
-
-    /// Changes anything else about a node.
-    pub(crate) async fn change(&self, name: &str, patch: Value) {
-        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
-        self.nodes.patch(name, &params, &patch).await.unwrap();
+    /// The cloud's endpoint, over the link.
+    pub(crate) fn endpoint(&self) -> String {
+        let (there, here) = (self.cloud.address(), self.cloud_link.address());
+        let port = |address: std::net::SocketAddr| format!(":{}/", address.port());
+        self.cloud.endpoint().replace(&port(there), &port(here))
     }
 
     /// The configuration of the shipped guest: the rules that it requests, granted for the simulated cloud, whose
@@ -115,15 +97,13 @@ impl World {
         let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
         let mut target = json!({
             "name": "api",
-            "endpoint": self.cloud.endpoint(),
+            "endpoint": self.endpoint(),
             "addresses": ["127.0.0.1", "::1"],
             "credential": {"bearer": {"env": "CLOUD_TOKEN"}},
             "rules": manifest["targets"][0]["rules"],
         });
         if let Some(authority) = self.cloud.ca_pem() {
-            let path = self.folder.path().join("cloud-ca.crt");
-            std::fs::write(&path, authority).unwrap();
-            target["caFile"] = json!(path);
+            target["caFile"] = json!(self.file("cloud-ca.crt", authority));
         }
         json!({
             "apiVersion": "config.wasm-ccm.dev/v1alpha1",
@@ -134,43 +114,59 @@ impl World {
 
     /// Starts `ccm run` with a configuration and further flags.
     pub(crate) fn ccm(&self, configuration: &Value, flags: &[&str]) -> Process {
-        let path = self.folder.path().join("ccm.json");
-        std::fs::write(&path, configuration.to_string()).unwrap();
+        let configuration = self.file("ccm.json", configuration.to_string());
+        let mut arguments = vec![
+            "run".to_owned(),
+            "--cloud-provider=hcloud".to_owned(),
+            format!("--config={}", configuration.display()),
+        ];
+        arguments.extend(flags.iter().copied().map(str::to_owned));
+        self.spawn(&arguments, &[("CLOUD_TOKEN", TOKEN)])
+    }
+
+    /// Starts the binary with these arguments and variables, as the service account that `deploy/` makes.
+    pub(crate) fn spawn(&self, arguments: &[String], variables: &[(&str, &str)]) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
         command
-            .args(["run", "--cloud-provider=hcloud", "-v=4"])
+            .args(arguments)
             .arg(format!("--kubeconfig={}", self.kubeconfig.display()))
-            .arg(format!("--config={}", path.display()))
-            .args(flags)
+            .arg("-v=4")
             .env_clear()
-            .env("CLOUD_TOKEN", TOKEN);
+            .envs(variables.iter().copied());
         Process::spawn(command, &self.folder.path().join("ccm.log")).unwrap()
+    }
+
+    /// What every `ccm` of this world has printed.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("ccm.log")).unwrap()
+    }
+
+    /// Writes a file that goes with the world.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// The token that the cloud accepts.
+    pub(crate) fn token(&self) -> &'static str {
+        TOKEN
     }
 
     /// The shipped module as a file.
     pub(crate) fn module_file(&self) -> PathBuf {
         let guests = embedded_guests::all();
         let guest = guests.iter().find(|guest| guest.name == "hcloud").unwrap();
-        let path = self.folder.path().join("hcloud.wasm");
-        std::fs::write(&path, guest.wasm).unwrap();
-        path
+        self.file("hcloud.wasm", guest.wasm)
     }
 
-    /// What `ccm` asked of the API server so far.
-    pub(crate) fn asked(&self) -> Vec<AuditEntry> {
-        let mut log = self.api.audit_log().unwrap();
-        log.retain(|entry| entry.user == ACCOUNT);
-        log
+    /// All Events about nodes.
+    pub(crate) async fn events(&self) -> Vec<Event> {
+        let params = ListParams::default().fields("involvedObject.kind=Node");
+        self.events.list(&params).await.unwrap().items
     }
 
-    /// The writes to one node among them.
-    pub(crate) fn writes_to(&self, name: &str) -> Vec<AuditEntry> {
-        let mut log = self.asked();
-        log.retain(|entry| entry.resource == "nodes" && entry.name == name && entry.verb != "get");
-        log
-    }
-
-    /// The Events about a node, by reason.
+    /// The Events about one node.
     pub(crate) async fn events_about(&self, name: &str) -> Vec<Event> {
         let about = format!("involvedObject.kind=Node,involvedObject.name={name}");
         let params = ListParams::default().fields(&about);
@@ -197,6 +193,56 @@ impl World {
         );
         node
     }
+
+    /// Waits until the cloud has been asked something.
+    pub(crate) async fn cloud_is_asked(&self, ccm: &mut Process) {
+        until(ccm, "a question to the cloud", async || {
+            (!self.cloud.requests().is_empty()).then_some(())
+        })
+        .await;
+    }
+
+    /// Watches the nodes until they are as they should be; fails when `ccm` has ended or nothing changes any more.
+    pub(crate) async fn nodes_until(
+        &self,
+        ccm: &mut Process,
+        what: &str,
+        is_so: impl Fn(&BTreeMap<String, Node>) -> bool,
+    ) -> BTreeMap<String, Node> {
+        let mut observed = Observed::new(self.nodes.clone());
+        loop {
+            let change = timeout(PATIENCE, observed.changed()).await;
+            ccm.check().unwrap();
+            match change {
+                Ok(nodes) if is_so(nodes) => return nodes.clone(),
+                Ok(_) => {}
+                Err(_) => panic!("waited for {what}:\n{}", ccm.tail()),
+            }
+        }
+    }
+
+    /// Waits until all of so many nodes are initialised.
+    pub(crate) async fn all_initialised(
+        &self,
+        ccm: &mut Process,
+        count: usize,
+    ) -> BTreeMap<String, Node> {
+        let what = format!("{count} initialised nodes");
+        self.nodes_until(ccm, &what, |nodes| untainted(nodes) == count)
+            .await
+    }
+
+    /// Ends `ccm` as a rolling update does, and waits until it has said and done everything.
+    pub(crate) async fn stop(&self, mut ccm: Process) {
+        ccm.terminate().unwrap();
+        let status = ccm.ended(Duration::from_secs(30)).await.unwrap();
+        assert!(status.success(), "{status}: {}", ccm.tail());
+    }
+}
+
+/// How many nodes wait for nobody.
+pub(crate) fn untainted(nodes: &BTreeMap<String, Node>) -> usize {
+    nodes.values().filter(|node| !is_tainted(node)).count()
 }
 
 /// Asks again and again until there is an answer; fails when `ccm` has ended or nothing comes.
@@ -216,28 +262,15 @@ pub(crate) async fn until<T>(ccm: &mut Process, what: &str, ask: impl AsyncFn() 
     }
 }
 
-/// Whether the node still waits for its cloud provider.
-pub(crate) fn is_tainted(node: &Node) -> bool {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    let mut keys = taints.into_iter().flatten().map(|taint| taint.key.as_str());
-    keys.any(|key| key == "node.cloudprovider.kubernetes.io/uninitialized")
+/// A number that a variable may make larger: large counts take long and belong to `.ci/full`.
+pub(crate) fn size(variable: &str, otherwise: usize) -> usize {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => otherwise,
+    }
 }
 
-/// The taint that a cloud provider removes.
-pub(crate) fn uninitialized() -> Value {
-    json!({
-        "key": "node.cloudprovider.kubernetes.io/uninitialized",
-        "value": "true",
-        "effect": "NoSchedule",
-    })
-}
-
-/// A taint that is none of its business.
-pub(crate) fn other_taint() -> Value {
-    json!({"key": "example.com/drained", "effect": "NoSchedule"})
-}
-
-/// The manifests of `deploy/` that carry rights.
+/// The manifests in one file of `deploy/`.
 pub(crate) fn manifests(file: &str) -> Vec<Value> {
     let path = root().join("deploy/kustomize/base").join(file);
     let text = std::fs::read_to_string(path).unwrap();

@@ -8,7 +8,7 @@ mod assets;
 mod audit;
 mod files;
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub use audit::AuditEntry;
 use files::Files;
 
+use crate::link::Link;
 use crate::process::Process;
 
 /// How long a server may take to answer. It takes two seconds; only a machine under heavy load needs more.
@@ -39,14 +40,17 @@ pub struct StartOptions {
     pub users: Vec<(String, Vec<String>)>,
     /// Whether requests are written down for [`ApiServer::audit_log`].
     pub audit: bool,
+    /// Whether the server reaches its etcd over a [`Link`], which is [`ApiServer::etcd_link`].
+    pub etcd_link: bool,
     /// Further flags of kube-apiserver; the last one of a name wins.
     pub flags: Vec<String>,
 }
 
 /// A running kube-apiserver with its etcd.
 pub struct ApiServer {
-    // Dropped in this order: the API server, its etcd, their files.
+    // Dropped in this order: the API server, the way to its etcd, its etcd, their files.
     server: Process,
+    etcd_link: Option<Link>,
     etcd: Process,
     files: Files,
     folder: TempDir,
@@ -95,10 +99,14 @@ impl ApiServer {
         let mut etcd = Process::spawn(etcd, &folder.path().join("etcd.log"))?;
         wait_until_listening(&mut etcd, etcd_port).await?;
 
+        let store = SocketAddr::from((Ipv4Addr::LOCALHOST, etcd_port));
+        let etcd_link = options.etcd_link.then(|| Link::to(store)).transpose()?;
+        let store = etcd_link.as_ref().map_or(store, Link::address);
+
         let program = programs.join("kube-apiserver");
         let mut arguments = files.arguments();
         arguments.extend([
-            format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
+            format!("--etcd-servers=http://{store}"),
             "--bind-address=127.0.0.1".to_owned(),
             "--advertise-address=127.0.0.1".to_owned(),
             format!("--secure-port={port}"),
@@ -115,6 +123,7 @@ impl ApiServer {
 
         let mut started = Self {
             server,
+            etcd_link,
             etcd,
             files,
             folder,
@@ -159,6 +168,20 @@ impl ApiServer {
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The way from the API server to its etcd, for making it slow.
+    ///
+    /// # Errors
+    /// The server was started without `etcd_link`.
+    pub fn etcd_link(&self) -> Result<&Link> {
+        let link = self.etcd_link.as_ref();
+        link.context("this API server was started without a link to its etcd")
+    }
+
+    /// Kills the API server (not etcd) as a crash would; [`ApiServer::restart`] starts it again.
+    pub fn kill(&mut self) {
+        self.server.kill();
     }
 
     /// Kills the API server (not etcd) as a crash would, starts it again on the same port with the same data,

@@ -3,4 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod apiserver;
+pub mod link;
+pub mod observed;
 pub mod process;

@@ -49,6 +49,12 @@ impl Process {
         })
     }
 
+    /// Its number, under which the system tells what it uses.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Checks that the process is running.
     ///
     /// # Errors

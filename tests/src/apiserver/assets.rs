@@ -1,6 +1,8 @@
 //! Where the programs `etcd` and `kube-apiserver` come from: a folder that `KUBEBUILDER_ASSETS` names, or one
 //! that is built from their Go modules the first time and kept in the user's cache.
 //!
+//! Two versions can be built: the newest, and with `CCM_KUBERNETES=oldest` the oldest that can be had.
+//!
 //! The folder is named after the sources, so a change of them builds anew, and lies outside the checkout, so that
 //! a clean checkout does not. It appears whole or not at all.
 
@@ -15,8 +17,8 @@ use sha2::{Digest, Sha256};
 /// The programs this module must end up with.
 const PROGRAMS: [&str; 2] = ["etcd", "kube-apiserver"];
 
-/// The files that decide what is built.
-const SOURCES: [&str; 3] = ["go.sum", "go.mod", "main.go"];
+/// Says which version is built: `newest`, as without it, or `oldest`.
+const VERSION: &str = "CCM_KUBERNETES";
 
 const HINT: &str = "install Go 1.26 or newer (https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder \
                     with the programs etcd and kube-apiserver";
@@ -31,11 +33,16 @@ pub(super) fn folder() -> Result<PathBuf> {
                 folder.display()
             );
         }
+        ensure!(
+            std::env::var_os(VERSION).is_none(),
+            "KUBEBUILDER_ASSETS and {VERSION} both say what is to run: unset one of them"
+        );
         return Ok(folder);
     }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("cluster/apiserver");
+    let modules = modules()?;
     let cache = cache()?;
-    let folder = cache.join(format!("apiserver-{}", digest(&sources)?));
+    let folder = cache.join(format!("apiserver-{}", digest(&sources, modules)?));
     if folder.is_dir() {
         return Ok(folder);
     }
@@ -45,15 +52,26 @@ pub(super) fn folder() -> Result<PathBuf> {
     let lock = File::create(&lock).with_context(|| format!("cannot open {}", lock.display()))?;
     lock.lock().context("cannot wait for another build")?;
     if !folder.is_dir() {
-        build(&sources, &cache, &folder)?;
+        build(&sources, modules, &cache, &folder)?;
     }
     Ok(folder)
 }
 
-fn build(sources: &Path, cache: &Path, folder: &Path) -> Result<()> {
-    let modules = fs::read_to_string(sources.join("go.mod")).context("cannot read go.mod")?;
-    let kubernetes = version(&modules, "k8s.io/kubernetes")?;
-    let etcd = version(&modules, "go.etcd.io/etcd/server/v3")?;
+/// What the files are called that pin the modules: `NAME.mod` and `NAME.sum`.
+fn modules() -> Result<&'static str> {
+    match std::env::var(VERSION).as_deref() {
+        Err(_) | Ok("" | "newest") => Ok("go"),
+        Ok("oldest") => Ok("oldest"),
+        Ok(other) => bail!("{VERSION}={other}: known are newest and oldest"),
+    }
+}
+
+fn build(sources: &Path, modules: &str, cache: &Path, folder: &Path) -> Result<()> {
+    let modules = format!("{modules}.mod");
+    let pinned = fs::read_to_string(sources.join(&modules))
+        .with_context(|| format!("cannot read {modules}"))?;
+    let kubernetes = version(&pinned, "k8s.io/kubernetes")?;
+    let etcd = version(&pinned, "go.etcd.io/etcd/server/v3")?;
     say(&format!(
         "building kube-apiserver {kubernetes} and etcd {etcd} from their Go modules, about 4 minutes on two \
          cores; kept in {}",
@@ -67,7 +85,8 @@ fn build(sources: &Path, cache: &Path, folder: &Path) -> Result<()> {
     let link = format!("-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={kubernetes}");
     // `.ci/run` fills Go's cache ahead of time, with the same -trimpath and CGO_ENABLED.
     let mut go = Command::new("go");
-    go.args(["build", "-trimpath", &link, "-o"])
+    go.args(["build", "-trimpath", &link])
+        .args([&format!("-modfile={modules}"), "-o"])
         .arg(unfinished.path().join("kube-apiserver"))
         .arg(".")
         .current_dir(sources)
@@ -87,19 +106,23 @@ fn build(sources: &Path, cache: &Path, folder: &Path) -> Result<()> {
     fs::rename(&unfinished, folder).with_context(|| format!("cannot make {}", folder.display()))
 }
 
-/// The version of a module that go.mod requires, such as `v1.36.3`.
-fn version<'a>(modules: &'a str, name: &str) -> Result<&'a str> {
-    let mut lines = modules.lines().map(str::trim);
+/// The version of a module that is pinned, such as `v1.36.3`.
+fn version<'a>(pinned: &'a str, name: &str) -> Result<&'a str> {
+    let mut lines = pinned.lines().map(str::trim);
     lines
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
         .and_then(|rest| rest.split(' ').next())
-        .with_context(|| format!("go.mod does not require {name}"))
+        .with_context(|| format!("the pinned modules lack {name}"))
 }
 
 /// Hexadecimal SHA-256 over the sources.
-fn digest(sources: &Path) -> Result<String> {
+fn digest(sources: &Path, modules: &str) -> Result<String> {
     let mut digest = Sha256::new();
-    for name in SOURCES {
+    for name in [
+        &format!("{modules}.sum"),
+        &format!("{modules}.mod"),
+        "main.go",
+    ] {
         let path = sources.join(name);
         let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         digest.update(text);

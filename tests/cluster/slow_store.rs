@@ -1,0 +1,118 @@
+//! An etcd that is slow, and then stands still for a while: everything takes longer, and nothing is done twice.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::kubelet::addresses;
+use crate::world::{Setup, World, untainted, until};
+
+/// Of each direction: a slow disk, or an etcd on the other side of a country.
+const DELAY: Duration = Duration::from_millis(50);
+
+/// As long as the election of another etcd leader takes; shorter than any time-out of `ccm`.
+const STALL: Duration = Duration::from_secs(4);
+
+#[tokio::test]
+async fn a_slow_etcd_that_stalls_costs_time_and_neither_a_write_nor_an_event_more() {
+    let world = World::start(Setup {
+        etcd_link: true,
+        ..Setup::default()
+    })
+    .await;
+    let mut names = world.populate(20).await;
+    let link = world.api.etcd_link().unwrap();
+    link.delay(DELAY);
+    let mut ccm = world.ccm(
+        &world.configuration(json!({})),
+        // So that there is something left to do when the first node is done, and passes in between.
+        &[
+            "--concurrent-node-syncs=4",
+            "--node-status-update-frequency=1s",
+        ],
+    );
+    let begun = world
+        .nodes_until(&mut ccm, "the first node", |nodes| untainted(nodes) > 0)
+        .await;
+    link.hold_for(STALL);
+    assert!(
+        untainted(&begun) < names.len(),
+        "the stall would come too late"
+    );
+
+    // Nodes that come during the stall, and after it.
+    for number in 1..=10 {
+        let name = format!("late-{number}");
+        world
+            .cloud
+            .add_server(ccm_sim::hetzner::ServerSpec::named(&name));
+        world.add_node(&name, json!({})).await;
+        names.push(name);
+    }
+    world.all_initialised(&mut ccm, names.len()).await;
+    until(&mut ccm, "one Event for each node", async || {
+        (world.events().await.len() >= names.len()).then_some(())
+    })
+    .await;
+    world.stop(ccm).await;
+
+    let events = world.events().await;
+    let counts: Vec<_> = events.iter().filter_map(|event| event.count).collect();
+    assert_eq!(counts, vec![1; names.len()]);
+    for name in &names {
+        let writes = world.writes_to(name);
+        let codes: Vec<_> = writes.iter().map(|write| write.code).collect();
+        assert_eq!(codes, [200, 200], "{name}: {writes:#?}");
+        assert_eq!(world.events_about(name).await.len(), 1, "{name}");
+    }
+}
+
+/// Longer than `ccm` waits for an answer.
+const OUTAGE: Duration = Duration::from_secs(15);
+
+#[tokio::test]
+async fn an_etcd_that_stalls_for_longer_than_anybody_waits_is_followed_by_a_finished_job() {
+    let world = World::start(Setup {
+        etcd_link: true,
+        ..Setup::default()
+    })
+    .await;
+    let names = world.populate(20).await;
+    let link = world.api.etcd_link().unwrap();
+    link.delay(DELAY);
+    let flags = ["--concurrent-node-syncs=4"];
+    let mut ccm = world.ccm(&world.configuration(json!({})), &flags);
+    world
+        .nodes_until(&mut ccm, "the first node", |nodes| untainted(nodes) > 0)
+        .await;
+    link.hold_for(OUTAGE);
+    until(&mut ccm, "a request that is given up", async || {
+        world.log().contains("no answer within").then_some(())
+    })
+    .await;
+
+    let nodes = world.all_initialised(&mut ccm, names.len()).await;
+    world.stop(ccm).await;
+    for (name, node) in &nodes {
+        assert_eq!(addresses(node)[1]["type"], "ExternalIP", "{name}");
+        // Whether a write was made whose answer did not come is not known, so it may be tried again: the addresses
+        // are then the same, and the last write is for one version of the node.
+        let writes = world.writes_to(name);
+        let of = |part: &str| {
+            writes
+                .iter()
+                .filter(|write| write.subresource == part)
+                .count()
+        };
+        assert!((1..=4).contains(&of("status")), "{name}: {writes:#?}");
+        let last = writes.iter().filter(|write| write.subresource.is_empty());
+        let done = last.filter(|write| write.code == 200).count();
+        assert!(done <= 1, "{name}: {writes:#?}");
+        let events = world.events_about(name).await;
+        let counts: Vec<_> = events.iter().map(|event| event.count).collect();
+        assert!(
+            [vec![], vec![Some(1)]].contains(&counts),
+            "{name}: {events:#?}"
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! What a test sees of a cluster by watching it: the objects of one kind as they are, after each change.
+//!
+//! It outlives an API server that goes and comes again, and changes nothing.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::pin::Pin;
+
+use futures::{Stream, StreamExt};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+/// All objects of one kind, by name.
+pub struct Observed<K> {
+    objects: BTreeMap<String, K>,
+    listed: BTreeMap<String, K>,
+    events: Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<K>>> + Send>>,
+}
+
+impl<K> Observed<K>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    /// Begins to watch. Nothing is known before the first change was waited for.
+    #[must_use]
+    pub fn new(api: Api<K>) -> Self {
+        let events = watcher(api, watcher::Config::default()).default_backoff();
+        Self {
+            objects: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            events: Box::pin(events),
+        }
+    }
+
+    /// Waits for the next change, the first complete list included, and says how things are then. A watch that
+    /// fails is opened again. Nothing is lost when this is dropped before it ends.
+    pub async fn changed(&mut self) -> &BTreeMap<String, K> {
+        loop {
+            match self.events.next().await {
+                Some(Ok(watcher::Event::Apply(object))) => {
+                    self.objects.insert(object.name_any(), object);
+                    break;
+                }
+                Some(Ok(watcher::Event::Delete(object))) => {
+                    self.objects.remove(&object.name_any());
+                    break;
+                }
+                Some(Ok(watcher::Event::Init)) => self.listed.clear(),
+                Some(Ok(watcher::Event::InitApply(object))) => {
+                    self.listed.insert(object.name_any(), object);
+                }
+                Some(Ok(watcher::Event::InitDone)) => {
+                    self.objects = std::mem::take(&mut self.listed);
+                    break;
+                }
+                Some(Err(_)) => {}
+                // A watcher never ends.
+                None => std::future::pending().await,
+            }
+        }
+        &self.objects
+    }
+}
