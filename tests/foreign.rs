@@ -1,6 +1,10 @@
 //! A guest that others' tools build, and no line of ours but the contract: `cargo component` makes it, the binary checks
 //! it, the host runs it. It needs cargo-component 0.21 and the target wasm32-wasip1, and says so when they are missing.
+//! And clients of others before our simulators; they need Python 3.11 with pip.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+#[path = "foreign/robot.rs"]
+mod robot;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,0 +1,246 @@
+//! The Robot simulator, driven over TLS by a client that others generated from the vendor's documentation
+//! (`hrobot-py` from PyPI). What that client cannot read is not the vendor's shape.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use ccm_sim::robot::{Fault, OperatingStatus, Options, ResetType, Robot, ServerSpec, Trouble};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const USER: &str = "#ws+testuser";
+const PASSWORD: &str = "the-password";
+
+fn sources() -> PathBuf {
+    super::checkout().join("tests/foreign/robot")
+}
+
+/// Installs the client into a folder, with the versions and checksums that stand beside this file.
+fn install(folder: &Path) {
+    let output = Command::new("python3")
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ])
+        .args([
+            "--root-user-action",
+            "ignore",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ])
+        .args(["--require-hashes", "--requirement"])
+        .arg(sources().join("requirements.txt"))
+        .arg("--target")
+        .arg(folder)
+        .output()
+        .expect("python3, 3.11 or newer, is not in PATH");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "`python3 -m pip install` failed:\n{said}"
+    );
+}
+
+/// Makes calls through the client and returns what it understood of each answer.
+fn drive(folder: &Path, robot: &Robot, password: &str, calls: Value) -> Vec<Value> {
+    let authority = folder.join("authority.pem");
+    std::fs::write(&authority, robot.ca_pem().unwrap()).unwrap();
+    let task = json!({
+        "endpoint": robot.endpoint(), "authority": authority,
+        "user": USER, "password": password, "calls": calls,
+    });
+    let mut child = Command::new("python3")
+        .arg("-B")
+        .arg(sources().join("drive.py"))
+        .env("PYTHONPATH", folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(task.to_string().as_bytes()).unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "drive.py: {:?}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What the client says of an answer that is all as documented, or with these fields beyond.
+fn documented(class: &str, value: Value, beyond: &[&str]) -> Value {
+    json!({
+        "class": class, "value": value, "absent": [], "mistyped": [], "undocumented": beyond,
+    })
+}
+
+/// A refusal as the client understood it; the fields that only other refusals have are absent.
+fn refusal(status: u16, code: &str) -> impl Fn(&Value) -> bool {
+    move |answer: &Value| {
+        let understood = &answer["understood"];
+        answer["status"] == status
+            && understood["class"] == "RobotError"
+            && understood["value"]["status"] == status
+            && understood["value"]["code"] == code
+            && understood["mistyped"] == json!([])
+            && understood["undocumented"] == json!([])
+    }
+}
+
+#[test]
+fn the_robot_simulator_is_understood_by_a_client_of_others() {
+    let folder = TempDir::new().unwrap();
+    install(folder.path());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let options = Options {
+        tls: true,
+        ..Options::new(USER, PASSWORD)
+    };
+    let robot = runtime.block_on(Robot::start(options)).unwrap();
+
+    let number = robot.add_server(ServerSpec {
+        linked_storagebox: Some(12),
+        reset_types: vec![ResetType::Hardware, ResetType::Power],
+        operating_status: OperatingStatus::ShutOff,
+        ..ServerSpec::named("bare-1")
+    });
+    let id = number.to_string();
+    let calls = json!([
+        ["list_servers"],
+        ["get_server", id],
+        ["update_server", id, "web ü"],
+        ["list_reset_options"],
+        ["get_server_reset_options", id],
+        ["execute_server_reset", id, "power"],
+        ["get_server_reset_options", id],
+    ]);
+    let answers = drive(folder.path(), &robot, PASSWORD, calls);
+    assert!(
+        answers.iter().all(|answer| answer["status"] == 200),
+        "{answers:#?}"
+    );
+    let understood: Vec<_> = answers.iter().map(|answer| &answer["understood"]).collect();
+
+    let mut server = json!({
+        "server_ip": "198.19.128.1", "server_ipv6_net": "2001:db8:ffff::", "server_number": number,
+        "server_name": "bare-1", "product": "AX41-NVMe", "dc": "FSN1-DC14", "traffic": "unlimited",
+        "status": "ready", "cancelled": false, "paid_until": "2026-12-31", "ip": ["198.19.128.1"],
+        "subnet": [{"ip": "2001:db8:ffff::", "mask": "64"}], "linked_storagebox": 12,
+    });
+    // The vendor's list shows the storage box, its documentation only for reads of one server.
+    let listed = documented("ServerSummary", server.clone(), &["linked_storagebox"]);
+    assert_eq!(*understood[0], json!([listed]));
+    for (flags, value) in [
+        (["reset", "rescue", "vnc", "wol"], true),
+        (["windows", "plesk", "cpanel", "hot_swap"], false),
+    ] {
+        for flag in flags {
+            server[flag] = json!(value);
+        }
+    }
+    assert_eq!(
+        *understood[1],
+        documented("ServerDetail", server.clone(), &[])
+    );
+    server["server_name"] = json!("web ü");
+    assert_eq!(*understood[2], documented("ServerDetail", server, &[]));
+
+    let mut reset = json!({
+        "server_ip": "198.19.128.1", "server_ipv6_net": "2001:db8:ffff::", "server_number": number,
+        "type": ["hw", "power"],
+    });
+    let listed = documented("ResetSummary", reset.clone(), &[]);
+    assert_eq!(*understood[3], json!([listed]));
+    for (place, words) in [(4, "shut off"), (6, "running")] {
+        reset["operating_status"] = json!(words);
+        assert_eq!(
+            *understood[place],
+            documented("ResetDetail", reset.clone(), &[])
+        );
+    }
+    let done = json!({
+        "server_ip": "198.19.128.1", "server_ipv6_net": "2001:db8:ffff::", "server_number": number,
+        "type": "power",
+    });
+    assert_eq!(*understood[5], documented("ResetExecution", done, &[]));
+    assert_eq!(robot.resets(number), [ResetType::Power]);
+    assert_eq!(robot.server(number).unwrap()["server_name"], "web ü");
+
+    refusals(folder.path(), &robot, &id);
+}
+
+fn refusals(folder: &Path, robot: &Robot, id: &str) {
+    robot.inject(Fault::new(Trouble::RateLimited).path("/reset").times(1));
+    robot.inject(Fault::new(Trouble::Cut).path("/reset").times(1));
+    let calls = json!([
+        ["get_server", "1"],
+        ["execute_server_reset", id, "sw"],
+        ["list_reset_options"],
+        ["list_reset_options"],
+        ["list_reset_options"],
+    ]);
+    // The first fault meets the reset.
+    let answers = drive(folder, robot, PASSWORD, calls);
+    assert!(
+        refusal(404, "SERVER_NOT_FOUND")(&answers[0]),
+        "{:#}",
+        answers[0]
+    );
+    assert!(
+        refusal(403, "RATE_LIMIT_EXCEEDED")(&answers[1]),
+        "{:#}",
+        answers[1]
+    );
+    let limit = &answers[1]["understood"]["value"];
+    assert_eq!(
+        (&limit["max_request"], &limit["interval"]),
+        (&json!(200), &json!(3600))
+    );
+    assert_eq!(
+        answers[2]["failed"], "RemoteProtocolError",
+        "{:#}",
+        answers[2]
+    );
+    assert_eq!(
+        (&answers[3]["status"], &answers[4]["status"]),
+        (&json!(200), &json!(200))
+    );
+
+    let answers = drive(
+        folder,
+        robot,
+        PASSWORD,
+        json!([["execute_server_reset", id, "sw"]]),
+    );
+    assert!(
+        refusal(400, "INVALID_INPUT")(&answers[0]),
+        "{:#}",
+        answers[0]
+    );
+    assert_eq!(
+        answers[0]["understood"]["value"]["invalid"],
+        json!(["type"])
+    );
+
+    let tries = json!([
+        ["list_servers"],
+        ["list_servers"],
+        ["list_servers"],
+        ["list_servers"]
+    ]);
+    let answers = drive(folder, robot, "wrong", tries);
+    for answer in &answers[..3] {
+        assert!(refusal(401, "UNAUTHORIZED")(answer), "{answer:#}");
+    }
+    assert!(
+        answers[3]["failed"].is_string(),
+        "locked out: {:#}",
+        answers[3]
+    );
+}
