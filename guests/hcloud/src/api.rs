@@ -84,7 +84,8 @@ pub enum Ask {
 }
 
 /// Looks servers up one by one, side by side. `read` gets each answer in the order of `asks`: the servers that match, none
-/// if the cloud answered completely and there is none, or why that is not known. `max_age` is how old a kept answer may be.
+/// if the cloud answered completely and there is none, or why that is not known. `max_age` is how old a kept answer to an id
+/// may be; names are always asked freshly.
 ///
 /// # Errors
 /// The first error of `read`; no more requests are sent then.
@@ -95,7 +96,14 @@ pub fn look_up(
 ) -> Result<(), Error> {
     let mut left = asks.iter();
     send_in_windows(
-        asks.iter().map(|ask| request_for(ask).max_age(max_age)),
+        asks.iter().map(|ask| {
+            // Who asks for a name waits for a machine that is being made: what was not there ten seconds ago may be now.
+            let max_age = match ask {
+                Ask::Id(_) => max_age,
+                Ask::Name(_) => Duration::ZERO,
+            };
+            request_for(ask).max_age(max_age)
+        }),
         |answer| match left.next() {
             Some(ask) => read(ask, answer.and_then(|response| matching(ask, response))),
             None => Ok(()),

@@ -16,6 +16,7 @@ use ccm_core::names::{FIELD_MANAGER, NODE_CONTROLLER};
 use ccm_core::neighbours::Neighbours;
 use ccm_core::node::is_uninitialized;
 use ccm_core::ownership::Claimant;
+use ccm_core::patch::{NodePatch, NodeStatusPatch};
 use ccm_core::permit::{Mode, NoAudit, Permit};
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -180,16 +181,14 @@ impl Door {
                 }
                 Outcome::Budget(taken)
             }
-            Effect::PatchNodeStatus(node, patch) => {
-                let (params, body) = (params(), strategic(patch.to_json()));
-                let request = self.nodes.patch_status(&node.name, &params, &body);
-                Box::pin(self.write(lane, turn, request)).await
-            }
-            Effect::PatchNode(node, patch) => {
-                let (params, body) = (params(), strategic(patch.to_json()));
-                let request = self.nodes.patch(&node.name, &params, &body);
-                Box::pin(self.write(lane, turn, request)).await
-            }
+            Effect::PatchNodeStatus(node, patch) => match self.may_write(lane, turn).await {
+                Ok(()) => Box::pin(self.patch_status(node, patch)).await,
+                Err(outcome) => outcome,
+            },
+            Effect::PatchNode(node, patch) => match self.may_write(lane, turn).await {
+                Ok(()) => Box::pin(self.patch(node, patch)).await,
+                Err(outcome) => outcome,
+            },
             Effect::RecordNodeEvent(..) if self.mode != Mode::Enforce => Outcome::Withheld,
             Effect::RecordNodeEvent(node, event) => {
                 Box::pin(self.record(node, event)).await;
@@ -211,23 +210,29 @@ impl Door {
         Outcome::Node(unwrapped(in_time(self.nodes.get(&node.name)).await))
     }
 
-    /// Sends one write, if it may still be sent when its turn in the lane has come. A request begins when
-    /// it is polled first, and not before.
-    async fn write<'a>(
-        &self,
-        lane: &'a LaneState,
-        turn: &mut Turn<'a>,
-        request: impl Future<Output = kube::Result<PrunedNode>>,
-    ) -> Outcome {
+    /// Waits for the conversation's turn to write, and asks whether it still may when that has come.
+    async fn may_write<'a>(&self, lane: &'a LaneState, turn: &mut Turn<'a>) -> Result<(), Outcome> {
         if self.mode != Mode::Enforce {
-            return Outcome::Withheld;
+            return Err(Outcome::Withheld);
         }
         if turn.0.is_none() {
             turn.0 = lane.writes.acquire().await.ok();
         }
         if self.revoked.load(Ordering::Acquire) {
-            return Outcome::Node(Err(stopping()));
+            return Err(Outcome::Node(Err(stopping())));
         }
+        Ok(())
+    }
+
+    async fn patch_status(&self, node: &NodeRef, patch: &NodeStatusPatch) -> Outcome {
+        let (params, body) = (params(), strategic(patch.to_json()));
+        let request = self.nodes.patch_status(&node.name, &params, &body);
+        Outcome::Node(unwrapped(in_time(request).await))
+    }
+
+    async fn patch(&self, node: &NodeRef, patch: &NodePatch) -> Outcome {
+        let (params, body) = (params(), strategic(patch.to_json()));
+        let request = self.nodes.patch(&node.name, &params, &body);
         Outcome::Node(unwrapped(in_time(request).await))
     }
 

@@ -2,8 +2,8 @@
 //! requests.
 //!
 //! # Guarantees
-//! - A server is absent only after the API said so: by 404 for that very id, by a list that came in one piece, or by two
-//!   lists read to their ends. What could not be read is unknown.
+//! - A server is absent only after the API said so: by 404 for that very id, by a fresh list that came in one piece, or by
+//!   two lists read to their ends. What could not be read is unknown.
 //! - Of a list only the servers that were asked for are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,6 +106,11 @@ impl Search {
     /// Answers what is cheaper to answer by the list of all servers. What stays open is for look-ups; the answer is how old
     /// kept ones may be. Those in place of a list may be as old as the list; those that confirm absence are fresh.
     fn by_list(&mut self, max_age: Duration) -> Result<Duration, Error> {
+        // A list on one page costs as little as the look-up that a name which a kept one lacks would need after it.
+        let max_age = match known_pages() {
+            Some(1) if self.asks_for_names() => Duration::ZERO,
+            _ => max_age,
+        };
         let listing = match api::begin_list(max_age, |server| self.keep(server)) {
             Ok(listing) => listing,
             Err(error) => return self.without_list(error),
@@ -121,9 +126,10 @@ impl Search {
         }
         self.answer_ids();
         self.answer_names();
-        // Between two pages a server may move to one that was read already, when another one is deleted and a third
-        // created. So what is missing in a list of several pages is looked for once more, the cheaper way.
-        if listing.pages_left() == 0 {
+        // A kept list lacks the server that was made since, and between two pages a server may move to one that was read
+        // already, when another one is deleted and a third created. So only a fresh list that came in one piece proves
+        // absence; after any other one what is missing is looked for once more, the cheaper way.
+        if listing.pages_left() == 0 && max_age.is_zero() {
             self.answer_absent();
         } else if self.open.len() > listing.pages_left() + 1 {
             match self.list_again() {
@@ -139,6 +145,7 @@ impl Search {
         let listing = api::begin_list(Duration::ZERO, |server| self.keep(server))?;
         api::finish_list(&listing, Duration::ZERO, |server| self.keep(server))?;
         self.answer_ids();
+        self.answer_names();
         Ok(())
     }
 
@@ -190,18 +197,27 @@ impl Search {
         }
     }
 
-    /// Answers all names, also those that were not seen. Only after the whole list: a name that was found may be on a
-    /// later page too.
+    /// Answers the names that were seen. Only after the whole list: a name that was found may be on a later page too.
     fn answer_names(&mut self) {
-        let names = self.open.extract_if(.., |ask| matches!(ask, Ask::Name(_)));
-        for ask in names {
-            let servers = self
-                .kept
-                .values()
-                .filter(|server| ask == Ask::Name(server.name.clone()));
-            self.answers
-                .insert(ask.clone(), Answer::Servers(servers.cloned().collect()));
+        let mut named: BTreeMap<&str, Vec<Server>> = BTreeMap::new();
+        for server in self.kept.values() {
+            named.entry(&server.name).or_default().push(server.clone());
         }
+        let seen = self.open.extract_if(
+            ..,
+            |ask| matches!(ask, Ask::Name(name) if named.contains_key(name.as_str())),
+        );
+        for ask in seen.collect::<Vec<_>>() {
+            if let Ask::Name(name) = &ask
+                && let Some(servers) = named.remove(name.as_str())
+            {
+                self.answers.insert(ask, Answer::Servers(servers));
+            }
+        }
+    }
+
+    fn asks_for_names(&self) -> bool {
+        self.open.iter().any(|ask| matches!(ask, Ask::Name(_)))
     }
 
     /// The rest is not there.

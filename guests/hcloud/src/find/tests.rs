@@ -211,6 +211,34 @@ fn answers_may_be_kept_ones_except_those_that_confirm_absence() {
 }
 
 #[test]
+fn a_new_machine_is_never_missing_by_a_kept_answer() {
+    let (host, project) = Project::of(3).serve_changing();
+    let new = |names: &[&str]| -> Vec<Node> { names.iter().map(|name| node(name, None)).collect() };
+    // Before the list's length is known, after that, and alone.
+    let calls = [
+        (new(&["server-1", "server-9"]), 2),
+        (new(&["server-1", "server-9"]), 1),
+        (new(&["server-9"]), 1),
+    ];
+    let mut before = 0;
+    for (nodes, requests) in calls {
+        let reply = find_with(&[], &nodes).unwrap();
+        assert_eq!(brief(&reply).last().unwrap(), "not mine");
+        let seen = host.seen();
+        assert_eq!(seen.len(), before + requests, "{:?}", host.requests());
+        before = seen.len();
+        assert_eq!(
+            seen.last().unwrap().headers,
+            [],
+            "the last word is a fresh one"
+        );
+    }
+    project.borrow_mut().add(9);
+    let reply = find_with(&[], &new(&["server-1", "server-9"])).unwrap();
+    assert_eq!(brief(&reply), ["found hcloud://1", "found hcloud://9"]);
+}
+
+#[test]
 fn a_server_missing_in_a_list_of_several_pages_is_looked_up_before_it_is_gone() {
     let host = Project::of(120).without(77).serve();
     let reply = find_with(&[], &by_id(1..=120)).unwrap();

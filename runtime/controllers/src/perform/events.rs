@@ -40,6 +40,12 @@ struct Seen {
     last: Timestamp,
 }
 
+impl Seen {
+    fn is_recent(&self, now: Timestamp) -> bool {
+        now.duration_since(self.last) <= WINDOW
+    }
+}
+
 /// What has to be sent.
 #[derive(Debug, PartialEq)]
 pub(super) enum Recorded {
@@ -62,16 +68,17 @@ impl Recorder {
         event: &CloudEvent,
         now: Timestamp,
     ) -> Recorded {
-        self.lately
-            .retain(|_, seen| now.duration_since(seen.last) <= WINDOW);
         let key = key(node, event);
-        if let Some(seen) = self.lately.get_mut(&key) {
+        if let Some(seen) = self.lately.get_mut(&key).filter(|seen| seen.is_recent(now)) {
             seen.count = seen.count.saturating_add(1);
             seen.last = now;
             return Recorded::Again {
                 name: seen.name.clone(),
                 patch: json!({ "count": seen.count, "lastTimestamp": Time(now) }),
             };
+        }
+        if self.lately.len() >= MOST {
+            self.lately.retain(|_, seen| seen.is_recent(now));
         }
         if self.lately.len() >= MOST {
             self.lately.clear();
