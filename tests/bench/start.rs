@@ -1,0 +1,208 @@
+//! W1 and W8: the manager starts with nodes present, or with none.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::jiff::Timestamp;
+
+use crate::audit::Entry;
+use crate::cloud::Cloud;
+use crate::cluster::Cluster;
+use crate::measured::{Manager, Program};
+use crate::options::Options;
+use crate::usage::{Children, Usage};
+use crate::watch::Watch;
+use crate::{fat, gate, progress};
+
+/// How long what is bound to happen may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between filling a cluster and measuring in it.
+const CALM: Duration = Duration::from_secs(1);
+/// The period of upstream's look at nodes that are not ready.
+const CHECK: Duration = Duration::from_secs(5);
+
+/// A cluster and a cloud of the same machines.
+pub(crate) struct Stage {
+    pub(crate) cluster: Cluster,
+    pub(crate) cloud: Cloud,
+    pub(crate) ids: BTreeMap<String, u64>,
+}
+
+impl Stage {
+    pub(crate) async fn set(nodes: usize) -> Result<Self> {
+        progress!("a fresh cluster with {nodes} nodes");
+        let (cluster, mut cloud) = (Cluster::start().await?, Cloud::start().await?);
+        let names = fat::names(nodes);
+        let ids = cloud.add(&names).await?;
+        cluster.fill(&names).await?;
+        tokio::time::sleep(CALM).await;
+        Ok(Self {
+            cluster,
+            cloud,
+            ids: names.into_iter().zip(ids).collect(),
+        })
+    }
+
+    /// The servers in the order of their nodes' names.
+    pub(crate) fn server_ids(&self) -> Vec<u64> {
+        self.ids.values().copied().collect()
+    }
+}
+
+/// What a start with nodes took.
+pub(crate) struct Start {
+    /// Until the first write reached the API server; nothing of it is logged for a peer.
+    pub(crate) first_write: Option<Duration>,
+    pub(crate) first: Duration,
+    pub(crate) last: Duration,
+    pub(crate) cloud_calls: usize,
+    pub(crate) events: usize,
+    /// At the end, with all Events written.
+    pub(crate) usage: Usage,
+    /// Of the child that compiled, if one did.
+    pub(crate) compiler_peak: Option<u64>,
+    /// Everything that was asked until then.
+    pub(crate) asked: Vec<Entry>,
+    pub(crate) log: String,
+    pub(crate) idle: Option<Idle>,
+}
+
+/// What a manager does that has nothing to do.
+pub(crate) struct Idle {
+    pub(crate) lasted: Duration,
+    pub(crate) writes: usize,
+    /// With one node that is not ready: calls of the cloud for each check that upstream would make.
+    pub(crate) calls_per_check: f64,
+    pub(crate) cpu: Duration,
+}
+
+/// Starts the manager on a stage whose nodes are all tainted, and checks what it left.
+pub(crate) async fn measure(
+    options: &Options,
+    stage: &mut Stage,
+    program: Program<'_>,
+    run: &str,
+    idle: Option<Duration>,
+) -> Result<Start> {
+    let nodes = stage.ids.len();
+    let mut watch = Watch::start(stage.cluster.admin.clone());
+    progress!("{run}");
+    let mut manager = Manager::start(options, program, &stage.cluster, &stage.cloud, run)?;
+    let children = Children::watch(manager.id());
+    watch.until(1, || manager.check()).await?;
+    let compiler_peak = children.peak();
+    watch.until(nodes, || manager.check()).await?;
+    let (first, last) = watch.ends().context("no node was seen")?;
+    drop(watch);
+    let ours = matches!(program, Program::Ccm { .. });
+    let events = until_told(&stage.cluster, if ours { nodes } else { 0 }, &mut manager).await?;
+    let usage = manager.usage()?;
+    let asked = stage.cluster.asked()?;
+    let cloud_calls = stage.cloud.take_requests().await?.len();
+    let state = stage.cluster.all_nodes().await?;
+    gate::end_state(&state, &stage.ids, ours.then_some("hcloud"))?;
+    if ours {
+        gate::writes(&asked, &stage.ids)?;
+    }
+    let began = manager.began;
+    let first_write = asked.iter().find(|entry| entry.is_node_write());
+    let first_write = first_write.map(|entry| since(manager.began_at, entry.received));
+    let idle = match idle {
+        Some(length) => Some(watch_idle(stage, &mut manager, length, run).await?),
+        None => None,
+    };
+    let log = manager.log();
+    manager.stop().await?;
+    Ok(Start {
+        first_write,
+        first: first - began,
+        last: last - began,
+        cloud_calls,
+        events,
+        usage,
+        compiler_peak,
+        asked,
+        log,
+        idle,
+    })
+}
+
+/// Starts ccm where there are no nodes: how long until it watches for them.
+pub(crate) async fn until_watching(
+    options: &Options,
+    stage: &Stage,
+    cache: &Path,
+    run: &str,
+) -> Result<Duration> {
+    progress!("{run}");
+    let program = Program::Ccm { cache, flags: &[] };
+    let before = stage.cluster.asked()?.len();
+    let mut manager = Manager::start(options, program, &stage.cluster, &stage.cloud, run)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        manager.check()?;
+        let asked = stage.cluster.asked()?;
+        let mut new = asked.iter().skip(before);
+        if let Some(watch) = new.find(|entry| entry.verb == "watch" && entry.resource == "nodes") {
+            let took = since(manager.began_at, watch.received);
+            manager.stop().await?;
+            return Ok(took);
+        }
+        if Instant::now() > deadline {
+            bail!("ccm does not watch nodes:\n{}", manager.log());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits for the Events, which are written after the nodes.
+async fn until_told(cluster: &Cluster, wanted: usize, manager: &mut Manager) -> Result<usize> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        manager.check()?;
+        let events = cluster.events().await?;
+        if events >= wanted {
+            return Ok(events);
+        }
+        if Instant::now() > deadline {
+            bail!(
+                "only {events} of {wanted} Events were written:\n{}",
+                manager.log()
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn watch_idle(
+    stage: &mut Stage,
+    manager: &mut Manager,
+    length: Duration,
+    run: &str,
+) -> Result<Idle> {
+    progress!("{run}: nothing to do for {length:?}, then as long with one node that is not ready");
+    let (before, cpu) = (stage.cluster.asked()?.len(), manager.usage()?.cpu);
+    tokio::time::sleep(length).await;
+    let cpu = manager.usage()?.cpu.saturating_sub(cpu);
+    let name = stage.ids.keys().next().context("no nodes")?;
+    stage.cluster.silence(name).await?;
+    stage.cloud.take_requests().await?;
+    tokio::time::sleep(length).await;
+    manager.check()?;
+    let calls = stage.cloud.take_requests().await?.len();
+    let asked = stage.cluster.asked()?;
+    let writes = asked.iter().skip(before).filter(|entry| entry.is_write());
+    Ok(Idle {
+        lasted: length,
+        writes: writes.count(),
+        calls_per_check: calls as f64 / (length.as_secs_f64() / CHECK.as_secs_f64()),
+        cpu,
+    })
+}
+
+/// Zero where the two clocks disagree.
+fn since(earlier: Timestamp, later: Timestamp) -> Duration {
+    Duration::try_from(later.duration_since(earlier)).unwrap_or_default()
+}
