@@ -2,47 +2,86 @@
 //! file. The controllers are the real ones, the cluster is the in-memory API server behind the real client,
 //! the cloud answers as the script says, and the clock is paused, so that minutes pass in milliseconds.
 //!
-//! Each scenario is also held again and again with a crash after its first write, its second, and so on; it
-//! must end in the same state.
+//! Each scenario is also replayed with one disturbance more than it has: the process killed before or after every
+//! effect, one request to the API server gone wrong, one call of the cloud gone wrong. It must end in the same
+//! state, and the laws of `scenarios/laws.rs` must hold on the recorded traffic. `scenarios/hcloud.rs` does the same
+//! with the shipped guest in the sandbox and faults in the cloud's HTTP answers, and `scenarios/broken.rs` shows that
+//! the runner notices defects.
 //!
 //! `CCM_BLESS=1 cargo test -p ccm-tests --test scenarios` writes the transcripts anew. Read them before
-//! committing. `scenarios/README.md` has the language.
+//! committing. `scenarios/README.md` has the language and the disturbances.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "scenarios/broken.rs"]
+mod broken;
 #[path = "scenarios/cloud.rs"]
 mod cloud;
-#[path = "scenarios/gate.rs"]
-mod gate;
+#[path = "scenarios/disturbance.rs"]
+mod disturbance;
+#[path = "scenarios/hcloud.rs"]
+mod hcloud;
+#[path = "scenarios/laws.rs"]
+mod laws;
+#[path = "scenarios/life.rs"]
+mod life;
+#[path = "scenarios/mutations.rs"]
+mod mutations;
+#[path = "scenarios/nodes.rs"]
+mod nodes;
+#[path = "scenarios/replay.rs"]
+mod replay;
 #[path = "scenarios/script.rs"]
 mod script;
 #[path = "scenarios/stage.rs"]
 mod stage;
+#[path = "scenarios/tamper.rs"]
+mod tamper;
 #[path = "scenarios/transcript.rs"]
 mod transcript;
+#[path = "scenarios/wire.rs"]
+mod wire;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-fn main() {
+use replay::Group;
+use stage::Run;
+
+#[allow(
+    clippy::print_stdout,
+    reason = "how much was tried belongs to the result"
+)]
+fn main() -> ExitCode {
+    // The host of `hcloud` compiles guests in a child process, which is this program.
+    if std::env::args().nth(1).as_deref() == Some(hcloud::COMPILE) {
+        return ccm_host::compile_child();
+    }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut trials = Vec::new();
     for file in files(&folder) {
         let name = file.strip_prefix(&folder).unwrap().display().to_string();
-        let again = file.clone();
-        trials.push(Trial::test(name.clone(), move || {
-            transcript_is_as_written(&file)
-        }));
-        trials.push(Trial::test(format!("{name} with crashes"), move || {
-            crashes_change_nothing(&again)
-        }));
+        for group in Group::ALL {
+            let (name, file) = (name.clone(), file.clone());
+            let title = format!("{name} {}", group.title());
+            trials.push(Trial::test(title, move || {
+                replay::replay(&name, &std::fs::read_to_string(&file)?, group)
+            }));
+        }
+        trials.push(Trial::test(name, move || transcript_is_as_written(&file)));
     }
     assert!(
         !trials.is_empty(),
         "no scenario was found below {}",
         folder.display()
     );
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    trials.extend(broken::trials());
+    trials.extend(mutations::trials());
+    trials.extend(hcloud::trials());
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+    println!("replays with a disturbance: {}", replay::made());
+    conclusion.exit_code()
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -61,7 +100,11 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 fn transcript_is_as_written(file: &Path) -> Result<(), Failed> {
     let written = std::fs::read_to_string(file)?;
-    let played = stage::play(&script::read(&written)?, None)?.text;
+    let played = stage::play(&script::read(&written)?, Run::default())?;
+    if !played.broken.is_empty() {
+        return Err(format!("{}\n\n{}", played.broken.join("\n"), played.text).into());
+    }
+    let played = played.text;
     if played == written {
         return Ok(());
     }
@@ -70,20 +113,4 @@ fn transcript_is_as_written(file: &Path) -> Result<(), Failed> {
         return Ok(());
     }
     Err(format!("the transcript differs; what happened now:\n\n{played}").into())
-}
-
-fn crashes_change_nothing(file: &Path) -> Result<(), Failed> {
-    let script = script::read(&std::fs::read_to_string(file)?)?;
-    let undisturbed = stage::play(&script, None)?;
-    for after in 1..=undisturbed.writes {
-        let crashed = stage::play(&script, Some(after))?;
-        if crashed.state != undisturbed.state {
-            return Err(format!(
-                "after a crash behind write {after} of {} the end is\n{}\nand without it\n{}",
-                undisturbed.writes, crashed.state, undisturbed.state
-            )
-            .into());
-        }
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Plays a script: cluster, cloud, controllers and a paused clock. Judges nothing.
+//! Plays a script: cluster, cloud, controllers and a paused clock, and what is to go wrong. Judges nothing itself.
 
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -6,23 +6,55 @@ use std::time::Duration;
 
 use ccm_controllers::{Metrics, Settings};
 use ccm_core::permit::Mode;
-use ccm_core::settings::NodeSettings;
-use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
+use ccm_core::settings::{NodeRules, NodeSettings};
+use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb, Write};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::cloud::ScriptedCloud;
-use crate::gate::Gate;
+use crate::disturbance::{Asked, Disturbance};
+use crate::laws;
+use crate::life::{Act, Life};
+use crate::nodes::{describe, essence, portrait};
 use crate::script::Line;
+use crate::tamper::Tamper;
 use crate::transcript::Transcript;
+use crate::wire::Wire;
 
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-/// How long the world goes on after the script, so that runs with and without a crash come to rest.
+/// Who the controllers are at the API server.
+const CONTROLLERS: &str = "ccm";
+
+/// How long the world goes on after the script of a transcript.
 const REST: Duration = Duration::from_secs(30);
+/// How long it goes on after each `wait` of a replay, so that whatever was disturbed before the next line has come
+/// to rest: longer than a periodic pass and the back-off after a handful of failures.
+const CALM: Duration = Duration::from_secs(400);
+
+/// How a script is played.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Run {
+    /// Whether time passes as the script says, for a transcript, or with room for everything to come to rest.
+    pub(crate) is_calm: bool,
+    /// What goes wrong, at one place.
+    pub(crate) disturbance: Option<Disturbance>,
+    /// A defect of the client, in the tests of the runner.
+    pub(crate) tamper: Option<Tamper>,
+}
+
+impl Run {
+    /// A replay with this disturbance.
+    pub(crate) fn with(disturbance: Option<Disturbance>) -> Run {
+        Run {
+            is_calm: true,
+            disturbance,
+            tamper: None,
+        }
+    }
+}
 
 /// How a play went.
 pub(crate) struct Played {
@@ -30,12 +62,22 @@ pub(crate) struct Played {
     pub(crate) text: String,
     /// All nodes at the end, without what differs from run to run.
     pub(crate) state: String,
-    /// How many writes the controllers sent.
-    pub(crate) writes: usize,
+    /// The effects of the controllers, writes and calls, up to the end of the script.
+    pub(crate) effects: Vec<Act>,
+    /// How many mutations of the cloud were announced to the audit sink by then.
+    pub(crate) mutations: usize,
+    /// The requests of the controllers by then.
+    pub(crate) asked: Vec<Asked>,
+    /// How many calls of the cloud were made by then.
+    pub(crate) calls: usize,
+    /// The laws that were broken, in words.
+    pub(crate) broken: Vec<String>,
+    /// Whether the disturbance has happened.
+    pub(crate) is_disturbed: bool,
 }
 
-/// Plays `script`; with `crash`, the controllers die behind their so many-th write and are started anew.
-pub(crate) fn play(script: &[Line], crash: Option<usize>) -> Result<Played, String> {
+/// Plays `script`.
+pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -44,7 +86,7 @@ pub(crate) fn play(script: &[Line], crash: Option<usize>) -> Result<Played, Stri
     let subscriber = tracing_subscriber::registry().with(transcript.clone());
     let _listening = tracing::subscriber::set_default(subscriber);
     runtime.map_err(|error| error.to_string())?.block_on(async {
-        let mut stage = Stage::new(crash);
+        let mut stage = Stage::new(run);
         let mut text = String::new();
         for line in script {
             let _ = writeln!(text, "{}", line.text);
@@ -56,13 +98,25 @@ pub(crate) fn play(script: &[Line], crash: Option<usize>) -> Result<Played, Stri
                 let _ = writeln!(text, "{line}");
             }
         }
-        tokio::time::sleep(REST).await;
-        let writes = stage.gate.writes();
+        // What is done from here on is no place for a disturbance: nothing would come after it.
+        let (effects, mutations) = (stage.life.effects(), stage.life.mutations().0);
+        let (asked, calls) = (stage.wire.asked(), stage.cloud.made());
+        tokio::time::sleep(if run.is_calm { CALM } else { REST }).await;
         stage.stop().await;
+        for line in transcript.take().iter().filter(|_| run.is_calm) {
+            let _ = writeln!(text, "{line}");
+        }
+        let mut broken = stage.broken();
+        broken.extend(transcript.defects());
         Ok(Played {
             text,
             state: stage.state().await,
-            writes,
+            effects,
+            mutations,
+            asked,
+            calls,
+            broken,
+            is_disturbed: stage.is_disturbed(),
         })
     })
 }
@@ -70,20 +124,55 @@ pub(crate) fn play(script: &[Line], crash: Option<usize>) -> Result<Played, Stri
 struct Stage {
     cluster: Cluster,
     cloud: ScriptedCloud,
-    gate: Gate,
+    wire: Wire,
+    life: Life,
+    run: Run,
     mode: Mode,
     running: Option<JoinHandle<()>>,
 }
 
 impl Stage {
-    fn new(crash: Option<usize>) -> Stage {
+    fn new(run: Run) -> Stage {
+        let cluster = Cluster::new();
+        cluster.keep_writes();
+        let cloud = ScriptedCloud::default();
+        let (mut death, mut fault) = (None, None);
+        match run.disturbance {
+            None => {}
+            Some(Disturbance::Death(planned)) => death = Some(planned),
+            Some(Disturbance::Request(planned, number)) => fault = Some((planned, number)),
+            Some(Disturbance::Call(planned, number)) => cloud.disturb(planned, number),
+        }
+        let wire = Wire::new(fault, run.tamper, cluster.client_as("somebody"));
         Stage {
-            cluster: Cluster::new(),
-            cloud: ScriptedCloud::default(),
-            gate: Gate::new(crash),
+            cluster,
+            cloud,
+            wire,
+            life: Life::new(death),
+            run,
             mode: Mode::Enforce,
             running: None,
         }
+    }
+
+    fn is_disturbed(&self) -> bool {
+        match self.run.disturbance {
+            None => false,
+            Some(Disturbance::Death(_)) => self.life.is_over(),
+            Some(Disturbance::Request(..)) => self.wire.hits() > 0,
+            Some(Disturbance::Call(_, number)) => self.cloud.made() >= number,
+        }
+    }
+
+    /// The laws that the controllers have broken.
+    fn broken(&self) -> Vec<String> {
+        let writes: Vec<Write> = self
+            .cluster
+            .writes()
+            .into_iter()
+            .filter(|write| write.request.identity == CONTROLLERS)
+            .collect();
+        laws::broken(&writes, &self.cloud.answered(), self.mode)
     }
 
     /// Plays one line and returns what it shows.
@@ -100,7 +189,12 @@ impl Stage {
             "plan" => self.mode = Mode::Plan,
             "wait" => {
                 self.start();
-                tokio::time::sleep(seconds(line.word(1)?)?).await;
+                let calm = if self.run.is_calm {
+                    CALM
+                } else {
+                    Duration::ZERO
+                };
+                tokio::time::sleep(seconds(line.word(1)?)? + calm).await;
             }
             "restart" => {
                 self.stop().await;
@@ -113,29 +207,31 @@ impl Stage {
         Ok(Vec::new())
     }
 
-    /// Starts the controllers, if they do not run. After a crash they are started once more, whole.
+    /// Starts the controllers, if they do not run. After a death they are started once more, whole.
     fn start(&mut self) {
         if self.running.is_some() {
             return;
         }
-        let run = |client| {
+        let run = |life: Option<Life>| {
+            let client = self.cluster.client_as(CONTROLLERS);
+            let cloud = match &life {
+                Some(life) => self.cloud.called_by(life.clone()),
+                None => self.cloud.clone(),
+            };
             ccm_controllers::run(
-                client,
-                std::sync::Arc::new(self.cloud.clone()),
+                self.wire.client(client, life),
+                std::sync::Arc::new(cloud),
                 settings(self.mode),
                 Metrics::default(),
                 std::future::pending(),
             )
         };
-        let inner = self.cluster.client_as("ccm");
-        let first = run(self.gate.client(inner.clone()));
-        let second = run(inner);
-        let gate = self.gate.clone();
+        let life = self.life.clone();
+        let first = run(Some(life.clone()).filter(|life| !life.is_over()));
+        let second = run(None);
         self.running = Some(tokio::spawn(async move {
-            tokio::select! {
-                result = first => result.expect("the provider has instances"),
-                () = gate.cut() => second.await.expect("the provider has instances"),
-            }
+            let result = life.then(first, second).await;
+            result.expect("the provider has instances");
         }));
     }
 
@@ -219,6 +315,7 @@ impl Stage {
         self.cluster.inject(
             Fault::next(verb, resource, effect)
                 .on(subresource)
+                .sent_by(CONTROLLERS)
                 .times(times),
         );
         Ok(())
@@ -244,92 +341,21 @@ impl Stage {
         let mut text = String::new();
         for node in nodes {
             let node = serde_json::to_value(node).expect("nodes are JSON");
-            let _ = writeln!(
-                text,
-                "{}\n{}",
-                node["metadata"]["name"],
-                portrait(&node).join("\n")
-            );
+            let _ = writeln!(text, "{:#}", essence(&node));
         }
         text
     }
 }
 
-/// Puts `key=value` of a script into a node.
-fn describe(node: &mut Value, key: &str, value: &str) -> Result<(), String> {
-    let push = |list: &mut Value, item: Value| match list.as_array_mut() {
-        Some(list) => list.push(item),
-        None => *list = json!([item]),
-    };
-    let halves = || {
-        value
-            .split_once(':')
-            .ok_or_else(|| format!("{key} wants A:B"))
-    };
-    match key {
-        "taint" => {
-            let taint = if value == "uninitialized" {
-                UNINITIALIZED
-            } else {
-                value
-            };
-            push(
-                &mut node["spec"]["taints"],
-                json!({ "key": taint, "value": "true", "effect": "NoSchedule" }),
-            );
-        }
-        "provider-id" => node["spec"]["providerID"] = json!(value),
-        "addr" => {
-            let (kind, address) = halves()?;
-            push(
-                &mut node["status"]["addresses"],
-                json!({ "type": kind, "address": address }),
-            );
-        }
-        "label" | "annotation" => {
-            let (name, value) = halves()?;
-            node["metadata"][format!("{key}s")][name] = json!(value);
-        }
-        other => return Err(format!("a node has no {other:?}")),
-    }
-    Ok(())
-}
-
-/// What a node looks like, one line per fact that a controller may write.
-fn portrait(node: &Value) -> Vec<String> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let mut lines = vec![format!(
-        "| providerID {}",
-        text(&node["spec"]["providerID"])
-    )];
-    for taint in list(&node["spec"]["taints"]) {
-        lines.push(format!(
-            "| taint {} {}",
-            text(&taint["key"]),
-            text(&taint["effect"])
-        ));
-    }
-    for one in list(&node["status"]["addresses"]) {
-        lines.push(format!(
-            "| address {} {}",
-            text(&one["type"]),
-            text(&one["address"])
-        ));
-    }
-    for (key, value) in node["metadata"]["labels"].as_object().into_iter().flatten() {
-        lines.push(format!("| label {key}={}", text(value)));
-    }
-    lines
-}
-
-fn settings(mode: Mode) -> Settings {
+/// The controllers' settings in every scenario.
+pub(crate) fn settings(mode: Mode) -> Settings {
     Settings {
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             // One after another, so that a transcript has one order.
             concurrent_syncs: NonZeroUsize::MIN,
             concurrent_status_updates: None,
+            rules: NodeRules::default(),
         },
         mode,
         call_time: Duration::from_secs(60),

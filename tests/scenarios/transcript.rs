@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
@@ -13,6 +13,7 @@ use tracing_subscriber::layer::Context;
 #[derive(Clone, Default)]
 pub(crate) struct Transcript {
     lines: Arc<Mutex<Vec<String>>>,
+    defects: Arc<Mutex<Vec<String>>>,
 }
 
 impl Transcript {
@@ -20,12 +21,22 @@ impl Transcript {
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
+
+    /// What the controllers themselves call a defect of theirs, such as a conversation that panicked.
+    pub(crate) fn defects(&self) -> Vec<String> {
+        self.defects.lock().unwrap().clone()
+    }
 }
 
 impl<S: Subscriber> Layer<S> for Transcript {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
+        if *event.metadata().level() == Level::ERROR {
+            let target = event.metadata().target();
+            let mut defects = self.defects.lock().unwrap();
+            defects.push(format!("{target} says: {:?}", fields.0));
+        }
         let field = |name: &str| fields.0.get(name).map(String::as_str).unwrap_or_default();
         let mut lines = self.lines.lock().unwrap();
         match event.metadata().target() {

@@ -1,5 +1,7 @@
 //! What the controllers know of the cluster: watched, pruned and kept. Reads only; decides nothing.
 
+mod bounded;
+
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::{self, Store};
@@ -7,6 +9,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 
 use crate::pruned::PrunedNode;
+use bounded::bounded;
 
 /// After this many seconds a watch is opened anew. A connection that died silently is noticed five
 /// seconds later (kube's margin); with kube's own 290 s it would be five minutes.
@@ -26,7 +29,7 @@ pub(crate) fn nodes(
     client: Client,
 ) -> Watched<impl Stream<Item = watcher::Event<Node>> + Send + Unpin> {
     let (store, writer) = reflector::store();
-    let api: Api<PrunedNode> = Api::all(client);
+    let api: Api<PrunedNode> = Api::all(bounded(client));
     let config = watcher::Config::default().timeout(WATCH_SECONDS);
     let streamed = watcher(api.clone(), config.clone().streaming_lists())
         .take_while(|event| future::ready(!is_refused(event)));

@@ -1,0 +1,257 @@
+//! What holds in every play, disturbed or not, judged on what was recorded at the API server and at the cloud:
+//! the taint goes last (S3), a provider ID stays (S4), what is not ours is not touched (S10), nothing dangerous follows
+//! from one answer (S1), and every write has its preconditions (S2). The numbers stand in the transcripts of failures.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ccm_core::cloud::{AddressType, Lookup};
+use ccm_core::names;
+use ccm_core::permit::Mode;
+use ccm_sim::cluster::Write;
+use serde_json::{Map, Value, json};
+
+use crate::cloud::Answered;
+
+/// The taint of machines that are switched off; ours to set and to remove.
+const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+/// The label names of a machine's type and place.
+const LABELS: [&str; 6] = [
+    names::INSTANCE_TYPE,
+    names::INSTANCE_TYPE_BETA,
+    names::ZONE,
+    names::ZONE_BETA,
+    names::REGION,
+    names::REGION_BETA,
+];
+/// Between the two answers that a deletion, or a Ready node's other InternalIP, needs.
+const APART: Duration = Duration::from_secs(10);
+
+/// Every law that `writes` break, in words. Only writes of the controllers may be among them.
+pub(crate) fn broken(writes: &[Write], answered: &[Answered], mode: Mode) -> Vec<String> {
+    let mut found = Vec::new();
+    if mode != Mode::Enforce
+        && let Some(write) = writes.first()
+    {
+        found.push(told(write, "was made although nothing may be changed"));
+    }
+    for write in writes {
+        match (write.request.resource, write.request.verb) {
+            ("nodes", "patch") => {
+                found.extend(preconditions(write));
+                found.extend(effects(write, answered));
+            }
+            ("nodes", "delete") => found.extend(deletion(write, answered)),
+            ("events", "create" | "patch") => {}
+            _ => found.push(told(write, "is nothing that the controllers may do")),
+        }
+    }
+    found
+}
+
+fn told(write: &Write, what: &str) -> String {
+    let request = &write.request;
+    let subresource = match request.subresource.as_str() {
+        "" => String::new(),
+        name => format!("/{name}"),
+    };
+    format!(
+        "request {}, {} {}/{}{subresource}, {what}: {}",
+        request.sequence, request.verb, request.resource, request.name, write.body
+    )
+}
+
+/// Every patch says which object it means; a patch of taints, whose list is written as a whole, also which version.
+fn preconditions(write: &Write) -> Vec<String> {
+    let metadata = &write.body["metadata"];
+    let mut found = Vec::new();
+    if metadata["uid"].as_str().is_none_or(str::is_empty) {
+        found.push(told(write, "has no UID precondition"));
+    }
+    let has_taints = write.body["spec"].get("taints").is_some();
+    if has_taints
+        && metadata["resourceVersion"]
+            .as_str()
+            .is_none_or(str::is_empty)
+    {
+        found.push(told(write, "writes taints without a version"));
+    }
+    found
+}
+
+/// What a write has done to its node.
+fn effects(write: &Write, answered: &[Answered]) -> Vec<String> {
+    let (Some(before), Some(after)) = (&write.before, &write.after) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let stored = provider_id(before);
+    if !stored.is_empty() && stored != provider_id(after) {
+        found.push(told(write, "changes a provider ID (S4)"));
+    }
+    if is_tainted(before) && !is_tainted(after) {
+        if provider_id(after).is_empty() {
+            found.push(told(write, "removes the taint without a provider ID (S3)"));
+        }
+        if !has_addresses(before, write, answered) {
+            found.push(told(
+                write,
+                "removes the taint before addresses are stored (S3)",
+            ));
+        }
+    }
+    if is_ready(before) && !internal(before).is_subset(&internal(after)) {
+        let wanted: BTreeSet<String> = internal(after);
+        if !has_said_twice(&wanted, write, answered) {
+            found.push(told(
+                write,
+                "takes an InternalIP from a Ready node without two equal answers 10 s apart",
+            ));
+        }
+    }
+    let theirs = theirs(before, before);
+    if theirs != self::theirs(after, before) {
+        found.push(told(write, "changes what is not ours (S10)"));
+    }
+    found
+}
+
+fn provider_id(node: &Value) -> &str {
+    node["spec"]["providerID"].as_str().unwrap_or_default()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn is_tainted(node: &Value) -> bool {
+    list(&node["spec"]["taints"])
+        .iter()
+        .any(|taint| taint["key"] == names::UNINITIALIZED_TAINT)
+}
+
+/// Whether one of the cloud's addresses is stored, if the cloud has said any.
+fn has_addresses(node: &Value, write: &Write, answered: &[Answered]) -> bool {
+    let name = write.request.name.as_str();
+    let last = answered.iter().rev().find_map(|one| match &one.lookup {
+        Lookup::Found(instance) if one.node == name && one.at <= write.at => Some(instance),
+        _ => None,
+    });
+    let said: BTreeSet<&str> = last
+        .iter()
+        .flat_map(|instance| &instance.addresses)
+        .map(|one| one.address.as_str())
+        .collect();
+    let stored = list(&node["status"]["addresses"]);
+    said.is_empty()
+        || stored.iter().any(|one| {
+            let address = one["address"].as_str().unwrap_or_default();
+            said.contains(address)
+        })
+}
+
+fn is_ready(node: &Value) -> bool {
+    let conditions = list(&node["status"]["conditions"]);
+    let is_it = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
+    conditions.iter().any(is_it)
+}
+
+fn internal(node: &Value) -> BTreeSet<String> {
+    let addresses = list(&node["status"]["addresses"]).iter();
+    addresses
+        .filter(|one| one["type"] == "InternalIP")
+        .filter_map(|one| one["address"].as_str().map(str::to_owned))
+        .collect()
+}
+
+/// Whether the newest answers about the node, over long enough a time, all had these InternalIPs.
+fn has_said_twice(wanted: &BTreeSet<String>, write: &Write, answered: &[Answered]) -> bool {
+    let has_them = |one: &&Answered| match &one.lookup {
+        Lookup::Found(instance) => wanted.iter().all(|wanted| {
+            let mut addresses = instance.addresses.iter();
+            addresses
+                .any(|one| one.address_type == AddressType::InternalIp && one.address == *wanted)
+        }),
+        _ => false,
+    };
+    let about = answered.iter().rev();
+    let mut about = about.filter(|one| one.node == write.request.name && one.at <= write.at);
+    let Some(newest) = about.next().filter(has_them) else {
+        return false;
+    };
+    about
+        .take_while(has_them)
+        .any(|one| one.at + APART <= newest.at)
+}
+
+/// A node without what the controllers own of it. `before` tells which labels somebody else had set.
+fn theirs(node: &Value, before: &Value) -> Value {
+    let mut node = node.clone();
+    let had: Vec<String> = object(&before["metadata"]["labels"])
+        .keys()
+        .cloned()
+        .collect();
+    let is_ours =
+        |key: &str| LABELS.contains(&key) || key.split('/').next() == Some(names::OUR_DOMAIN);
+    // A label of the provider's may be added; whoever had set it before keeps it.
+    keep(&mut node["metadata"]["labels"], |key| {
+        !is_ours(key) && had.iter().any(|one| one == key)
+    });
+    keep(&mut node["metadata"]["annotations"], |key| !is_ours(key));
+    let taints: Vec<Value> = list(&node["spec"]["taints"])
+        .iter()
+        .filter(|taint| taint["key"] != names::UNINITIALIZED_TAINT && taint["key"] != SHUTDOWN)
+        .cloned()
+        .collect();
+    node["spec"]["taints"] = json!(taints);
+    node["spec"]["providerID"] = Value::Null;
+    node["status"]["addresses"] = Value::Null;
+    node["metadata"]["resourceVersion"] = Value::Null;
+    node
+}
+
+fn object(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+fn keep(fields: &mut Value, is_kept: impl Fn(&str) -> bool) {
+    let mut left = object(fields);
+    left.retain(|key, _| is_kept(key));
+    *fields = Value::Object(left);
+}
+
+/// S1 and S2, as far as they can be seen from outside.
+fn deletion(write: &Write, answered: &[Answered]) -> Vec<String> {
+    let mut found = Vec::new();
+    for field in ["uid", "resourceVersion"] {
+        if write.body["preconditions"][field]
+            .as_str()
+            .is_none_or(str::is_empty)
+        {
+            found.push(told(
+                write,
+                &format!("deletes without a precondition on {field} (S2)"),
+            ));
+        }
+    }
+    let name = write.request.name.as_str();
+    let about: Vec<&Answered> = answered
+        .iter()
+        .filter(|one| one.node == name && one.at <= write.at)
+        .collect();
+    let said = |one: &&&Answered| one.lookup == Lookup::Gone && one.complete;
+    let gone: Vec<&&Answered> = about.iter().rev().take_while(said).collect();
+    let is_confirmed = match (gone.first(), gone.last()) {
+        (Some(newest), Some(oldest)) => {
+            newest.call != oldest.call && oldest.at + APART <= newest.at
+        }
+        _ => false,
+    };
+    if !is_confirmed {
+        found.push(told(
+            write,
+            "deletes without two complete answers 10 s apart (S1)",
+        ));
+    }
+    found
+}

@@ -1,0 +1,114 @@
+//! Nodes, as scripts describe them and as transcripts and comparisons show them. Knows no controller.
+
+use serde_json::{Value, json};
+
+use crate::wire::{SOMEBODY, is_somebodys};
+
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// Puts `key=value` of a script into a node.
+pub(crate) fn describe(node: &mut Value, key: &str, value: &str) -> Result<(), String> {
+    let push = |list: &mut Value, item: Value| match list.as_array_mut() {
+        Some(list) => list.push(item),
+        None => *list = json!([item]),
+    };
+    let halves = || {
+        value
+            .split_once(':')
+            .ok_or_else(|| format!("{key} wants A:B"))
+    };
+    match key {
+        "taint" => {
+            let taint = if value == "uninitialized" {
+                UNINITIALIZED
+            } else {
+                value
+            };
+            push(
+                &mut node["spec"]["taints"],
+                json!({ "key": taint, "value": "true", "effect": "NoSchedule" }),
+            );
+        }
+        "provider-id" => node["spec"]["providerID"] = json!(value),
+        "addr" => {
+            let (kind, address) = halves()?;
+            push(
+                &mut node["status"]["addresses"],
+                json!({ "type": kind, "address": address }),
+            );
+        }
+        "label" | "annotation" => {
+            let (name, value) = halves()?;
+            node["metadata"][format!("{key}s")][name] = json!(value);
+        }
+        "ready" => {
+            let conditions = &mut node["status"]["conditions"];
+            if let Some(list) = conditions.as_array_mut() {
+                list.retain(|one| one["type"] != "Ready");
+            }
+            push(conditions, json!({ "type": "Ready", "status": value }));
+        }
+        other => return Err(format!("a node has no {other:?}")),
+    }
+    Ok(())
+}
+
+/// What a node looks like, one line per fact that a controller may write.
+pub(crate) fn portrait(node: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut lines = vec![format!(
+        "| providerID {}",
+        text(&node["spec"]["providerID"])
+    )];
+    for taint in list(&node["spec"]["taints"]) {
+        lines.push(format!(
+            "| taint {} {}",
+            text(&taint["key"]),
+            text(&taint["effect"])
+        ));
+    }
+    for one in list(&node["status"]["addresses"]) {
+        lines.push(format!(
+            "| address {} {}",
+            text(&one["type"]),
+            text(&one["address"])
+        ));
+    }
+    for (key, value) in node["metadata"]["labels"].as_object().into_iter().flatten() {
+        lines.push(format!("| label {key}={}", text(value)));
+    }
+    lines
+}
+
+/// Everything about a node that has to be the same whatever went wrong on the way: all of it but what the server
+/// gives out anew in every run, and what somebody else wrote on purpose.
+pub(crate) fn essence(node: &Value) -> Value {
+    let mut node = node.clone();
+    if let Some(metadata) = node["metadata"].as_object_mut() {
+        for given_out in [
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "managedFields",
+        ] {
+            metadata.remove(given_out);
+        }
+        if let Some(annotations) = metadata
+            .get_mut("annotations")
+            .and_then(Value::as_object_mut)
+        {
+            annotations.retain(|key, _| !key.starts_with(SOMEBODY));
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
+        }
+    }
+    if let Some(taints) = node["spec"].get_mut("taints").and_then(Value::as_array_mut) {
+        taints.retain(|taint| !is_somebodys(taint));
+        for taint in taints.iter_mut().filter_map(Value::as_object_mut) {
+            taint.remove("timeAdded");
+        }
+    }
+    node
+}

@@ -1,0 +1,140 @@
+//! Deliberately broken clients. Nothing plays with them but the tests of the runner, which show that its laws and
+//! its comparison of end states can fail.
+
+use std::sync::{Arc, Mutex};
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+use crate::wire::{Answer, plain, whole};
+
+/// A defect of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tamper {
+    /// Patches do not say which object they mean.
+    DropsUid,
+    /// Patches of taints do not say which version they were made from.
+    DropsVersion,
+    /// The addresses are sent behind the taint's removal.
+    TaintFirst,
+    /// The addresses are never sent.
+    NoAddresses,
+    /// A write that failed is reported as done.
+    SwallowsFailures,
+    /// Taints of others are left out of the list.
+    ForgetsTaints,
+    /// An annotation comes along that nobody owns here.
+    Overreaches,
+    /// Whole objects are written, as they were before.
+    PutsWhole,
+    /// A node is deleted in passing.
+    Deletes,
+    /// After the first watch that went wrong, nothing is heard any more.
+    Deaf,
+}
+
+/// A write that is kept back.
+pub(crate) type Held = Arc<Mutex<Option<Request<Vec<u8>>>>>;
+
+impl Tamper {
+    /// Sends `request` the broken way.
+    pub(crate) async fn deliver(
+        self,
+        held: Held,
+        inner: Client,
+        request: Request<Body>,
+    ) -> Result<Answer, BoxError> {
+        let is_about_a_node = request.uri().path().contains("/nodes/");
+        if request.method() != Method::PATCH || !is_about_a_node {
+            return plain(inner, request).await;
+        }
+        let (mut head, body) = request.into_parts();
+        let body = body.collect_bytes().await?;
+        let mut patch: Value = serde_json::from_slice(&body)?;
+        let is_status = head.uri.path().ends_with("/status");
+        let node_path = head.uri.path().trim_end_matches("/status").to_owned();
+        let has_taints = patch["spec"].get("taints").is_some();
+        let now = current(&inner, &node_path).await?;
+        let metadata = patch["metadata"].as_object_mut().ok_or("no metadata")?;
+        match self {
+            Tamper::DropsUid => drop(metadata.remove("uid")),
+            Tamper::DropsVersion => drop(metadata.remove("resourceVersion")),
+            Tamper::ForgetsTaints if has_taints => {
+                metadata.remove("resourceVersion");
+                patch["spec"]["taints"] = json!([]);
+            }
+            Tamper::Overreaches => {
+                metadata.insert("annotations".to_owned(), json!({ "not.ours/at-all": "x" }));
+            }
+            Tamper::TaintFirst | Tamper::NoAddresses if is_status => {
+                let request = Request::from_parts(head, body.to_vec());
+                *held.lock().unwrap() = (self == Tamper::TaintFirst).then_some(request);
+                return Ok(Response::new(whole(now.to_string())));
+            }
+            Tamper::PutsWhole if has_taints => {
+                let mut object = now.clone();
+                merge(&mut object, &patch);
+                object["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();
+                head.method = Method::PUT;
+                let json = "application/json".parse()?;
+                head.headers.insert(http::header::CONTENT_TYPE, json);
+                patch = object;
+            }
+            Tamper::Deletes if has_taints => {
+                let request = Request::delete(node_path.as_str()).body(Body::empty())?;
+                return plain(inner, request).await;
+            }
+            _ => {}
+        }
+        let request = Request::from_parts(head, Body::from(serde_json::to_vec(&patch)?));
+        let answer = plain(inner.clone(), request).await;
+        let late = held.lock().unwrap().take();
+        if let Some(late) = late {
+            drop(plain(inner.clone(), late.map(Body::from)).await);
+        }
+        answer
+    }
+
+    /// What the broken client makes of a failure on the wire.
+    pub(crate) async fn receive(
+        self,
+        inner: Client,
+        path: String,
+        answer: Result<Answer, BoxError>,
+    ) -> Result<Answer, BoxError> {
+        let has_failed = answer
+            .as_ref()
+            .map_or(true, |one| !one.status().is_success());
+        if self != Tamper::SwallowsFailures || !has_failed || !path.contains("/nodes/") {
+            return answer;
+        }
+        let now = current(&inner, path.trim_end_matches("/status")).await?;
+        Ok(Response::new(whole(now.to_string())))
+    }
+}
+
+async fn current(inner: &Client, path: &str) -> Result<Value, BoxError> {
+    let request = Request::get(path).body(Body::empty())?;
+    let body = inner
+        .send(request)
+        .await?
+        .into_body()
+        .collect_bytes()
+        .await?;
+    Ok(serde_json::from_slice(&body)?)
+}
+
+/// JSON merge, as far as it is needed here.
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
