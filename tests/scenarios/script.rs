@@ -10,7 +10,7 @@ pub(crate) struct Line {
 }
 
 /// What a transcript line begins with.
-const TRANSCRIPT: [&str; 4] = ["> ", "< ", "~ ", "| "];
+const TRANSCRIPT: [&str; 5] = ["> ", "< ", "~ ", "= ", "| "];
 
 /// Reads a scenario and drops its transcript.
 pub(crate) fn read(text: &str) -> Result<Vec<Line>, String> {

@@ -47,6 +47,13 @@ impl<S: Subscriber> Layer<S> for Transcript {
                 }
             }
             "waiting" => lines.push(format!("~ {} {}", field("object"), field("done"))),
+            "initialised" => lines.push(format!(
+                "= {} waited {}, attempt {}: {}",
+                field("object"),
+                field("waited"),
+                field("attempts"),
+                field("why")
+            )),
             _ => {}
         }
     }
