@@ -37,7 +37,10 @@ pub(crate) struct NodeController<S> {
     queue: Queue,
     memories: HashMap<String, Memory>,
     conversations: JoinSet<Conclusion>,
-    names: HashMap<Id, String>,
+    /// Whom each conversation is about, and whether that was urgent.
+    names: HashMap<Id, (String, bool)>,
+    /// How many of them were not urgent.
+    calm: usize,
     pass: Pass,
 }
 
@@ -68,6 +71,7 @@ where
             memories: HashMap::new(),
             conversations: JoinSet::new(),
             names: HashMap::new(),
+            calm: 0,
             pass: Pass::NotYet,
         }
     }
@@ -157,7 +161,8 @@ where
     fn next_moment(&self) -> Option<Moment> {
         // With no room for another conversation, the end of one is what matters.
         let is_full = self.conversations.len() >= MOST_CONVERSATIONS;
-        let turn = self.queue.next().filter(|_| !is_full);
+        let turn = self.queue.next(self.has_room_for_calm());
+        let turn = turn.filter(|_| !is_full);
         let pass = match self.pass {
             Pass::Next(moment) => Some(moment),
             Pass::NotYet | Pass::UnderWay(_) => None,
@@ -206,13 +211,18 @@ where
     fn start_conversations(&mut self) {
         let now = self.clock.now();
         while self.conversations.len() < MOST_CONVERSATIONS
-            && let Some(name) = self.queue.take(now)
+            && let Some((name, is_urgent)) = self.queue.take(now, self.has_room_for_calm())
         {
-            self.start(name, now);
+            self.start(name, is_urgent, now);
         }
     }
 
-    fn start(&mut self, name: String, now: Moment) {
+    /// Known nodes take half of the room at most, so that a pass over many of them never keeps a new one waiting.
+    fn has_room_for_calm(&self) -> bool {
+        self.calm < MOST_CONVERSATIONS / 2
+    }
+
+    fn start(&mut self, name: String, is_urgent: bool, now: Moment) {
         let Some(node) = self.nodes.store.get(&ObjectRef::new(&name)) else {
             self.queue.finish(&name);
             self.forget(&name);
@@ -229,7 +239,8 @@ where
         let task = self
             .conversations
             .spawn(async move { converse(facts, &door, clock).await });
-        self.names.insert(task.id(), name);
+        self.calm += usize::from(!is_urgent);
+        self.names.insert(task.id(), (name, is_urgent));
     }
 
     fn conclude(&mut self, ended: Result<(Id, Conclusion), JoinError>) {
@@ -237,9 +248,10 @@ where
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        let Some(name) = self.names.remove(&id) else {
+        let Some((name, is_urgent)) = self.names.remove(&id) else {
             return;
         };
+        self.calm -= usize::from(!is_urgent);
         let now = self.clock.now();
         // A node that was deleted meanwhile is not remembered again.
         if let Some(memory) = self.memories.get_mut(&name)

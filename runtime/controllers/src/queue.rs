@@ -11,48 +11,66 @@ use ccm_core::permit::Moment;
 /// The queue. Names are those of objects.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    due: BTreeMap<Turn, String>,
+    urgent: BTreeMap<Turn, String>,
+    calm: BTreeMap<Turn, String>,
     entries: HashMap<String, Entry>,
     sequence: u64,
 }
 
-/// When an object's turn is: by moment, then urgent ones first, then in the order of asking.
+/// When an object's turn is: by moment, then in the order of asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     at: Moment,
-    is_calm: bool,
     sequence: u64,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     turn: Option<Turn>,
+    is_urgent: bool,
     is_running: bool,
     not_before: Option<Moment>,
 }
 
 impl Queue {
-    /// Asks for a turn of `name` at `at`. An earlier turn that it has already stays; of two at the same
-    /// moment the urgent one stays. Never earlier than [`Queue::hold`] allows.
+    /// Asks for a turn of `name` at `at`. Of two turns the earlier one stays, and it is urgent if one of them is. Never
+    /// earlier than [`Queue::hold`] allows.
     pub(crate) fn ask(&mut self, name: &str, at: Moment, is_urgent: bool) {
-        let entry = self.entries.entry(name.to_owned()).or_default();
+        let mut entry = self.entries.remove(name).unwrap_or_default();
+        self.withdraw(&entry);
         let at = entry.not_before.map_or(at, |earliest| at.max(earliest));
         self.sequence += 1;
         let turn = Turn {
             at,
-            is_calm: !is_urgent,
             sequence: self.sequence,
         };
-        if let Some(old) = entry.turn {
-            if (old.at, old.is_calm) <= (turn.at, turn.is_calm) {
-                return;
-            }
-            self.due.remove(&old);
+        entry.is_urgent = is_urgent || entry.turn.is_some() && entry.is_urgent;
+        entry.turn = Some(match entry.turn {
+            Some(old) if old.at <= at => old,
+            _ => turn,
+        });
+        self.put(name, &entry);
+        self.entries.insert(name.to_owned(), entry);
+    }
+
+    /// Puts the turn into its line; while a conversation is held, it is kept aside.
+    fn put(&mut self, name: &str, entry: &Entry) {
+        if let Some(turn) = entry.turn.filter(|_| !entry.is_running) {
+            self.line(entry.is_urgent).insert(turn, name.to_owned());
         }
-        entry.turn = Some(turn);
-        // While a conversation is held, the turn is kept aside.
-        if !entry.is_running {
-            self.due.insert(turn, name.to_owned());
+    }
+
+    fn withdraw(&mut self, entry: &Entry) {
+        if let Some(turn) = &entry.turn {
+            self.line(entry.is_urgent).remove(turn);
+        }
+    }
+
+    fn line(&mut self, is_urgent: bool) -> &mut BTreeMap<Turn, String> {
+        if is_urgent {
+            &mut self.urgent
+        } else {
+            &mut self.calm
         }
     }
 
@@ -61,55 +79,56 @@ impl Queue {
         self.entries.entry(name.to_owned()).or_default().not_before = Some(earliest);
     }
 
-    /// When the next turn is, if there is one.
-    pub(crate) fn next(&self) -> Option<Moment> {
-        self.due.keys().next().map(|turn| turn.at)
+    /// When the next turn is, if there is one; `and_calm` says whether those that are not urgent count.
+    pub(crate) fn next(&self, and_calm: bool) -> Option<Moment> {
+        let calm = self.calm.keys().next().filter(|_| and_calm);
+        let first = self.urgent.keys().next().into_iter().chain(calm);
+        first.map(|turn| turn.at).min()
     }
 
-    /// Takes the next object whose turn has come. It gets no other turn until [`Queue::finish`].
-    pub(crate) fn take(&mut self, now: Moment) -> Option<String> {
-        let first = self.due.first_entry()?;
-        if first.key().at > now {
+    /// Takes the next object whose turn has come, an urgent one before any other; and whether it is one. It gets no other
+    /// turn until [`Queue::finish`].
+    pub(crate) fn take(&mut self, now: Moment, and_calm: bool) -> Option<(String, bool)> {
+        let is_due =
+            |line: &BTreeMap<Turn, String>| line.keys().next().is_some_and(|turn| turn.at <= now);
+        let is_urgent = is_due(&self.urgent);
+        if !is_urgent && !(and_calm && is_due(&self.calm)) {
             return None;
         }
-        let name = first.remove();
+        let (_, name) = self.line(is_urgent).pop_first()?;
         if let Some(entry) = self.entries.get_mut(&name) {
             *entry = Entry {
                 is_running: true,
                 ..Entry::default()
             };
         }
-        Some(name)
+        Some((name, is_urgent))
     }
 
     /// The conversation about `name` has ended. What was asked for meanwhile gets its turn.
     pub(crate) fn finish(&mut self, name: &str) {
-        let Some(entry) = self.entries.get_mut(name) else {
+        let Some(mut entry) = self.entries.remove(name) else {
             return;
         };
         entry.is_running = false;
-        match entry.turn {
-            Some(turn) => {
-                self.due.insert(turn, name.to_owned());
-            }
-            None if entry.not_before.is_none() => {
-                self.entries.remove(name);
-            }
-            None => {}
+        if entry.turn.is_some() || entry.not_before.is_some() {
+            self.put(name, &entry);
+            self.entries.insert(name.to_owned(), entry);
         }
     }
 
     /// `name` is no more. A conversation that is being held may end.
     pub(crate) fn forget(&mut self, name: &str) {
-        let Some(entry) = self.entries.get_mut(name) else {
+        let Some(entry) = self.entries.remove(name) else {
             return;
         };
-        if let Some(turn) = entry.turn.take() {
-            self.due.remove(&turn);
-        }
-        entry.not_before = None;
-        if !entry.is_running {
-            self.entries.remove(name);
+        self.withdraw(&entry);
+        if entry.is_running {
+            let running = Entry {
+                is_running: true,
+                ..Entry::default()
+            };
+            self.entries.insert(name.to_owned(), running);
         }
     }
 }

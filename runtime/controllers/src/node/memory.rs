@@ -325,7 +325,7 @@ mod tests {
         let now = Moment(Duration::from_secs(100));
         memory.conclude("a", ended, now, &mut queue);
         assert_eq!(memory.past.failures, 1);
-        assert_eq!(queue.next(), Some(now.after(Duration::from_secs(1))));
+        assert_eq!(queue.next(true), Some(now.after(Duration::from_secs(1))));
     }
 
     #[test]

@@ -9,7 +9,11 @@ fn at(seconds: u64) -> Moment {
 }
 
 fn take_all(queue: &mut Queue, now: u64) -> Vec<String> {
-    std::iter::from_fn(|| queue.take(at(now))).collect()
+    std::iter::from_fn(|| taken(queue, now)).collect()
+}
+
+fn taken(queue: &mut Queue, now: u64) -> Option<String> {
+    queue.take(at(now), true).map(|(name, _)| name)
 }
 
 #[test]
@@ -20,34 +24,59 @@ fn urgent_objects_come_first_then_the_order_of_asking() {
     queue.ask("new", at(1), true);
     queue.ask("later", at(2), true);
     assert_eq!(take_all(&mut queue, 1), ["new", "b", "a"]);
-    assert_eq!(queue.next(), Some(at(2)));
+    assert_eq!(queue.next(true), Some(at(2)));
 }
 
 #[test]
-fn the_earlier_of_two_turns_stays_and_an_urgent_one_wins_a_tie() {
+fn an_urgent_object_does_not_wait_for_those_that_asked_earlier() {
+    let mut queue = Queue::default();
+    queue.ask("pass", at(1), false);
+    queue.ask("new", at(5), true);
+    assert_eq!(queue.take(at(5), true), Some(("new".to_owned(), true)));
+    assert_eq!(
+        queue.take(at(5), false),
+        None,
+        "there is no room for others"
+    );
+    assert_eq!(queue.next(false), None);
+    assert_eq!(queue.take(at(5), true), Some(("pass".to_owned(), false)));
+}
+
+#[test]
+fn the_earlier_of_two_turns_stays_and_is_urgent_if_one_of_them_is() {
     let mut queue = Queue::default();
     queue.ask("a", at(5), false);
     queue.ask("a", at(9), true);
-    assert_eq!(queue.next(), Some(at(5)));
+    assert_eq!(queue.next(true), Some(at(5)));
     queue.ask("a", at(3), false);
     queue.ask("b", at(3), false);
-    queue.ask("b", at(3), true);
-    assert_eq!(take_all(&mut queue, 9), ["b", "a"]);
-    assert_eq!(queue.next(), None);
+    queue.ask("c", at(3), false);
+    queue.ask("c", at(3), true);
+    assert_eq!(queue.take(at(9), false), Some(("a".to_owned(), true)));
+    assert_eq!(queue.take(at(9), false), Some(("c".to_owned(), true)));
+    assert_eq!(take_all(&mut queue, 9), ["b"]);
+    assert_eq!(queue.next(true), None);
+    queue.finish("a");
+    queue.ask("a", at(9), false);
+    assert_eq!(
+        queue.take(at(9), true),
+        Some(("a".to_owned(), false)),
+        "urgency ends with its turn"
+    );
 }
 
 #[test]
 fn node_004_an_object_has_one_conversation_at_a_time_and_loses_no_wake_up() {
     let mut queue = Queue::default();
     queue.ask("a", at(1), true);
-    assert_eq!(queue.take(at(1)).as_deref(), Some("a"));
+    assert_eq!(taken(&mut queue, 1).as_deref(), Some("a"));
     queue.ask("a", at(1), true);
     queue.ask("a", at(7), true);
-    assert_eq!(queue.take(at(9)), None, "it is being talked about");
+    assert_eq!(taken(&mut queue, 9), None, "it is being talked about");
     queue.finish("a");
-    assert_eq!(queue.take(at(1)).as_deref(), Some("a"));
+    assert_eq!(taken(&mut queue, 1).as_deref(), Some("a"));
     queue.finish("a");
-    assert_eq!(queue.take(at(99)), None);
+    assert_eq!(taken(&mut queue, 99), None);
     assert!(
         queue.entries.is_empty(),
         "nothing is remembered of what is done"
@@ -58,16 +87,20 @@ fn node_004_an_object_has_one_conversation_at_a_time_and_loses_no_wake_up() {
 fn a_held_object_is_not_woken_early_by_anything() {
     let mut queue = Queue::default();
     queue.ask("a", at(1), true);
-    queue.take(at(1)).unwrap();
+    taken(&mut queue, 1).unwrap();
     queue.hold("a", at(60));
     queue.ask("a", at(60), true);
     queue.finish("a");
     queue.ask("a", at(2), true);
-    assert_eq!(queue.next(), Some(at(60)));
-    assert_eq!(queue.take(at(60)).as_deref(), Some("a"));
+    assert_eq!(queue.next(true), Some(at(60)));
+    assert_eq!(taken(&mut queue, 60).as_deref(), Some("a"));
     queue.finish("a");
     queue.ask("a", at(61), true);
-    assert_eq!(queue.take(at(61)).as_deref(), Some("a"), "the hold is over");
+    assert_eq!(
+        taken(&mut queue, 61).as_deref(),
+        Some("a"),
+        "the hold is over"
+    );
 }
 
 #[test]
@@ -75,12 +108,12 @@ fn a_deleted_object_gets_no_turn() {
     let mut queue = Queue::default();
     queue.ask("a", at(1), true);
     queue.forget("a");
-    assert_eq!(queue.take(at(9)), None);
+    assert_eq!(taken(&mut queue, 9), None);
     queue.ask("b", at(1), true);
-    queue.take(at(1)).unwrap();
+    taken(&mut queue, 1).unwrap();
     queue.ask("b", at(2), true);
     queue.forget("b");
     queue.finish("b");
-    assert_eq!(queue.take(at(9)), None);
+    assert_eq!(taken(&mut queue, 9), None);
     assert!(queue.entries.is_empty());
 }
