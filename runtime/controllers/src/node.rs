@@ -23,9 +23,10 @@ use crate::reconcile::{Conclusion, converse};
 use crate::watch::Watched;
 use memory::Memory;
 
-/// How many conversations are held at once: two full batches, one that is being asked about and one that
-/// gathers. Each costs less than two kilobytes while it waits; all others wait in the queue, which costs a name.
-const MOST_CONVERSATIONS: usize = 2 * batch::MOST;
+/// How many conversations are held at once: two full batches of new nodes and two of known ones, of which one is
+/// being asked about and one gathers. Each costs less than two kilobytes while it waits; all others wait in the
+/// queue, which costs a name.
+const MOST_CONVERSATIONS: usize = 4 * batch::MOST;
 
 /// See the module's documentation.
 pub(crate) struct NodeController<S> {

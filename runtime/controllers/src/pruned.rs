@@ -108,9 +108,10 @@ impl From<Wire> for Node {
             }),
             status: wire.status.map(|status| NodeStatus {
                 addresses: status.addresses,
-                conditions: status
-                    .conditions
-                    .map(|conditions| conditions.into_iter().map(NodeCondition::from).collect()),
+                conditions: status.conditions.map(|conditions| {
+                    let read = conditions.into_iter().filter(Condition::is_read);
+                    read.map(NodeCondition::from).collect()
+                }),
                 node_info: status.node_info.map(|info| NodeSystemInfo {
                     system_uuid: info.system_uuid.unwrap_or_default(),
                     ..NodeSystemInfo::default()
@@ -118,6 +119,13 @@ impl From<Wire> for Node {
                 ..NodeStatus::default()
             }),
         }
+    }
+}
+
+impl Condition {
+    /// Whether a controller looks at it. Kubelets write four more.
+    fn is_read(&self) -> bool {
+        ["Ready", "NetworkUnavailable"].contains(&self.kind.as_str())
     }
 }
 
@@ -196,6 +204,11 @@ mod tests {
             json!([{ "manager": "kubelet", "fieldsV1": { "f:status": {} } }]);
         sent["metadata"]["annotations"][LAST_APPLIED] = json!("{}");
         sent["status"]["conditions"][0]["message"] = json!("kubelet is posting ready status");
+        let pressure = json!({ "type": "DiskPressure", "status": "False" });
+        sent["status"]["conditions"]
+            .as_array_mut()
+            .unwrap()
+            .push(pressure);
         sent["status"]["images"] = json!([{ "names": ["nginx"], "sizeBytes": 1 }]);
         sent["status"]["volumesInUse"] = json!(["v"]);
         sent["status"]["nodeInfo"]["kernelVersion"] = json!("7.0");

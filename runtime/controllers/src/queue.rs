@@ -92,7 +92,8 @@ impl Queue {
         let is_due =
             |line: &BTreeMap<Turn, String>| line.keys().next().is_some_and(|turn| turn.at <= now);
         let is_urgent = is_due(&self.urgent);
-        if !is_urgent && !(and_calm && is_due(&self.calm)) {
+        let is_calm = and_calm && is_due(&self.calm);
+        if !is_urgent && !is_calm {
             return None;
         }
         let (_, name) = self.line(is_urgent).pop_first()?;

@@ -2,8 +2,10 @@
 //! against it, so that a provider cannot give one node's machine or address to another one. An index;
 //! decides nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
@@ -14,19 +16,22 @@ use crate::ownership::stored_provider_id;
 /// See the module's documentation. Nodes are known by name; one that was made again replaces the old one.
 #[derive(Debug, Default)]
 pub struct Neighbours {
-    nodes: BTreeMap<String, Neighbour>,
-    by_provider_id: HashMap<String, BTreeSet<String>>,
-    by_internal: HashMap<IpAddr, BTreeSet<String>>,
-    by_external: HashMap<IpAddr, BTreeSet<String>>,
+    nodes: BTreeMap<Arc<str>, Neighbour>,
+    by_provider_id: HashMap<Arc<str>, Names>,
+    by_internal: HashMap<IpAddr, Names>,
+    by_external: HashMap<IpAddr, Names>,
 }
+
+/// Whoever has something: one name nearly always. In order, so that the same world gives the same answer.
+type Names = Vec<Arc<str>>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Neighbour {
     uid: String,
     /// The provider ID that is written down.
-    stored: Option<String>,
+    stored: Option<Arc<str>>,
     /// The provider ID that was answered last.
-    answered: Option<String>,
+    answered: Option<Arc<str>>,
     /// Addresses of a Ready node. One that is not may be a machine that is gone, whose address has a new owner.
     internal: Vec<IpAddr>,
     external: Vec<IpAddr>,
@@ -79,7 +84,7 @@ impl Neighbours {
         let known = self.nodes.get(name).filter(|known| known.uid == uid);
         let mut next = Neighbour {
             uid,
-            stored: stored_provider_id(node).map(str::to_owned),
+            stored: stored_provider_id(node).map(Arc::from),
             answered: known.and_then(|known| known.answered.clone()),
             ..Neighbour::default()
         };
@@ -114,18 +119,20 @@ impl Neighbours {
             // Whoever was deleted, or made again, while the provider was asked has no say.
             let Some(known) = self
                 .nodes
-                .get(&node.name)
+                .get(node.name.as_str())
                 .filter(|known| known.uid == node.uid)
             else {
                 continue;
             };
             let answered = match lookup {
-                Lookup::Found(instance) => Some(&instance.provider_id).filter(|id| !id.is_empty()),
+                Lookup::Found(instance) => {
+                    Some(instance.provider_id.as_str()).filter(|id| !id.is_empty())
+                }
                 Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => None,
             };
-            if known.answered.as_ref() != answered {
+            if known.answered.as_deref() != answered {
                 let next = Neighbour {
-                    answered: answered.cloned(),
+                    answered: answered.map(Arc::from),
                     ..known.clone()
                 };
                 self.replace(&node.name, Some(next));
@@ -138,7 +145,7 @@ impl Neighbours {
     pub fn clashes(&self, name: &str, instance: &Instance) -> Clashes {
         let own = self.nodes.get(name).and_then(|own| own.stored.as_ref());
         let id = match instance.provider_id.as_str() {
-            "" => own.map(String::as_str),
+            "" => own.map(|id| &**id),
             answered => Some(answered),
         };
         let mut addresses = Vec::new();
@@ -168,9 +175,9 @@ impl Neighbours {
     /// Another node with this provider ID; one that has it written down, if there is one.
     fn twin(&self, name: &str, provider_id: &str) -> Option<Twin> {
         let names = self.by_provider_id.get(provider_id)?;
-        let others = names.iter().filter(|other| *other != name);
+        let others = names.iter().filter(|other| ***other != *name);
         let twins = others.map(|other| Twin {
-            name: other.clone(),
+            name: other.to_string(),
             is_stored: self
                 .nodes
                 .get(other)
@@ -194,21 +201,22 @@ impl Neighbours {
         let Some(next) = next else {
             return;
         };
+        let name: Arc<str> = name.into();
         for id in next.provider_ids() {
-            add(&mut self.by_provider_id, id.clone(), name);
+            add(&mut self.by_provider_id, id.clone(), &name);
         }
         for address in &next.internal {
-            add(&mut self.by_internal, *address, name);
+            add(&mut self.by_internal, *address, &name);
         }
         for address in &next.external {
-            add(&mut self.by_external, *address, name);
+            add(&mut self.by_external, *address, &name);
         }
-        self.nodes.insert(name.to_owned(), next);
+        self.nodes.insert(name, next);
     }
 }
 
 impl Neighbour {
-    fn provider_ids(&self) -> impl Iterator<Item = &String> {
+    fn provider_ids(&self) -> impl Iterator<Item = &Arc<str>> {
         let answered = self.answered.as_ref();
         self.stored
             .iter()
@@ -220,22 +228,21 @@ fn canonical(address: &str) -> Option<IpAddr> {
     address.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
 }
 
-fn other<'a, K: std::hash::Hash + Eq>(
-    index: &'a HashMap<K, BTreeSet<String>>,
-    key: &K,
-    name: &str,
-) -> Option<&'a str> {
-    let mut names = index.get(key)?.iter().map(String::as_str);
+fn other<'a, K: Hash + Eq>(index: &'a HashMap<K, Names>, key: &K, name: &str) -> Option<&'a str> {
+    let mut names = index.get(key)?.iter().map(|name| &**name);
     names.find(|other| *other != name)
 }
 
-fn add<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<String>>, key: K, name: &str) {
-    index.entry(key).or_default().insert(name.to_owned());
+fn add<K: Hash + Eq>(index: &mut HashMap<K, Names>, key: K, name: &Arc<str>) {
+    let names = index.entry(key).or_insert_with(|| Vec::with_capacity(1));
+    if let Err(place) = names.binary_search(name) {
+        names.insert(place, name.clone());
+    }
 }
 
-fn remove<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<String>>, key: &K, name: &str) {
+fn remove<K: Hash + Eq>(index: &mut HashMap<K, Names>, key: &K, name: &str) {
     if let Some(names) = index.get_mut(key) {
-        names.remove(name);
+        names.retain(|other| **other != *name);
         if names.is_empty() {
             index.remove(key);
         }

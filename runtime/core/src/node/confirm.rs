@@ -27,7 +27,7 @@ pub struct Proposal {
 /// What the answer of this conversation would change that one answer is not enough for. The next conversation
 /// wants to know it. `None`: nothing was answered, so that what was proposed before still stands.
 pub fn proposal(facts: &Facts) -> Option<Proposal> {
-    facts.looked()?;
+    facts.looked()?.as_ref().ok()?;
     let Found::Instance(checked) = found(facts) else {
         return Some(Proposal::default());
     };

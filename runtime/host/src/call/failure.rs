@@ -45,7 +45,13 @@ impl Failure {
                     "{stage} in module {module}: {}",
                     clean(&cause(&error), CAUSE_BYTES)
                 );
-                if stack.repeats && error.downcast_ref::<Trap>() == Some(&Trap::MemoryOutOfBounds) {
+                // The engine's own stack may end first, or the one that the guest keeps in its memory.
+                let is_overflow = match error.downcast_ref::<Trap>() {
+                    Some(Trap::StackOverflow) => true,
+                    Some(Trap::MemoryOutOfBounds) => stack.repeats,
+                    _ => false,
+                };
+                if is_overflow {
                     text.push_str(" (its functions call each other without end: a stack overflow inside the guest)");
                 }
                 // The guest's own words first: an Event holds only the beginning.

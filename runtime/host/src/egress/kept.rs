@@ -6,7 +6,7 @@
 //! kept for it. Nothing here sends anything.
 //!
 //! Long bodies are kept compressed: a listing of thousands of machines is hundreds of bytes that are new and
-//! thousands that every machine repeats. What nobody may be given any more is dropped when the next answer comes.
+//! thousands that every machine repeats. What nobody may be given any more is dropped within seconds.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +25,8 @@ pub(super) const OLDEST: Duration = Duration::from_secs(600);
 /// Keeps the bookkeeping small when answers are tiny.
 const MAX_ANSWERS: usize = 4096;
 
+/// How often it is looked whether something may be dropped.
+const EXPIRY: Duration = Duration::from_secs(15);
 /// Shorter bodies are kept as they are: there is little to gain.
 const COMPRESSED_FROM: usize = 4 << 10;
 
@@ -74,6 +76,8 @@ pub(super) struct Kept {
 struct State {
     stored: HashMap<Key, Stored>,
     bytes: usize,
+    /// Somebody will look after what is stored.
+    is_expiring: bool,
     under_way: HashMap<Key, UnderWay>,
     /// Per target, how often something may have changed there.
     changes: HashMap<usize, u64>,
@@ -213,23 +217,52 @@ impl Kept {
         });
     }
 
+    /// Sees to it that what nobody may be given any more is dropped, also when no other answer comes. Ends by itself
+    /// when nothing is left.
+    fn expire_later(self: &Arc<Kept>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        if std::mem::replace(&mut self.state().is_expiring, true) {
+            return;
+        }
+        let kept = Arc::downgrade(self);
+        runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(EXPIRY).await;
+                let Some(kept) = kept.upgrade() else {
+                    return;
+                };
+                let mut state = kept.state();
+                state.expire(Instant::now());
+                if state.stored.is_empty() {
+                    state.is_expiring = false;
+                    return;
+                }
+            }
+        });
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn store(&mut self, key: Key, next: Stored, cap: usize) {
-        if let Some(old) = self.stored.remove(&key) {
-            self.bytes -= old.bytes;
-        }
-        let now = next.begun;
+    fn expire(&mut self, now: Instant) {
         let State { stored, bytes, .. } = self;
         stored.retain(|_, stored| {
             let keep = now <= stored.until;
             *bytes -= if keep { 0 } else { stored.bytes };
             keep
         });
+    }
+
+    fn store(&mut self, key: Key, next: Stored, cap: usize) {
+        if let Some(old) = self.stored.remove(&key) {
+            self.bytes -= old.bytes;
+        }
+        self.expire(next.begun);
         while self.bytes + next.bytes > cap || self.stored.len() >= MAX_ANSWERS {
             let oldest = self
                 .stored
@@ -284,6 +317,8 @@ impl Lead {
                 == self.changes
             {
                 state.store(self.key.clone(), stored, self.kept.cap);
+                drop(state);
+                self.kept.expire_later();
             }
         }
         if share {

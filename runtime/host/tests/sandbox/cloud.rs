@@ -1,14 +1,18 @@
-//! A cloud on loopback with one server, or one that fails as a test says.
+//! A cloud on loopback with two servers, or one that fails as a test says.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
+
+/// Ids and names.
+const SERVERS: [(u64, &str); 2] = [(42, "worker-1"), (43, "worker-2")];
 
 /// How the cloud answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,32 +75,36 @@ impl Shared {
     }
 }
 
-async fn servers(State(shared): State<Shared>) -> Response {
+async fn servers(
+    State(shared): State<Shared>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Response {
+    let named = |(_, name): &&(u64, &str)| query.get("name").is_none_or(|asked| asked == name);
+    let servers: Vec<_> = SERVERS.iter().filter(named).map(worker).collect();
     let body = serde_json::json!({
-        "servers": [worker()],
-        "meta": { "pagination": { "page": 1, "per_page": 50, "previous_page": null, "next_page": null, "last_page": 1, "total_entries": 1 } }
+        "servers": servers,
+        "meta": { "pagination": { "page": 1, "per_page": 50, "previous_page": null, "next_page": null, "last_page": 1, "total_entries": servers.len() } }
     });
     shared.answer(StatusCode::OK, body).await
 }
 
 async fn server(State(shared): State<Shared>, Path(id): Path<u64>) -> Response {
-    match id {
-        42 => {
-            shared
-                .answer(StatusCode::OK, serde_json::json!({ "server": worker() }))
-                .await
+    match SERVERS.iter().find(|(known, _)| *known == id) {
+        Some(server) => {
+            let body = serde_json::json!({ "server": worker(server) });
+            shared.answer(StatusCode::OK, body).await
         }
-        _ => {
+        None => {
             let body = serde_json::json!({ "error": { "code": "not_found", "message": "server not found", "details": null } });
             shared.answer(StatusCode::NOT_FOUND, body).await
         }
     }
 }
 
-fn worker() -> serde_json::Value {
+fn worker((id, name): &(u64, &str)) -> serde_json::Value {
     serde_json::json!({
-        "id": 42,
-        "name": "worker-1",
+        "id": id,
+        "name": name,
         "status": "running",
         "created": "2024-01-01T00:00:00+00:00",
         "server_type": { "id": 1, "name": "cx22" },

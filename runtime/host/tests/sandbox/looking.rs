@@ -107,8 +107,8 @@ fn a_fresh_look_up_uses_nothing_that_was_kept() {
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         // One question would be asked directly; two are answered by the list, which may be kept.
         let nodes = [
-            stage::node("worker-1", None),
-            stage::node("other", Some("hcloud://42")),
+            stage::node("worker-1", Some("hcloud://42")),
+            stage::node("worker-2", Some("hcloud://43")),
         ];
 
         provider.find(&nodes, stage::permit()).await.unwrap();

@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::brake::Brake;
 use crate::cloud::AddressType::{ExternalIp, InternalIp};
-use crate::cloud::{Address, Instance};
+use crate::cloud::{Address, Instance, ProviderError};
 use crate::effect::{Looked, When};
 use crate::neighbours::{AddressClash, Clashes, Twin};
 use crate::permit::Moment;
@@ -79,7 +79,7 @@ fn an_answer_that_is_another_one_every_time_never_changes_anything() {
         changes_nothing(&mut world);
         later(&mut world, 60);
     }
-    // An error in between is no answer; the proposal stands. The stored address takes it back.
+    // The stored address takes the proposal back.
     answers(&mut world, &[(InternalIp, "10.0.0.9")]);
     changes_nothing(&mut world);
     answers(
@@ -90,6 +90,21 @@ fn an_answer_that_is_another_one_every_time_never_changes_anything() {
     later(&mut world, 60);
     answers(&mut world, &[(InternalIp, "10.0.0.9")]);
     changes_nothing(&mut world);
+}
+
+#[test]
+fn an_error_in_between_is_no_answer_and_takes_nothing_back() {
+    let mut world = ready(initialised());
+    answers(&mut world, &[(InternalIp, "10.0.0.9")]);
+    changes_nothing(&mut world);
+    let answer = world.answer.clone();
+    world.answer = Err(ProviderError::Unavailable("502".to_owned()));
+    later(&mut world, 5);
+    changes_nothing(&mut world);
+    world.answer = answer;
+    later(&mut world, 5);
+    world.talk();
+    assert_eq!(internal_ips(&world), ["10.0.0.9"]);
 }
 
 #[test]

@@ -226,3 +226,16 @@ fn what_nobody_may_be_given_any_more_goes_with_the_next_answer() {
     let bytes: usize = state.stored.values().map(|stored| stored.bytes).sum();
     assert_eq!(state.bytes, bytes);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_may_be_given_any_more_goes_by_itself_too() {
+    let kept = Kept::new(1 << 20);
+    for round in 0..2 {
+        lead(&kept, &key(0, "/a"), Instant::now()).done(&answer(200, 100));
+        tokio::time::sleep(AGE / 2).await;
+        assert_eq!(kept.state().stored.len(), 1, "round {round}");
+        tokio::time::sleep(AGE * 2).await;
+        let state = kept.state();
+        assert_eq!((state.stored.len(), state.bytes), (0, 0), "round {round}");
+    }
+}
