@@ -24,7 +24,7 @@ const RATES: [u32; 2] = [10, 100];
 pub(crate) async fn carry_out(options: &Options) -> Result<String> {
     let surroundings = report::surroundings(&options.ccm, options.is_small());
     let folder = TempDir::new()?;
-    let mut session = Session {
+    let mut course = Course {
         options,
         caches: folder.path(),
         figures: Vec::new(),
@@ -32,23 +32,23 @@ pub(crate) async fn carry_out(options: &Options) -> Result<String> {
         alone: None,
     };
     if options.has(Workload::W8) {
-        session.empty_start().await?;
+        course.empty_start().await?;
     }
     for nodes in options.sizes() {
-        session.size(nodes).await?;
+        course.size(nodes).await?;
     }
     if options.has(Workload::W2) {
         for rate in RATES {
-            session.arrivals(rate).await?;
+            course.arrivals(rate).await?;
         }
     }
     if options.peer.is_none() {
         let note = "The vendor's Go manager was not measured: --peer PATH takes a ready binary.";
-        session.notes.push(note.to_owned());
+        course.notes.push(note.to_owned());
     }
-    let Session {
+    let Course {
         mut figures, notes, ..
-    } = session;
+    } = course;
     report::sort(&mut figures);
     if options.json {
         return Ok(report::json(&surroundings, &figures, &notes) + "\n");
@@ -56,7 +56,7 @@ pub(crate) async fn carry_out(options: &Options) -> Result<String> {
     Ok(report::table(&surroundings, &figures, &notes))
 }
 
-struct Session<'a> {
+struct Course<'a> {
     options: &'a Options,
     caches: &'a Path,
     figures: Vec<Figure>,
@@ -70,7 +70,7 @@ struct Alone {
     patches: Vec<Duration>,
 }
 
-impl Session<'_> {
+impl Course<'_> {
     fn add(&mut self, figure: Figure) {
         self.figures.push(figure);
     }
