@@ -121,7 +121,10 @@ impl Search {
             return Ok(max_age);
         }
         if let Err(error) = api::finish_list(&listing, max_age, |server| self.keep(server)) {
+            // What was seen stands: the vendor gives a name to one server of a project at a time. So a project that
+            // grows while it is listed does not keep all of its new nodes waiting.
             self.answer_ids();
+            self.answer_names();
             return self.without_list(error);
         }
         self.answer_ids();
@@ -197,7 +200,7 @@ impl Search {
         }
     }
 
-    /// Answers the names that were seen. Only after the whole list: a name that was found may be on a later page too.
+    /// Answers the names that were seen: after the whole list, if it could be read, so that a name on two servers is noticed.
     fn answer_names(&mut self) {
         let mut named: BTreeMap<&str, Vec<Server>> = BTreeMap::new();
         for server in self.kept.values() {

@@ -340,6 +340,23 @@ fn a_list_that_changes_its_length_is_not_believed_and_what_was_seen_stands() {
 }
 
 #[test]
+fn new_machines_that_a_growing_list_shows_are_found_although_it_is_not_believed() {
+    let grows = |project: &mut Project| project.add(200);
+    let host = Project::of(100).then_before_page(2, grows).serve();
+    let mut nodes: Vec<Node> = (1..=100)
+        .map(|id| node(&format!("server-{id}"), None))
+        .collect();
+    nodes.push(node("server-999", None));
+    let reply = find_with(&[], &nodes).unwrap();
+    let found = brief(&reply)
+        .iter()
+        .filter(|one| one.starts_with("found"))
+        .count();
+    assert_eq!(found, 100, "{:?}", host.requests());
+    assert!(!brief(&reply).contains(&"gone".to_owned()));
+}
+
+#[test]
 fn one_name_on_two_servers_is_unknown_and_said_aloud() {
     let nodes = [node("server-1", None), node("server-2", None)];
     for asked in [&nodes[..1], &nodes[..]] {
