@@ -25,7 +25,7 @@ pub(crate) use journal::Journal;
 pub use journal::Request;
 pub(crate) use serve::{Line, PATIENCE, Respond};
 pub use tls::TlsError;
-pub(crate) use wire::{Answer, Body, Delivery, response};
+pub(crate) use wire::{Answer, Body, Delivery, refusing, response};
 
 /// Where wall-clock times come from; they are shown and compared, never waited for.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::StatusCode;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use serde_json::{Value, json};
 
 use super::api::{Refusal, Reply};
 use super::faults::Trouble;
-use crate::loopback::{Answer, Delivery};
+use crate::loopback::{Answer, Delivery, refusing};
 
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Self {
@@ -41,11 +41,7 @@ pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
             })
         }
         Trouble::Refuse { status, code } => {
-            let status = StatusCode::from_u16(*status)
-                .ok()
-                .filter(|status| status.is_client_error() || status.is_server_error())
-                .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            let refusal = Refusal::new(status, code, "refused on purpose");
+            let refusal = Refusal::new(refusing(*status), code, "refused on purpose");
             Some(refusal.into_reply().into())
         }
         Trouble::Foreign {
@@ -56,14 +52,7 @@ pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
             let answer = Answer::plain(*status, body.clone());
             Some(answer.header(CONTENT_TYPE, content_type))
         }
-        Trouble::Redirect { status, location } => {
-            let status = if (300..400).contains(status) {
-                *status
-            } else {
-                302
-            };
-            Some(Answer::plain(status, Bytes::new()).header(LOCATION, location))
-        }
+        Trouble::Redirect { status, location } => Some(Answer::redirect(*status, location)),
         _ => None,
     }
 }

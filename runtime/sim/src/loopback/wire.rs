@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -33,6 +33,14 @@ pub(crate) enum Delivery {
     Blanks { count: u64, declared: bool },
 }
 
+/// The status of a refusal on purpose. One that refuses nothing becomes 500.
+pub(crate) fn refusing(status: u16) -> StatusCode {
+    StatusCode::from_u16(status)
+        .ok()
+        .filter(|status| status.is_client_error() || status.is_server_error())
+        .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
 impl Answer {
     /// An answer without headers. A status that cannot be one becomes 500.
     pub(crate) fn plain(status: u16, body: impl Into<Bytes>) -> Self {
@@ -43,6 +51,12 @@ impl Answer {
             body: body.into(),
             delivery: Delivery::Whole,
         }
+    }
+
+    /// What a redirect on purpose looks like. A status that is none becomes 302.
+    pub(crate) fn redirect(status: u16, location: &str) -> Self {
+        let is_redirect = (300..400).contains(&status);
+        Self::plain(if is_redirect { status } else { 302 }, Bytes::new()).header(LOCATION, location)
     }
 
     /// An answer with a JSON text.

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, LOCATION};
+use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
 use super::api::Refusal;
 use super::rate::RateLimits;
-use crate::loopback::{self, Answer, Delivery};
+use crate::loopback::{self, Answer, Delivery, refusing};
 
 /// A trouble and the requests it meets.
 pub type Fault = loopback::Fault<Trouble>;
@@ -69,11 +68,7 @@ pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
             Some(Refusal::rate_limited(limit).into())
         }
         Trouble::Refuse { status, code } => {
-            let status = StatusCode::from_u16(*status)
-                .ok()
-                .filter(|status| status.is_client_error() || status.is_server_error())
-                .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            Some(Refusal::new(status, code, "refused on purpose").into())
+            Some(Refusal::new(refusing(*status), code, "refused on purpose").into())
         }
         Trouble::Foreign {
             status,
@@ -83,11 +78,7 @@ pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
             let answer = Answer::plain(*status, body.clone());
             Some(answer.header(CONTENT_TYPE, content_type))
         }
-        Trouble::Redirect { status, location } => {
-            let is_redirect = (300..400).contains(status);
-            let answer = Answer::plain(if is_redirect { *status } else { 302 }, Bytes::new());
-            Some(answer.header(LOCATION, location))
-        }
+        Trouble::Redirect { status, location } => Some(Answer::redirect(*status, location)),
         _ => None,
     }
 }
