@@ -216,7 +216,10 @@ impl Door {
             return Err(Outcome::Withheld);
         }
         if turn.0.is_none() {
-            turn.0 = lane.writes.acquire().await.ok();
+            let Ok(permit) = lane.writes.acquire().await else {
+                return Err(Outcome::Node(Err(stopping())));
+            };
+            turn.0 = Some(permit);
         }
         if self.revoked.load(Ordering::Acquire) {
             return Err(Outcome::Node(Err(stopping())));

@@ -175,7 +175,7 @@ fn check_addresses(
                 }
                 faults.push(fault);
             }
-            None if kept.iter().any(|other| is_same(other, one)) => {}
+            None if kept.iter().any(|other| other.is_same(one)) => {}
             None => kept.push(one.clone()),
         }
     }
@@ -193,7 +193,7 @@ fn check_addresses(
 
 /// Why a valid address cannot be this node's, if it cannot.
 fn misplaced(one: &Address, known: Known<'_>) -> Option<String> {
-    let ip = one.ip()?.to_canonical();
+    let ip = one.canonical_ip()?;
     if let Some(clash) = known.clashes.iter().find(|clash| clash.address == ip) {
         return Some(format!("the node {:?} has it", clash.name));
     }
@@ -210,12 +210,6 @@ fn misplaced(one: &Address, known: Known<'_>) -> Option<String> {
         && !rules.internal.is_empty()
         && !rules.internal.iter().any(|network| network.contains(&ip));
     is_outside.then(|| "it is outside of --node-internal-ip-cidrs".to_owned())
-}
-
-/// One machine's address is the same address when type and meaning are: IPv6 has many spellings.
-fn is_same(left: &Address, right: &Address) -> bool {
-    left.address_type == right.address_type
-        && (left.address == right.address || (left.ip().is_some() && left.ip() == right.ip()))
 }
 
 fn check_labels(answered: &[(String, String)], faults: &mut Vec<Fault>) -> Vec<(String, String)> {

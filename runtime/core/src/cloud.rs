@@ -105,6 +105,17 @@ impl Address {
     pub fn ip(&self) -> Option<IpAddr> {
         self.address.parse().ok()
     }
+
+    /// The same, with an IPv4 address that is written as IPv6 as what it is.
+    pub fn canonical_ip(&self) -> Option<IpAddr> {
+        self.ip().map(|ip| ip.to_canonical())
+    }
+
+    /// Whether both say the same: type and meaning are equal. IPv6 has many spellings.
+    pub fn is_same(&self, other: &Address) -> bool {
+        self.address_type == other.address_type
+            && (self.address == other.address || (self.ip().is_some() && self.ip() == other.ip()))
+    }
 }
 
 /// A Kubernetes Node as a provider sees it.

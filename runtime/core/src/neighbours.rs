@@ -10,7 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use crate::cloud::{AddressType, CloudNode, FindReply, Instance, Lookup};
-use crate::node::is_ready;
+use crate::node::{addresses, is_ready};
 use crate::ownership::stored_provider_id;
 
 /// See the module's documentation. Nodes are known by name; one that was made again replaces the old one.
@@ -90,17 +90,18 @@ impl Neighbours {
         };
         if is_ready(node) {
             let status = node.status.as_ref();
-            for one in status
-                .and_then(|status| status.addresses.as_ref())
-                .into_iter()
-                .flatten()
+            let stored = status.and_then(|status| status.addresses.as_deref());
+            for one in stored
+                .unwrap_or_default()
+                .iter()
+                .filter_map(addresses::read)
             {
-                let list = match AddressType::parse(&one.type_) {
-                    Some(AddressType::InternalIp) => &mut next.internal,
-                    Some(AddressType::ExternalIp) => &mut next.external,
+                let list = match one.address_type {
+                    AddressType::InternalIp => &mut next.internal,
+                    AddressType::ExternalIp => &mut next.external,
                     _ => continue,
                 };
-                list.extend(canonical(&one.address));
+                list.extend(one.canonical_ip());
             }
         }
         if known != Some(&next) {
@@ -148,9 +149,9 @@ impl Neighbours {
             "" => own.map(|id| &**id),
             answered => Some(answered),
         };
-        let mut addresses = Vec::new();
+        let mut clashes = Vec::new();
         for one in &instance.addresses {
-            let Some(address) = canonical(&one.address) else {
+            let Some(address) = one.canonical_ip() else {
                 continue;
             };
             let internal = other(&self.by_internal, &address, name);
@@ -161,14 +162,14 @@ impl Neighbours {
                 AddressType::ExternalIp => internal,
                 AddressType::Hostname | AddressType::InternalDns | AddressType::ExternalDns => None,
             };
-            addresses.extend(holder.map(|holder| AddressClash {
+            clashes.extend(holder.map(|holder| AddressClash {
                 address,
                 name: holder.to_owned(),
             }));
         }
         Clashes {
             twin: id.and_then(|id| self.twin(name, id)),
-            addresses,
+            addresses: clashes,
         }
     }
 
@@ -222,10 +223,6 @@ impl Neighbour {
             .iter()
             .chain(answered.filter(|id| self.stored.as_ref() != Some(*id)))
     }
-}
-
-fn canonical(address: &str) -> Option<IpAddr> {
-    address.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
 }
 
 fn other<'a, K: Hash + Eq>(index: &'a HashMap<K, Names>, key: &K, name: &str) -> Option<&'a str> {

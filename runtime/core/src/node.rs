@@ -209,12 +209,10 @@ fn twin<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
 /// Addresses of other nodes that this one does not have already: what is stored is not taken away because a
 /// second node claims it.
 fn new_clashes(node: &Node, clashes: &[AddressClash]) -> Vec<AddressClash> {
-    let stored: Vec<_> = stored_addresses(node)
-        .iter()
-        .filter_map(|one| addresses::read(one)?.ip())
-        .map(|ip| ip.to_canonical())
-        .collect();
-    let is_new = |clash: &&AddressClash| !stored.contains(&clash.address);
+    let is_new = |clash: &&AddressClash| {
+        let mut stored = stored_addresses(node).iter().filter_map(addresses::read);
+        !stored.any(|one| one.canonical_ip() == Some(clash.address))
+    };
     clashes.iter().filter(is_new).cloned().collect()
 }
 

@@ -75,7 +75,7 @@ pub fn prefer(offered: &[Address], provided: &str) -> Result<Vec<Address>, NodeI
         chosen.extend(
             offered
                 .iter()
-                .filter(|one| canonical(one) == Some(ip))
+                .filter(|one| one.canonical_ip() == Some(ip))
                 .cloned(),
         );
         if chosen.len() == before {
@@ -90,10 +90,6 @@ pub fn prefer(offered: &[Address], provided: &str) -> Result<Vec<Address>, NodeI
             .cloned(),
     );
     Ok(chosen)
-}
-
-fn canonical(one: &Address) -> Option<IpAddr> {
-    one.ip().map(|ip| ip.to_canonical())
 }
 
 /// Reads the annotation (NODE-080): one IP address, or two of different families of which neither is

@@ -28,6 +28,10 @@ pub struct Proposal {
 /// wants to know it. `None`: nothing was answered, so that what was proposed before still stands.
 pub fn proposal(facts: &Facts) -> Option<Proposal> {
     facts.looked()?.as_ref().ok()?;
+    // Most conversations: nothing that they could change would need confirming, so the answer is not checked again.
+    if !facts.rules.reconcile_labels && !is_ready(&facts.node) {
+        return Some(Proposal::default());
+    }
     let Found::Instance(checked) = found(facts) else {
         return Some(Proposal::default());
     };
@@ -49,6 +53,9 @@ pub(super) fn moved(facts: &Facts, checked: &Checked) -> BTreeMap<String, String
 /// The InternalIPs of `next`, if they change or remove one of a Ready node, or put another one first, which is
 /// the one that pods and probes use. More of them behind the stored ones are no such change.
 pub(super) fn internal_change(node: &Node, next: &[Address]) -> Option<Vec<Address>> {
+    if !is_ready(node) {
+        return None;
+    }
     let is_internal = |one: &Address| one.address_type == AddressType::InternalIp;
     let stored: Vec<Address> = super::stored_addresses(node)
         .iter()
@@ -61,10 +68,11 @@ pub(super) fn internal_change(node: &Node, next: &[Address]) -> Option<Vec<Addre
         .cloned()
         .collect();
     let keeps = next.len() >= stored.len()
-        && stored.iter().zip(&next).all(|(stored, next)| {
-            stored == next || (stored.ip().is_some() && stored.ip() == next.ip())
-        });
-    (is_ready(node) && !keeps).then_some(next)
+        && stored
+            .iter()
+            .zip(&next)
+            .all(|(stored, next)| stored.is_same(next));
+    (!keeps).then_some(next)
 }
 
 /// Whether these InternalIPs may be written now.
