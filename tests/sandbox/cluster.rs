@@ -14,6 +14,7 @@ use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::names::{OWNER_LABEL, UNINITIALIZED_TAINT};
 use ccm_core::permit::Mode;
 use ccm_core::settings::{NodeRules, NodeSettings};
+use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
 use guest_misbehaving::behaviour::Behaviour;
 use k8s_openapi::api::core::v1::{Event, Node};
@@ -98,7 +99,7 @@ fn settings(call_time: Duration) -> Settings {
         mode: Mode::Enforce,
         call_time,
         drain: Duration::from_secs(1),
-        revoked: Arc::default(),
+        tenure: Arc::new(Tenure::unlimited()),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Where requests of a guest may lead, and what the permit of its call hears: the parts of the egress that only show
 //! with a guest before it and a real name behind it. Its own tests are in `runtime/host/tests/egress`.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use ccm_core::cloud::{CloudProvider as _, FindReply, Lookup};
 use ccm_core::permit::{AuditSink, CloudRequest, Mode, Permit, Refusal, RequestOutcome};
+use ccm_core::tenure::Tenure;
 use ccm_host::Provider;
 use ccm_host::grant::Grants;
 use guest_misbehaving::behaviour::Behaviour;
@@ -77,8 +77,11 @@ fn changing(endpoint: &str) -> Grants {
 
 fn permit(mode: Mode, changes: u32, is_revoked: bool, heard: &Arc<Heard>) -> Arc<Permit> {
     let until = ccm_host::egress::now().after(PATIENCE);
-    let revoked = Arc::new(AtomicBool::new(is_revoked));
-    Arc::new(Permit::new(until, mode, changes, revoked, heard.clone()))
+    let tenure = Arc::new(Tenure::unlimited());
+    if is_revoked {
+        tenure.end();
+    }
+    Arc::new(Permit::new(until, mode, changes, tenure, heard.clone()))
 }
 
 async fn find(provider: &Provider, permit: Arc<Permit>) -> FindReply {

@@ -174,6 +174,14 @@ impl CloudProvider for ScriptedCloud {
         }
     }
 
+    fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply> {
+        self.find(nodes, permit)
+    }
+
     fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
         let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
         let call = answer(self.said.clone(), names);

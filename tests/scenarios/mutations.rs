@@ -99,7 +99,8 @@ async fn process(
         None => Arc::new(NoAudit),
     };
     let end = Moment(Duration::MAX);
-    let permit = Permit::new(end, Mode::Enforce, budget, Arc::default(), audit);
+    let tenure = Arc::new(ccm_core::tenure::Tenure::unlimited());
+    let permit = Permit::new(end, Mode::Enforce, budget, tenure, audit);
     let found = if looks { cloud.find("service-1") } else { None };
     let index = match found {
         Some(index) => index,

@@ -360,7 +360,7 @@ pub(crate) fn settings(mode: Mode) -> Settings {
         mode,
         call_time: Duration::from_secs(60),
         drain: Duration::from_secs(10),
-        revoked: std::sync::Arc::default(),
+        tenure: std::sync::Arc::new(ccm_core::tenure::Tenure::unlimited()),
     }
 }
 

@@ -14,6 +14,7 @@ use anyhow::{Context as _, bail};
 use ccm_controllers::Settings;
 use ccm_core::permit::Mode;
 use ccm_core::settings::{AddressRules, NodeRules, NodeSettings};
+use ccm_core::tenure::Tenure;
 use ccm_host::manifest::Manifest;
 use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
 
@@ -221,6 +222,6 @@ pub(crate) fn settings(node: &NodeFlags, api_server: Vec<IpAddr>) -> Settings {
         mode: Mode::Enforce,
         call_time: CALL_TIME,
         drain: DRAIN,
-        revoked: Arc::default(),
+        tenure: Arc::new(Tenure::unlimited()),
     }
 }

@@ -22,12 +22,12 @@ mod watch;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_core::cloud::CloudProvider;
 use ccm_core::permit::Mode;
 use ccm_core::settings::NodeSettings;
+use ccm_core::tenure::Tenure;
 use kube::Client;
 use thiserror::Error;
 use tokio::task::JoinSet;
@@ -47,9 +47,9 @@ pub struct Settings {
     pub call_time: Duration,
     /// How long [`run`] waits, when told to stop, for what is on the wire.
     pub drain: Duration,
-    /// Set by whoever holds the lease when it is lost, and by [`run`] when it is told to stop. From
-    /// then on no cloud request and no write to the cluster begins.
-    pub revoked: Arc<AtomicBool>,
+    /// Written by whoever renews the lease, and ended by [`run`] when it is told to stop. No cloud request and no
+    /// request to the cluster begins outside of it.
+    pub tenure: Arc<Tenure>,
 }
 
 /// Why the controllers could not run.
@@ -99,7 +99,7 @@ pub async fn run(
         () = controller.run() => {}
         () = shutdown => {}
     }
-    settings.revoked.store(true, Ordering::Release);
+    settings.tenure.end();
     if tokio::time::timeout(settings.drain, controller.drain())
         .await
         .is_err()

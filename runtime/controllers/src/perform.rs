@@ -5,7 +5,6 @@
 mod events;
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use ccm_core::node::is_uninitialized;
 use ccm_core::ownership::Claimant;
 use ccm_core::patch::{NodePatch, NodeStatusPatch};
 use ccm_core::permit::{Mode, NoAudit, Permit};
+use ccm_core::tenure::Tenure;
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -71,7 +71,7 @@ pub(crate) struct Door {
     budgets: StdMutex<Budgets>,
     clock: Clock,
     mode: Mode,
-    revoked: Arc<AtomicBool>,
+    tenure: Arc<Tenure>,
     metrics: Metrics,
     new: LaneState,
     known: LaneState,
@@ -104,7 +104,7 @@ impl Door {
                 neighbours: neighbours.clone(),
                 mode: settings.mode,
                 call_time: settings.call_time,
-                revoked: settings.revoked.clone(),
+                tenure: settings.tenure.clone(),
             };
             let (look_ups, serving) = Batch::new(move |nodes| cloud.clone().find_apart(nodes));
             background.spawn(serving);
@@ -125,7 +125,7 @@ impl Door {
             budgets: StdMutex::new(Budgets::new(settings.node.rules.changes)),
             clock: Clock::start(),
             mode: settings.mode,
-            revoked: settings.revoked.clone(),
+            tenure: settings.tenure.clone(),
             metrics,
             new: lane(settings.node.concurrent_syncs.get()),
             known: lane(settings.node.status_updates().get()),
@@ -221,7 +221,7 @@ impl Door {
             };
             turn.0 = Some(permit);
         }
-        if self.revoked.load(Ordering::Acquire) {
+        if !self.tenure.may_begin(boottime()) {
             return Err(Outcome::Node(Err(stopping())));
         }
         Ok(())
@@ -241,7 +241,7 @@ impl Door {
 
     /// Records an Event, as client-go's recorder does: equal ones are counted up. Best effort.
     async fn record(&self, node: &NodeRef, event: &CloudEvent) {
-        if self.revoked.load(Ordering::Acquire) {
+        if !self.tenure.may_begin(boottime()) {
             return;
         }
         let recorded = self.recorder.lock().await.record(node, event, wall());
@@ -275,7 +275,7 @@ struct Cloud {
     neighbours: Arc<StdMutex<Neighbours>>,
     mode: Mode,
     call_time: Duration,
-    revoked: Arc<AtomicBool>,
+    tenure: Arc<Tenure>,
 }
 
 impl Cloud {
@@ -295,7 +295,7 @@ impl Cloud {
 
     /// One look-up of many nodes, under a permit that allows reads only.
     async fn find(self, nodes: Vec<CloudNode>) -> Result<FindReply, ProviderError> {
-        if self.revoked.load(Ordering::Acquire) {
+        if !self.tenure.may_begin(boottime()) {
             return Err(ProviderError::Unavailable(
                 "the manager is stopping".to_owned(),
             ));
@@ -304,7 +304,7 @@ impl Cloud {
             boottime().after(self.call_time),
             self.mode,
             0,
-            self.revoked.clone(),
+            self.tenure.clone(),
             Arc::new(NoAudit),
         ));
         let began = boottime();

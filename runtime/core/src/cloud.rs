@@ -32,6 +32,14 @@ pub trait CloudProvider: Send + Sync {
 
     /// Looks many nodes up in one call. The reply has exactly one lookup per node, in order.
     fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply>;
+
+    /// The same, independent of every other call: nothing that was kept is used, neither answers of the cloud nor
+    /// what the provider remembers. Deleting a node needs such a second opinion.
+    fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply>;
 }
 
 /// Which groups of calls may be made.

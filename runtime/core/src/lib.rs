@@ -9,7 +9,7 @@
 //! Only `decide` and `absorb` live here. The crate has no async runtime, no Kubernetes client, no Wasm
 //! engine and reads no clock, file or variable: its manifest and `clippy.toml` hold that true.
 //!
-//! Reading order, from the ground up: [`names`], [`settings`], [`permit`], [`cloud`] (the port to the
+//! Reading order, from the ground up: [`names`], [`settings`], [`tenure`], [`permit`], [`cloud`] (the port to the
 //! clouds), [`provider_id`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`answer`],
 //! [`neighbours`], [`cloud_node`]; then what a controller decides: [`node`].
 #![forbid(unsafe_code)]
@@ -28,3 +28,4 @@ pub mod permit;
 pub mod provider_id;
 pub mod retry;
 pub mod settings;
+pub mod tenure;

@@ -6,6 +6,17 @@ pub const OWNER_LABEL: &str = "wasm-ccm.dev/provider";
 /// The domain of our own labels and annotations; no provider may write under it.
 pub const OUR_DOMAIN: &str = "wasm-ccm.dev";
 
+/// Set by a person: this node's deletion is wanted until then (RFC 3339), although no known-good node vouches for
+/// the answers or the node has no provider ID.
+pub const DELETE_UNTIL: &str = "wasm-ccm.dev/delete-until";
+
+/// Set by us on nodes whose machine is switched off (LIFE-013).
+pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
+/// Set by the cluster autoscaler on nodes whose machine it is about to remove.
+pub const TO_BE_DELETED_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+/// Set by a person on nodes whose machine will not come back.
+pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
+
 /// Set by the kubelet under `--cloud-provider=external`, removed by us (NODE-011, IFACE-063).
 pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
@@ -32,5 +43,7 @@ pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 /// Source component of the node controller's events, its name in logs and in `--controllers` (NODE-001).
 pub const NODE_CONTROLLER: &str = "cloud-node-controller";
+/// The same for the node lifecycle controller (LIFE-001).
+pub const NODE_LIFECYCLE_CONTROLLER: &str = "cloud-node-lifecycle-controller";
 /// The field manager of every write that we make.
 pub const FIELD_MANAGER: &str = "ccm";

@@ -5,10 +5,12 @@
 //! reported. It reads no clock: the moment is an argument.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
+
+use crate::tenure::Tenure;
 
 /// A moment on a clock that never goes back and goes on during suspend (Linux: `CLOCK_BOOTTIME`),
 /// counted from an unspecified start.
@@ -78,7 +80,7 @@ pub enum Refusal {
     /// The permit's time is over: the caller may no longer be leader, or the call is too old.
     #[error("the permit of this call has expired")]
     Expired,
-    /// The permit was revoked: leadership is lost or the manager is stopping.
+    /// The tenure is over: leadership is lost or in doubt, or the manager is stopping.
     #[error("the permit of this call was revoked")]
     Revoked,
     /// Plan or observe mode.
@@ -116,18 +118,18 @@ pub struct Permit {
     mode: Mode,
     mutations: u32,
     mutations_left: AtomicU32,
-    revoked: Arc<AtomicBool>,
+    tenure: Arc<Tenure>,
     audit: Arc<dyn AuditSink>,
 }
 
 impl Permit {
-    /// A permit for at most `mutations` changes until `valid_until`. `revoked` is shared by all permits
+    /// A permit for at most `mutations` changes until `valid_until`. `tenure` is shared by all permits
     /// of one leadership.
     pub fn new(
         valid_until: Moment,
         mode: Mode,
         mutations: u32,
-        revoked: Arc<AtomicBool>,
+        tenure: Arc<Tenure>,
         audit: Arc<dyn AuditSink>,
     ) -> Permit {
         Permit {
@@ -135,7 +137,7 @@ impl Permit {
             mode,
             mutations,
             mutations_left: AtomicU32::new(mutations),
-            revoked,
+            tenure,
             audit,
         }
     }
@@ -146,14 +148,15 @@ impl Permit {
             valid_until,
             Mode::Enforce,
             0,
-            Arc::new(AtomicBool::new(false)),
+            Arc::new(Tenure::unlimited()),
             Arc::new(NoAudit),
         )
     }
 
-    /// The moment after which no request may begin.
+    /// The moment by which the call has to be over: its own end, or that of the tenure if that is earlier as it
+    /// stands now. A renewal moves the latter.
     pub fn valid_until(&self) -> Moment {
-        self.valid_until
+        self.valid_until.min(self.tenure.ends())
     }
 
     /// The mode the call runs in.
@@ -189,7 +192,7 @@ impl Permit {
     }
 
     fn judge(&self, now: Moment, access: Access) -> Result<(), Refusal> {
-        if self.revoked.load(Ordering::Acquire) {
+        if !self.tenure.may_begin(now) {
             return Err(Refusal::Revoked);
         }
         if now > self.valid_until {

@@ -36,22 +36,17 @@ impl CloudProvider for Provider {
     fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
         Box::pin(self.find_with(nodes, permit, false))
     }
-}
 
-impl Provider {
-    /// The same as [`CloudProvider::find`], but independent of every other call: nothing that was kept is used, neither
-    /// answers of the cloud nor the guest's state. Deleting a node needs such a second opinion.
-    ///
-    /// # Errors
-    /// The same as for `find`.
-    pub fn find_fresh<'a>(
+    fn find_fresh<'a>(
         &'a self,
         nodes: &'a [CloudNode],
         permit: Arc<Permit>,
     ) -> Reply<'a, FindReply> {
         Box::pin(self.find_with(nodes, permit, true))
     }
+}
 
+impl Provider {
     async fn find_with(
         &self,
         nodes: &[CloudNode],

@@ -4,7 +4,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ccm_core::cloud::{
@@ -12,6 +12,7 @@ use ccm_core::cloud::{
     Reply,
 };
 use ccm_core::permit::{Mode, Permit};
+use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Event as NodeEvent;
 use kube::Api;
@@ -59,6 +60,14 @@ impl CloudProvider for Everybody {
         }
     }
 
+    fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply> {
+        self.find(nodes, permit)
+    }
+
     fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
         self.calls.lock().unwrap().push(nodes.len());
         Box::pin(async move {
@@ -95,7 +104,7 @@ fn settings() -> Settings {
         mode: Mode::Enforce,
         call_time: Duration::from_secs(60),
         drain: Duration::from_secs(10),
-        revoked: Arc::new(AtomicBool::new(false)),
+        tenure: Arc::new(Tenure::unlimited()),
     }
 }
 
@@ -315,7 +324,7 @@ async fn in_plan_mode_the_cluster_is_not_changed() {
 async fn after_leadership_is_lost_nothing_is_written() {
     let cluster = Cluster::new();
     let settings = settings();
-    settings.revoked.store(true, Ordering::Release);
+    settings.tenure.end();
     create(&cluster, "worker-1").await;
     let cloud = Everybody::new();
     run_for(&cluster, cloud.clone(), settings, 60).await;

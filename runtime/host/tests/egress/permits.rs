@@ -1,10 +1,10 @@
 //! The permit is asked before every request, and hears the end of every change.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_core::permit::{Mode, Permit};
+use ccm_core::tenure::Tenure;
 use ccm_host::egress::{FetchError, now};
 use http::Method;
 use tokio::time::Instant;
@@ -17,9 +17,10 @@ async fn a_refused_request_makes_no_connection() {
     let server = Server::start(|_| ok("")).await;
     let egress = egress(&format!("http://{}/v1", server.address));
     let audit = Arc::new(Audit::default());
-    let revoked = Arc::new(AtomicBool::new(true));
+    let tenure = Arc::new(Tenure::unlimited());
+    tenure.end();
     let until = now().after(SOON);
-    let revoked = Arc::new(Permit::new(until, Mode::Enforce, 9, revoked, audit.clone()));
+    let revoked = Arc::new(Permit::new(until, Mode::Enforce, 9, tenure, audit.clone()));
     let write = || plain(Method::DELETE, "/load_balancers/1");
     for (permit, request, word) in [
         (permit(Mode::Plan, 9, &audit), write(), "plan"),
@@ -121,7 +122,7 @@ async fn a_request_ends_with_its_permit_and_with_its_call() {
         until,
         Mode::Enforce,
         9,
-        Arc::default(),
+        Arc::new(Tenure::unlimited()),
         Arc::new(Audit::default()),
     ));
     let by_permit = egress.scope(brief, Instant::now() + SOON * 100, false);
@@ -153,17 +154,17 @@ async fn a_request_ends_with_its_permit_and_with_its_call() {
 async fn a_permit_that_is_revoked_between_two_requests_stops_the_second() {
     let server = Server::start(|_| ok("{}")).await;
     let egress = egress(&format!("http://{}", server.address));
-    let revoked = Arc::new(AtomicBool::new(false));
+    let tenure = Arc::new(Tenure::unlimited());
     let permit = Permit::new(
         now().after(SOON),
         Mode::Enforce,
         9,
-        revoked.clone(),
+        tenure.clone(),
         Arc::new(Audit::default()),
     );
     let scope = egress.scope(Arc::new(permit), Instant::now() + SOON, false);
     scope.fetch(get("/servers")).await.unwrap();
-    revoked.store(true, Ordering::SeqCst);
+    tenure.end();
     assert!(matches!(
         error(scope.fetch(get("/servers")).await),
         FetchError::Denied(_)

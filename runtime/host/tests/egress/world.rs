@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use ccm_core::permit::{AuditSink, CloudRequest, Mode, Moment, Permit, Refusal, RequestOutcome};
+use ccm_core::tenure::Tenure;
 use ccm_host::egress::{
     CallScope, Egress, EgressError, EgressLimits, FetchError, FetchRequest, FetchResponse, Lookup,
     now,
@@ -110,7 +111,7 @@ pub(crate) fn permit(mode: Mode, mutations: u32, audit: &Arc<Audit>) -> Arc<Perm
         until,
         mode,
         mutations,
-        Arc::new(AtomicBool::new(false)),
+        Arc::new(Tenure::unlimited()),
         audit.clone(),
     ))
 }
@@ -121,7 +122,7 @@ pub(crate) fn expired(audit: &Arc<Audit>) -> Arc<Permit> {
         Moment(Duration::ZERO),
         Mode::Enforce,
         10,
-        Arc::default(),
+        Arc::new(Tenure::unlimited()),
         audit.clone(),
     ))
 }

@@ -71,6 +71,14 @@ impl CloudProvider for Panicking {
         self.0.capabilities()
     }
 
+    fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply> {
+        self.find(nodes, permit)
+    }
+
     fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
         assert!(
             self.1.fetch_add(1, Ordering::SeqCst) >= 3,

@@ -27,6 +27,14 @@ impl CloudProvider for Says {
         }
     }
 
+    fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply> {
+        self.find(nodes, permit)
+    }
+
     fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
         let lookups = nodes
             .iter()

@@ -1,0 +1,125 @@
+//! How long this process may act: the time in which it holds the lease. Whoever renews the lease writes it,
+//! whoever sends a request asks it, on every thread and without a lock. Reads no clock: the moment is an argument.
+//!
+//! Two limits, both counted from when the last successful renewal was *sent*, because the others count from when
+//! they saw it, which is later: no request begins after `renewDeadline`, and none is waited for longer than
+//! `leaseDuration`. Between the two nobody begins anything.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::permit::Moment;
+
+/// See the module's documentation.
+pub struct Tenure {
+    /// Nanoseconds on the clock of [`Moment`]: no request begins later.
+    begins_until: AtomicU64,
+    /// The same: every request is over by then.
+    ends: AtomicU64,
+    /// Never taken back.
+    is_over: AtomicBool,
+}
+
+impl Tenure {
+    /// Of a process that asks nobody: without leader election, and in tests.
+    pub fn unlimited() -> Tenure {
+        Tenure {
+            begins_until: AtomicU64::new(u64::MAX),
+            ends: AtomicU64::new(u64::MAX),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// Of a process that does not hold the lease yet: nothing may begin.
+    pub fn pending() -> Tenure {
+        Tenure {
+            begins_until: AtomicU64::new(0),
+            ends: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// The lease was renewed by a request that was sent at `sent`. Never shortens what was granted before.
+    pub fn renewed(&self, sent: Moment, renew_deadline: Duration, lease_duration: Duration) {
+        // The end first: whoever may begin sees an end that is not the old one.
+        self.ends
+            .fetch_max(nanos(sent.after(lease_duration)), Ordering::AcqRel);
+        self.begins_until
+            .fetch_max(nanos(sent.after(renew_deadline)), Ordering::AcqRel);
+    }
+
+    /// The lease is lost or given back, or the process is stopping: nothing begins any more. Not taken back.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Whether a request may begin at `now`.
+    pub fn may_begin(&self, now: Moment) -> bool {
+        !self.is_over() && nanos(now) <= self.begins_until.load(Ordering::Acquire)
+    }
+
+    /// Whether [`Tenure::end`] was called.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// The moment by which every request has to be over.
+    pub fn ends(&self) -> Moment {
+        Moment(Duration::from_nanos(self.ends.load(Ordering::Acquire)))
+    }
+}
+
+impl fmt::Debug for Tenure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tenure")
+            .field("ends", &self.ends())
+            .field("is_over", &self.is_over())
+            .finish_non_exhaustive()
+    }
+}
+
+/// 584 years fit.
+fn nanos(moment: Moment) -> u64 {
+    u64::try_from(moment.0.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RENEW: Duration = Duration::from_secs(10);
+    const LEASE: Duration = Duration::from_secs(15);
+
+    fn at(seconds: u64) -> Moment {
+        Moment(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn nothing_begins_before_the_lease_is_held_nor_after_the_renew_deadline() {
+        let tenure = Tenure::pending();
+        assert!(!tenure.may_begin(at(1)));
+        tenure.renewed(at(100), RENEW, LEASE);
+        assert!(tenure.may_begin(at(100)));
+        assert!(tenure.may_begin(at(110)));
+        assert!(!tenure.may_begin(at(111)));
+        assert_eq!(tenure.ends(), at(115));
+    }
+
+    #[test]
+    fn an_answer_that_arrives_late_shortens_nothing() {
+        let tenure = Tenure::pending();
+        tenure.renewed(at(102), RENEW, LEASE);
+        tenure.renewed(at(100), RENEW, LEASE);
+        assert!(tenure.may_begin(at(112)));
+    }
+
+    #[test]
+    fn what_has_ended_does_not_come_back() {
+        let tenure = Tenure::unlimited();
+        assert!(tenure.may_begin(at(1_000_000)));
+        tenure.end();
+        tenure.renewed(at(2_000_000), RENEW, LEASE);
+        assert!(!tenure.may_begin(at(2_000_001)));
+    }
+}
