@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_tests::apiserver::{ApiServer, AuditEntry, StartOptions};
-use ccm_tests::link::Link;
+use ccm_tests::link::{Cut, Link};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
@@ -134,6 +134,44 @@ async fn a_link_passes_every_byte_on_and_holds_answers_back_until_it_is_told_oth
     round_trip(&mut connection, &bytes).await;
     link.hold_for(Duration::from_millis(1));
     round_trip(&mut connection, &bytes).await;
+}
+
+#[tokio::test]
+async fn a_link_that_is_cut_passes_nothing_and_one_that_is_mended_only_what_is_new() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap();
+    tokio::spawn(echo(listener));
+    let link = Link::to(target).unwrap();
+    let connect = async || TcpStream::connect(link.address()).await.unwrap();
+    let mut buffer = [0; 1];
+
+    let mut old = connect().await;
+    round_trip(&mut old, b"before").await;
+    link.cut(Cut::Silent);
+    let mut meanwhile = connect().await;
+    for connection in [&mut old, &mut meanwhile] {
+        connection.write_all(b"lost").await.unwrap();
+        let read = connection.read(&mut buffer);
+        let came = tokio::time::timeout(Duration::from_millis(50), read).await;
+        assert!(came.is_err(), "{came:?}");
+    }
+    link.mend();
+    for connection in [&mut old, &mut meanwhile] {
+        let error = connection.read(&mut buffer).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    }
+    let mut new = connect().await;
+    round_trip(&mut new, b"after").await;
+
+    link.cut(Cut::Reset);
+    let error = new.read(&mut buffer).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    // It may be too late for the connection, or for what is asked on it.
+    let refused = async {
+        let mut connection = TcpStream::connect(link.address()).await?;
+        connection.read(&mut buffer).await
+    };
+    assert!(refused.await.is_err());
 }
 
 /// The processes whose command line names a folder. Linux only, as the servers' own clean-up is not.

@@ -15,6 +15,12 @@ mod conflicts;
 mod initialise;
 #[path = "cluster/kubelet.rs"]
 mod kubelet;
+#[path = "cluster/lifecycle.rs"]
+mod lifecycle;
+#[path = "cluster/lifecycle_held.rs"]
+mod lifecycle_held;
+#[path = "cluster/machines.rs"]
+mod machines;
 #[path = "cluster/many.rs"]
 mod many;
 #[path = "cluster/node_ip.rs"]

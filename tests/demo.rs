@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 fn ccm(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
@@ -10,6 +11,18 @@ fn ccm(arguments: &[&str]) -> Output {
         .env("HTTP_PROXY", "http://127.0.0.1:9")
         .env("HTTPS_PROXY", "http://127.0.0.1:9");
     command.args(arguments).output().unwrap()
+}
+
+/// What the demo prints without arguments.
+fn plain() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let output = ccm(&[]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}\n{errors}");
+        text
+    });
+    &TEXT
 }
 
 fn readme() -> String {
@@ -52,13 +65,7 @@ fn normal(line: &str) -> String {
 
 #[test]
 fn the_demo_shows_what_the_readme_shows() {
-    let output = ccm(&[]);
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        output.status.success(),
-        "{text}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let text = plain();
     let lines: Vec<_> = text.lines().map(normal).collect();
     let expected = shown("cargo run");
     assert!(expected.len() >= 8, "the README shows too little");
@@ -97,4 +104,29 @@ fn the_guests_token_is_nowhere_in_the_demos_output() {
     let output = ccm(&["demo", "--output", "json"]);
     let everything = [output.stdout, output.stderr].concat();
     assert!(!String::from_utf8_lossy(&everything).contains("a-token-that-the-guest-never-sees"));
+}
+
+#[test]
+fn nodes_follow_their_machines() {
+    let text = plain();
+    // In this order, and each thing only after its reason.
+    let expected = [
+        "cloud worker-1 its server is switched off",
+        "+taint(shutdown)",
+        "cluster worker-1 its kubelet is back: Ready",
+        "-taint(shutdown)",
+        "cloud worker-2 its server is deleted",
+        "hold deletion node/worker-2 young",
+        "node worker-2 delete node/worker-2 → done",
+        "cluster worker-2 is gone,",
+    ];
+    let mut lines = text.lines().map(normal);
+    for part in expected {
+        assert!(
+            lines.any(|line| line.contains(part)),
+            "{part:?} is missing, or comes too early:\n{text}"
+        );
+    }
+    let deletions = text.lines().filter(|line| line.contains(" delete node/"));
+    assert_eq!(deletions.count(), 1, "{text}");
 }

@@ -93,6 +93,7 @@ fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
         pod_cidrs: Vec::new(),
         system_uuid: None,
         created: 0,
+        readiness: Default::default(),
     }
 }
 

@@ -5,22 +5,20 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup};
-use ccm_core::permit::Permit;
-use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
-use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
-use ccm_sim::hetzner::{self, Hetzner};
-use ccm_sim::robot::{self, Fault, OperatingStatus, Robot, Trouble};
-use http::Method;
+use ccm_core::cloud::{CloudNode, Lookup};
+use ccm_host::LoadError;
+use ccm_sim::hetzner;
+use ccm_sim::robot::{self, Fault, OperatingStatus, Trouble};
 use libtest_mimic::{Arguments, Trial};
 
-/// The argument that makes this program the host's compile child.
-const COMPILE: &str = "__compile";
-const TOKEN: &str = "a-token-that-no-guest-sees";
-const USER: &str = "#ws+user";
-const PASSWORD: &str = "a-password-that-no-guest-sees";
+use crate::stage::{COMPILE, PASSWORD, Stage, brief, node, permit, silent};
+
+#[path = "hcloud/absence.rs"]
+mod absence;
+#[path = "hcloud/stage.rs"]
+mod stage;
+
 const ON: &[(&str, &str)] = &[("ROBOT_ENABLED", "true")];
 
 type Test = (&'static str, fn(&Stage));
@@ -47,8 +45,8 @@ const TESTS: &[Test] = &[
         a_wrong_password_is_tried_once,
     ),
     (
-        "a_lone_node_is_told_whether_its_server_is_on",
-        a_lone_node_is_told_whether_its_server_is_on,
+        "a_node_that_is_not_ready_is_told_whether_its_server_is_on",
+        a_node_that_is_not_ready_is_told_whether_its_server_is_on,
     ),
     (
         "robot_is_optional_until_it_is_enabled",
@@ -61,7 +59,7 @@ fn main() -> ExitCode {
         return ccm_host::compile_child();
     }
     let cache = Arc::new(tempfile::TempDir::new().unwrap());
-    let trials = TESTS.iter().map(|(name, test)| {
+    let trials = TESTS.iter().chain(absence::TESTS).map(|(name, test)| {
         let cache = cache.clone();
         Trial::test(*name, move || {
             test(&Stage::new(cache.path()));
@@ -70,134 +68,6 @@ fn main() -> ExitCode {
     });
     let trials = trials.collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-/// Both clouds, with the guest between them and the tests.
-struct Stage {
-    runtime: tokio::runtime::Runtime,
-    host: Host,
-    cloud: Hetzner,
-    robot: Robot,
-}
-
-impl Stage {
-    fn new(cache: &std::path::Path) -> Stage {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let (cloud, robot) = runtime.block_on(async {
-            let cloud = Hetzner::start(hetzner::Options::new(TOKEN)).await.unwrap();
-            let robot = Robot::start(robot::Options::new(USER, PASSWORD)).await;
-            (cloud, robot.unwrap())
-        });
-        let compiler = Compiler {
-            program: std::env::current_exe().unwrap(),
-            arguments: vec![COMPILE.into()],
-        };
-        let host = Host::new(HostOptions {
-            compiler,
-            cache_dir: Some(cache.to_owned()),
-        });
-        Stage {
-            runtime,
-            host: host.unwrap(),
-            cloud,
-            robot,
-        }
-    }
-
-    /// Everything that the guest asks for, with Robot or without.
-    fn grants(&self, password: Option<&str>) -> Grants {
-        let inspection = ccm_host::inspect("hcloud", embedded_guests::HCLOUD).unwrap();
-        let grant = |target: &ccm_host::manifest::Target| -> Option<TargetGrant> {
-            let (endpoint, credential) = match (target.name.as_str(), password) {
-                ("api", _) => {
-                    let token = Secret::new(TOKEN.to_owned());
-                    (self.cloud.endpoint(), Credential::Bearer(token))
-                }
-                ("robot", Some(password)) => {
-                    let user = USER.to_owned();
-                    let password = Secret::new(password.to_owned());
-                    (self.robot.endpoint(), Credential::Basic { user, password })
-                }
-                _ => return None,
-            };
-            Some(TargetGrant {
-                endpoint: endpoint.parse().unwrap(),
-                credential,
-                ..target.as_grant()
-            })
-        };
-        Grants {
-            targets: inspection
-                .manifest
-                .targets
-                .iter()
-                .filter_map(grant)
-                .collect(),
-            annotation_prefixes: Vec::new(),
-        }
-    }
-
-    fn load(&self, password: Option<&str>, values: &[(&str, &str)]) -> Result<Provider, LoadError> {
-        let module = Module {
-            source: "embedded:hcloud".to_owned(),
-            wasm: embedded_guests::HCLOUD.to_vec(),
-        };
-        let values = values
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        let config = GuestConfig {
-            cluster_name: "kubernetes".to_owned(),
-            cluster_cidrs: Vec::new(),
-            values: values.collect(),
-        };
-        let load = self.host.load(module, self.grants(password), config);
-        self.runtime.block_on(load)
-    }
-
-    fn find(&self, provider: &Provider, nodes: &[CloudNode]) -> FindReply {
-        self.runtime
-            .block_on(provider.find(nodes, permit()))
-            .unwrap()
-    }
-
-    fn find_fresh(&self, provider: &Provider, nodes: &[CloudNode]) -> FindReply {
-        self.runtime
-            .block_on(provider.find_fresh(nodes, permit()))
-            .unwrap()
-    }
-
-    fn lists(&self) -> usize {
-        self.robot.count(&Method::GET, "/server")
-    }
-}
-
-fn permit() -> Arc<Permit> {
-    let end = ccm_host::egress::now().after(Duration::from_secs(60));
-    Arc::new(Permit::read_only(end))
-}
-
-fn node(name: &str, provider_id: Option<String>) -> CloudNode {
-    CloudNode {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
-        provider_id,
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
-    }
-}
-
-fn brief(reply: &FindReply) -> Vec<String> {
-    let show = |lookup: &Lookup| match lookup {
-        Lookup::Found(instance) => instance.provider_id.clone(),
-        Lookup::Gone => "gone".to_owned(),
-        Lookup::NotMine => "not mine".to_owned(),
-        Lookup::Unknown(_) => "unknown".to_owned(),
-    };
-    reply.lookups.iter().map(show).collect()
 }
 
 fn nodes_of_both_clouds_are_found_in_one_call(stage: &Stage) {
@@ -345,7 +215,7 @@ fn a_wrong_password_is_tried_once(stage: &Stage) {
     assert_eq!(stage.robot.requests().len(), 1, "three would lock us out");
 }
 
-fn a_lone_node_is_told_whether_its_server_is_on(stage: &Stage) {
+fn a_node_that_is_not_ready_is_told_whether_its_server_is_on(stage: &Stage) {
     for (status, expected) in [
         (OperatingStatus::Running, Some(false)),
         (OperatingStatus::ShutOff, Some(true)),
@@ -353,13 +223,15 @@ fn a_lone_node_is_told_whether_its_server_is_on(stage: &Stage) {
     ] {
         let number = stage.robot.add_server(robot::ServerSpec::named("bare"));
         stage.robot.set_operating_status(number, status);
-        let nodes = [node("bare", Some(format!("hrobot://{number}")))];
+        let ready = node("bare", Some(format!("hrobot://{number}")));
         let provider = stage.load(Some(PASSWORD), ON).unwrap();
-        let reply = stage.find(&provider, &nodes);
-        let [Lookup::Found(instance)] = reply.lookups.as_slice() else {
-            panic!("{reply:?}");
-        };
-        assert_eq!(instance.shutdown, expected, "{status:?}");
+        for (node, expected) in [(silent(ready.clone()), expected), (ready, None)] {
+            let reply = stage.find(&provider, &[node]);
+            let [Lookup::Found(instance)] = reply.lookups.as_slice() else {
+                panic!("{reply:?}");
+            };
+            assert_eq!(instance.shutdown, expected, "{status:?}");
+        }
     }
 }
 

@@ -16,6 +16,8 @@
 mod broken;
 #[path = "scenarios/cloud.rs"]
 mod cloud;
+#[path = "scenarios/deletions.rs"]
+mod deletions;
 #[path = "scenarios/disturbance.rs"]
 mod disturbance;
 #[path = "scenarios/hcloud.rs"]
@@ -24,6 +26,8 @@ mod hcloud;
 mod laws;
 #[path = "scenarios/life.rs"]
 mod life;
+#[path = "scenarios/lies.rs"]
+mod lies;
 #[path = "scenarios/mutations.rs"]
 mod mutations;
 #[path = "scenarios/nodes.rs"]
@@ -32,6 +36,8 @@ mod nodes;
 mod replay;
 #[path = "scenarios/script.rs"]
 mod script;
+#[path = "scenarios/settings.rs"]
+mod settings;
 #[path = "scenarios/stage.rs"]
 mod stage;
 #[path = "scenarios/tamper.rs"]

@@ -283,8 +283,10 @@ fn only_the_door_writes_to_the_cluster_or_calls_the_cloud() {
         ".delete(",
         "Permit::new(",
     ];
+    // The Lease is not part of what controllers do, and who leads is not asked before it is written.
+    let rooms = ["perform", "src/lease"];
     let broken = mentions(&acts, |file| {
-        is_controllers(file) && !file.contains("perform")
+        is_controllers(file) && !rooms.iter().any(|room| file.contains(room))
     });
     assert_none("a write outside controllers/perform", broken);
 }

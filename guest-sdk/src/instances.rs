@@ -20,6 +20,37 @@ pub trait Instances: Provider {
     fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error>;
 }
 
+/// What the condition `Ready` of a Node says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// The kubelet says that it is.
+    Ready,
+    /// The kubelet says that it is not.
+    NotReady,
+    /// Nobody says: the kubelet is silent, or never spoke.
+    Unknown,
+}
+
+impl Node {
+    /// Whether the node is ready. What costs a request for each machine, such as its power state, is worth it only
+    /// while the node is not: see [`Readiness::is_ready`].
+    pub fn readiness(&self) -> Readiness {
+        let told = self.extra.iter().find(|(key, _)| key == "ready");
+        match told.map(|(_, value)| value.as_str()) {
+            Some("true") => Readiness::Ready,
+            Some("false") => Readiness::NotReady,
+            _ => Readiness::Unknown,
+        }
+    }
+}
+
+impl Readiness {
+    /// Whether the kubelet says so.
+    pub fn is_ready(self) -> bool {
+        matches!(self, Readiness::Ready)
+    }
+}
+
 impl Instance {
     /// An instance of which only the provider ID is known.
     pub fn new(provider_id: impl Into<String>) -> Instance {

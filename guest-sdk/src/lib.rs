@@ -48,7 +48,7 @@ pub use bindings::host::ccm::provider::common::{
 };
 pub use bindings::lifecycle::exports::ccm::provider::lifecycle::Capability;
 pub use config::Config;
-pub use instances::{FindReply, Instances, Lookup, NodeEvent};
+pub use instances::{FindReply, Instances, Lookup, NodeEvent, Readiness};
 pub use load_balancer::LoadBalancer;
 pub use routes::Routes;
 pub use self_check::SelfCheck;

@@ -187,7 +187,14 @@ pub fn config(values: &[(&str, &str)]) -> Config {
     }
 }
 
-/// A node as the host describes a new one.
+/// The same node after its kubelet has said that it is ready.
+#[must_use]
+pub fn ready(mut node: crate::Node) -> crate::Node {
+    node.extra = vec![("ready".to_owned(), "true".to_owned())];
+    node
+}
+
+/// A node as the host describes a new one: nobody has said yet whether it is ready.
 pub fn node(name: &str, provider_id: Option<&str>) -> crate::Node {
     crate::Node {
         name: name.to_owned(),
@@ -199,6 +206,6 @@ pub fn node(name: &str, provider_id: Option<&str>) -> crate::Node {
         pod_cidrs: Vec::new(),
         system_uuid: None,
         created: 0,
-        extra: Vec::new(),
+        extra: vec![("ready".to_owned(), "unknown".to_owned())],
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use ccm_core::cloud::{Address, AddressType, Instance};
 use ccm_core::names::{self, FIELD_MANAGER, NODE_CONTROLLER, OWNER_LABEL};
 use ccm_core::node::{addresses, labels};
-use ccm_core::patch::{NodePatch, NodeStatusPatch, RemainingTaints};
+use ccm_core::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use http::Request;
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::Node;
@@ -125,9 +125,10 @@ impl Plan {
                 uid,
                 provider_id: Some(instance.provider_id),
                 labels,
-                taints: Some(RemainingTaints {
+                taints: Some(Taints {
                     resource_version: String::new(),
                     taints,
+                    change: TaintChange::Removed("uninitialized"),
                 }),
             },
             event,

@@ -32,13 +32,16 @@ impl World {
     }
 }
 
-/// Every write in a log, as verb and resource, by the object that it is about; an Event is about its node.
+/// Every write about nodes in a log, as verb and resource, by the node that it is about. The Lease, and Events about
+/// it, are renewed and said whatever the nodes do.
 fn writes_by_object(log: &[AuditEntry]) -> BTreeMap<String, Vec<String>> {
     let mut writes: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let is_write = |entry: &&AuditEntry| !["get", "list", "watch"].contains(&entry.verb.as_str());
     for entry in log.iter().filter(is_write) {
         let body = entry.body.as_ref().unwrap();
         let about = match entry.resource.as_str() {
+            "leases" => continue,
+            "events" if body["involvedObject"]["kind"] == "Lease" => continue,
             "events" => body["involvedObject"]["name"].as_str().unwrap_or("?"),
             _ => &entry.name,
         };

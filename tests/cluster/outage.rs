@@ -46,7 +46,8 @@ async fn a_process_that_starts_before_the_api_server_answers_waits_for_it() {
     world.add_node("worker-1", json!({})).await;
     world.api.kill();
 
-    let mut ccm = world.ccm(&world.configuration(json!({})), &[]);
+    // With an election there is no watch before the lease is won.
+    let mut ccm = world.ccm(&world.configuration(json!({})), &["--leader-elect=false"]);
     until(&mut ccm, "a watch that fails", async || {
         world.log().contains("watching nodes failed").then_some(())
     })

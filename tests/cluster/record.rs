@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::thread::panicking;
 
 use ccm_tests::apiserver::AuditEntry;
-use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use crate::world::{World, manifests};
 
@@ -63,9 +63,11 @@ pub(crate) fn meant_for(write: &AuditEntry) -> &str {
 pub(crate) fn granted() -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     let manifests = manifests("rbac.yaml").into_iter();
-    for role in manifests.filter(|manifest| manifest["kind"] == "ClusterRole") {
-        let role: ClusterRole = serde_json::from_value(role).unwrap();
-        for rule in role.rules.unwrap() {
+    // Both kinds of role hold their rules alike.
+    let roles = ["ClusterRole", "Role"];
+    for role in manifests.filter(|manifest| roles.iter().any(|kind| manifest["kind"] == *kind)) {
+        let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap();
+        for rule in rules {
             for group in rule.api_groups.unwrap() {
                 for resource in rule.resources.clone().unwrap() {
                     for verb in &rule.verbs {

@@ -1,14 +1,15 @@
-//! The role in `deploy/` is what the node controller needs: nothing missing, nothing spare.
+//! The roles in `deploy/` are what the controllers need: nothing missing, nothing spare.
 
 use ccm_sim::hetzner::{Fault, ServerSpec, Trouble};
 use serde_json::json;
 
 use crate::kubelet::uninitialized;
+use crate::lifecycle::YOUNG;
 use crate::record::{granted, used};
 use crate::world::{Setup, World, until};
 
 #[tokio::test]
-async fn the_role_in_deploy_is_exactly_what_the_node_controller_uses() {
+async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     let world = World::start(Setup {
         // An API server that does not stream lists: the older way needs one verb more.
         server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
@@ -20,16 +21,17 @@ async fn the_role_in_deploy_is_exactly_what_the_node_controller_uses() {
         status: 403,
         code: "forbidden".to_owned(),
     };
-    world.cloud.inject(Fault::new(refusal).times(2));
-    world.cloud.add_server(ServerSpec::named("worker-1"));
+    world.cloud.inject(Fault::new(refusal));
+    let server = world.cloud.add_server(ServerSpec::named("worker-1"));
     world.add_node("worker-1", json!({})).await;
 
-    let mut ccm = world.ccm(&world.configuration(json!({})), &[]);
+    let mut ccm = world.ccm(&world.configuration(json!({})), YOUNG);
     until(&mut ccm, "the same Event again", async || {
         let mut events = world.events_about("worker-1").await.into_iter();
         events.find(|event| event.count >= Some(2))
     })
     .await;
+    world.cloud.clear_faults();
     world.initialised(&mut ccm, "worker-1").await;
 
     // A node that changes while the cloud is asked, and whose addresses are right already: the one write meets a
@@ -51,6 +53,12 @@ async fn the_role_in_deploy_is_exactly_what_the_node_controller_uses() {
     world.change("worker-2", note).await;
     world.cloud_link.release();
     world.initialised(&mut ccm, "worker-2").await;
+
+    // A node goes with its machine; the other one vouches for the answers.
+    world.cloud.remove_server(server);
+    world
+        .nodes_until(&mut ccm, "worker-1 to go", |nodes| nodes.len() == 1)
+        .await;
 
     let log = world.asked();
     let refused: Vec<_> = log.iter().filter(|entry| entry.code == 403).collect();

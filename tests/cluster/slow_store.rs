@@ -80,7 +80,8 @@ async fn an_etcd_that_stalls_for_longer_than_anybody_waits_is_followed_by_a_fini
     let names = world.populate(20).await;
     let link = world.api.etcd_link().unwrap();
     link.delay(DELAY);
-    let flags = ["--concurrent-node-syncs=4"];
+    // A lease that nobody can renew for so long would be lost, and the process would end.
+    let flags = ["--concurrent-node-syncs=4", "--leader-elect=false"];
     let mut ccm = world.ccm(&world.configuration(json!({})), &flags);
     world
         .nodes_until(&mut ccm, "the first node", |nodes| untainted(nodes) > 0)

@@ -2,6 +2,7 @@
 //! `ccm run` between them. It asserts nothing about what `ccm` does.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -13,9 +14,11 @@ use ccm_tests::observed::Observed;
 use ccm_tests::process::Process;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Event, Node, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
@@ -24,6 +27,9 @@ use crate::kubelet::is_tainted;
 
 /// How long anything may take that is bound to happen, or to go on. Only a failing test waits that long.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Where the manifests put what has a namespace.
+const NAMESPACE: &str = "kube-system";
 
 const TOKEN: &str = "the-clouds-token";
 
@@ -114,6 +120,16 @@ impl World {
 
     /// Starts `ccm run` with a configuration and further flags.
     pub(crate) fn ccm(&self, configuration: &Value, flags: &[&str]) -> Process {
+        self.ccm_with_token(TOKEN, configuration, flags)
+    }
+
+    /// The same with another token of the cloud.
+    pub(crate) fn ccm_with_token(
+        &self,
+        token: &str,
+        configuration: &Value,
+        flags: &[&str],
+    ) -> Process {
         let configuration = self.file("ccm.json", configuration.to_string());
         let mut arguments = vec![
             "run".to_owned(),
@@ -121,7 +137,7 @@ impl World {
             format!("--config={}", configuration.display()),
         ];
         arguments.extend(flags.iter().copied().map(str::to_owned));
-        self.spawn(&arguments, &[("CLOUD_TOKEN", TOKEN)])
+        self.spawn(&arguments, &[("CLOUD_TOKEN", token)])
     }
 
     /// Starts the binary with these arguments and variables, as the service account that `deploy/` makes.
@@ -281,23 +297,27 @@ pub(crate) fn manifests(file: &str) -> Vec<Value> {
 async fn deploy(admin: &Client) -> String {
     let params = PostParams::default();
     for manifest in manifests("rbac.yaml") {
-        if manifest["kind"] == "ClusterRole" {
-            let role: ClusterRole = serde_json::from_value(manifest).unwrap();
-            Api::all(admin.clone())
-                .create(&params, &role)
-                .await
-                .unwrap();
-        } else {
-            let binding: ClusterRoleBinding = serde_json::from_value(manifest).unwrap();
-            Api::all(admin.clone())
-                .create(&params, &binding)
-                .await
-                .unwrap();
+        match manifest["kind"].as_str() {
+            Some("ClusterRole") => create(&Api::<ClusterRole>::all(admin.clone()), manifest).await,
+            Some("ClusterRoleBinding") => {
+                create(&Api::<ClusterRoleBinding>::all(admin.clone()), manifest).await;
+            }
+            Some("Role") => {
+                create(&Api::<Role>::namespaced(admin.clone(), NAMESPACE), manifest).await;
+            }
+            Some("RoleBinding") => {
+                create(
+                    &Api::<RoleBinding>::namespaced(admin.clone(), NAMESPACE),
+                    manifest,
+                )
+                .await;
+            }
+            other => panic!("rbac.yaml holds {other:?}"),
         }
     }
     let account = manifests("serviceaccount.yaml").remove(0);
     let account: ServiceAccount = serde_json::from_value(account).unwrap();
-    let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "kube-system");
+    let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), NAMESPACE);
     accounts.create(&params, &account).await.unwrap();
     let request = TokenRequest {
         spec: TokenRequestSpec {
@@ -311,6 +331,14 @@ async fn deploy(admin: &Client) -> String {
         .await
         .unwrap();
     token.status.unwrap().token
+}
+
+async fn create<K>(api: &Api<K>, manifest: Value)
+where
+    K: Clone + Debug + DeserializeOwned + Serialize,
+{
+    let object: K = serde_json::from_value(manifest).unwrap();
+    api.create(&PostParams::default(), &object).await.unwrap();
 }
 
 fn root() -> PathBuf {

@@ -9,11 +9,12 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Metrics, Settings};
+use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::names::{OWNER_LABEL, UNINITIALIZED_TAINT};
+use ccm_core::audit::NoAudit;
 use ccm_core::permit::Mode;
-use ccm_core::settings::{NodeRules, NodeSettings};
+use ccm_core::settings::{LifecycleRules, LifecycleSettings, NodeRules, NodeSettings};
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
 use guest_misbehaving::behaviour::Behaviour;
@@ -90,6 +91,15 @@ async fn cluster() -> (Cluster, Api<Node>) {
 
 fn settings(call_time: Duration) -> Settings {
     Settings {
+        controllers: Controllers::ALL,
+        lifecycle: LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
+        },
+        ledger: None,
+        pace: ccm_controllers::Pace::REAL,
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(20),
             concurrent_syncs: NonZeroUsize::MIN,

@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use ccm_core::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
 use ccm_core::cloud::{CloudProvider as _, FindReply, Lookup};
-use ccm_core::permit::{AuditSink, CloudRequest, Mode, Permit, Refusal, RequestOutcome};
+use ccm_core::permit::{CloudRequest, Mode, Permit};
 use ccm_core::tenure::Tenure;
 use ccm_host::Provider;
 use ccm_host::grant::Grants;
@@ -48,16 +49,18 @@ impl Heard {
 }
 
 impl AuditSink for Heard {
-    fn before(&self, request: &CloudRequest) {
+    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
         self.note(format!("before {} {}", request.method, request.path));
+        Ok(())
     }
 
-    fn after(&self, request: &CloudRequest, outcome: RequestOutcome) {
-        self.note(format!("after {}: {outcome:?}", request.path));
+    fn after(&self, record: &AuditRecord) {
+        self.note(format!("after {:?}", record.end));
     }
 
-    fn refused(&self, request: &CloudRequest, refusal: Refusal) {
-        self.note(format!("refused {}: {refusal:?}", request.path));
+    fn refused(&self, refused: &Refused<'_>) {
+        let Refused { request, .. } = refused;
+        self.note(format!("refused {}: {:?}", request.path, refused.refusal));
     }
 }
 
@@ -105,9 +108,9 @@ fn a_change_is_audited_counted_and_refused_beyond_its_budget() {
             heard.all(),
             [
                 "before GET /machines/one",
-                "after /machines/one: Answered(200)",
+                "after Answered { status: 200, request_id: None }",
                 "before GET /machines/two",
-                "after /machines/two: Answered(200)",
+                "after Answered { status: 200, request_id: None }",
                 "refused /machines/three: Budget(2)",
             ]
         );

@@ -99,6 +99,7 @@ pub(crate) fn node(name: &str) -> CloudNode {
         pod_cidrs: Vec::new(),
         system_uuid: None,
         created: 0,
+        readiness: Default::default(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! A cloud that answers as the script says, apart from the one call that is to go wrong. Knows nothing of Kubernetes.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use ccm_core::permit::Permit;
 use tokio::time::Instant;
 
 use crate::disturbance::CallFault;
+use crate::lies::Lie;
 use crate::life::{Act, Life};
 use crate::script::Line;
 
@@ -27,6 +27,8 @@ pub(crate) struct ScriptedCloud {
     said: Arc<Mutex<Said>>,
     /// Of the process that calls; `None`: nobody kills it.
     life: Option<Life>,
+    /// Whether no call is a fresh one, in the tests of the runner.
+    keeps_answers: bool,
 }
 
 /// What the cloud answered about one node.
@@ -42,14 +44,35 @@ pub(crate) struct Answered {
     pub(crate) lookup: Lookup,
     /// Whether it may prove absence.
     pub(crate) complete: bool,
+    /// Whether nothing was to be used that was kept.
+    pub(crate) is_fresh: bool,
+    /// The provider ID that came with the question.
+    pub(crate) stored: Option<String>,
+}
+
+/// What is asked about one node.
+#[derive(Debug, Clone)]
+struct Asked {
+    name: String,
+    provider_id: Option<String>,
+}
+
+/// What became true about one node, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Truth {
+    pub(crate) at: Instant,
+    pub(crate) node: String,
+    pub(crate) lookup: Lookup,
 }
 
 #[derive(Default)]
 struct Said {
-    /// By the name of the node. Who is not in here is not this cloud's.
-    lookups: BTreeMap<String, Lookup>,
+    /// In order. Who is not in here is not this cloud's.
+    truth: Vec<Truth>,
     /// Instead of every answer.
     error: Option<ProviderError>,
+    /// Instead of the truth.
+    lie: Option<Lie>,
     /// The sizes of the calls since they were asked for last.
     calls: Vec<usize>,
     /// How many calls were made in all.
@@ -60,11 +83,21 @@ struct Said {
 }
 
 impl ScriptedCloud {
+    /// A cloud that knows nobody. `keeps_answers`: no call of it is ever fresh.
+    pub(crate) fn new(keeps_answers: bool) -> ScriptedCloud {
+        ScriptedCloud {
+            keeps_answers,
+            ..ScriptedCloud::default()
+        }
+    }
+
     /// `cloud …`: see `README.md`.
     pub(crate) fn say(&self, line: &Line) -> Result<(), String> {
         let mut said = self.said.lock().unwrap();
         match line.word(1)? {
             "works" => said.error = None,
+            "honest" => said.lie = None,
+            "lies" => said.lie = Some(Lie::read(line)?),
             "fails" => said.error = Some(error(line)?),
             name => {
                 let lookup = match line.word(2)? {
@@ -73,7 +106,11 @@ impl ScriptedCloud {
                     "unknown" => Lookup::Unknown(line.rest(3)),
                     _ => Lookup::Found(Box::new(instance(line)?)),
                 };
-                said.lookups.insert(name.to_owned(), lookup);
+                said.truth.push(Truth {
+                    at: Instant::now(),
+                    node: name.to_owned(),
+                    lookup,
+                });
             }
         }
         Ok(())
@@ -89,6 +126,7 @@ impl ScriptedCloud {
         ScriptedCloud {
             said: self.said.clone(),
             life: Some(life),
+            keeps_answers: self.keeps_answers,
         }
     }
 
@@ -100,6 +138,11 @@ impl ScriptedCloud {
     /// Every answer about every node.
     pub(crate) fn answered(&self) -> Vec<Answered> {
         self.said.lock().unwrap().answered.clone()
+    }
+
+    /// What was true when, in order.
+    pub(crate) fn truth(&self) -> Vec<Truth> {
+        self.said.lock().unwrap().truth.clone()
     }
 
     /// How many nodes each call was about, since the last time this was asked.
@@ -135,6 +178,10 @@ fn instance(line: &Line) -> Result<Instance, String> {
             "type" => instance.instance_type = Some(value.to_owned()),
             "zone" => instance.zone = Some(value.to_owned()),
             "region" => instance.region = Some(value.to_owned()),
+            "shutdown" => {
+                let value = value.parse().map_err(|_| "shutdown wants true or false")?;
+                instance.shutdown = Some(value);
+            }
             "addr" => instance.addresses.push(address(value)?),
             "label" => {
                 let (key, value) = value.split_once(':').ok_or("label wants KEY:VALUE")?;
@@ -177,14 +224,23 @@ impl CloudProvider for ScriptedCloud {
     fn find_fresh<'a>(
         &'a self,
         nodes: &'a [CloudNode],
-        permit: Arc<Permit>,
+        _: Arc<Permit>,
     ) -> Reply<'a, FindReply> {
-        self.find(nodes, permit)
+        self.look_up(nodes, !self.keeps_answers)
     }
 
     fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
-        let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
-        let call = answer(self.said.clone(), names);
+        self.look_up(nodes, false)
+    }
+}
+
+impl ScriptedCloud {
+    fn look_up(&self, nodes: &[CloudNode], is_fresh: bool) -> Reply<'static, FindReply> {
+        let asked = nodes.iter().map(|node| Asked {
+            name: node.name.clone(),
+            provider_id: node.provider_id.clone(),
+        });
+        let call = answer(self.said.clone(), asked.collect(), is_fresh);
         match self.life.clone() {
             Some(life) => Box::pin(async move { life.effect(Act::Call, call).await }),
             None => Box::pin(call),
@@ -193,49 +249,67 @@ impl CloudProvider for ScriptedCloud {
 }
 
 /// One call, as it is carried out at the cloud.
-async fn answer(said: Arc<Mutex<Said>>, names: Vec<String>) -> Result<FindReply, ProviderError> {
+async fn answer(
+    said: Arc<Mutex<Said>>,
+    asked: Vec<Asked>,
+    is_fresh: bool,
+) -> Result<FindReply, ProviderError> {
     let (fault, honest) = {
         let mut said = said.lock().unwrap();
         said.made += 1;
-        said.calls.push(names.len());
+        said.calls.push(asked.len());
         let made = said.made;
         let fault = said.fault.filter(|(_, number)| *number == made);
-        (fault.map(|(fault, _)| fault), said.honest(&names))
+        (fault.map(|(fault, _)| fault), said.scripted(&asked, is_fresh))
     };
     let reply = disturbed(honest, fault).await;
     if let Ok(reply) = &reply {
-        said.lock().unwrap().note(&names, reply);
+        said.lock().unwrap().note(&asked, reply, is_fresh);
     }
     reply
 }
 
 impl Said {
-    fn honest(&self, names: &[String]) -> Result<FindReply, ProviderError> {
+    /// What the script says: the truth, or the lie.
+    fn scripted(&self, asked: &[Asked], is_fresh: bool) -> Result<FindReply, ProviderError> {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
-        let known = |name: &String| self.lookups.get(name).cloned();
-        Ok(FindReply {
-            lookups: names
-                .iter()
-                .map(|name| known(name).unwrap_or(Lookup::NotMine))
-                .collect(),
+        let (now, lie) = (Instant::now(), self.lie.as_ref());
+        let at = match lie {
+            Some(lie) if !is_fresh => lie.remembers(now),
+            _ => now,
+        };
+        let names: Vec<&str> = asked.iter().map(|one| one.name.as_str()).collect();
+        let known = |name: &str| {
+            let about = self.truth.iter().filter(|one| one.node == name);
+            about.filter(|one| one.at <= at).next_back()
+        };
+        let lookup = |name: &&str| known(name).map_or(Lookup::NotMine, |one| one.lookup.clone());
+        let mut reply = FindReply {
+            lookups: names.iter().map(lookup).collect(),
             events: Vec::new(),
             complete: true,
-        })
+        };
+        if let Some(lie) = lie {
+            lie.tell(&names, &mut reply, self.made);
+        }
+        Ok(reply)
     }
 
-    fn note(&mut self, names: &[String], reply: &FindReply) {
+    fn note(&mut self, asked: &[Asked], reply: &FindReply, is_fresh: bool) {
         let call = self.made;
-        let answered = names
+        let answered = asked
             .iter()
             .zip(&reply.lookups)
             .map(|(node, lookup)| Answered {
                 at: Instant::now(),
                 call,
-                node: node.clone(),
+                node: node.name.clone(),
                 lookup: lookup.clone(),
                 complete: reply.complete,
+                is_fresh,
+                stored: node.provider_id.clone(),
             });
         self.answered.extend(answered);
     }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ccm_controllers::Metrics;
+use ccm_controllers::{Metrics, Pace};
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
 use ccm_core::names::UNINITIALIZED_TAINT;
 use ccm_core::permit::Mode;
@@ -27,10 +27,10 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::cloud::Answered;
-use crate::laws;
+use crate::laws::{self, Record};
+use crate::settings::Configuration;
 use crate::nodes::essence;
 use crate::replay;
-use crate::stage;
 
 /// The argument that makes this program the host's compile child.
 pub(crate) const COMPILE: &str = "__compile";
@@ -217,7 +217,7 @@ impl World {
 
     /// Runs the controllers until something is so.
     async fn manage_until(&self, what: &str, is_so: impl AsyncFn() -> bool) -> Result<(), Failed> {
-        let mut settings = stage::settings(Mode::Enforce);
+        let mut settings = Configuration::default().settings(Pace::REAL);
         settings.node.status_update_frequency = PASS;
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let controllers = ccm_controllers::run(
@@ -348,7 +348,7 @@ impl World {
             .into_iter()
             .filter(|write| write.request.identity == "ccm")
             .collect();
-        let broken = laws::broken(&writes, &self.known_answers(), Mode::Enforce);
+        let broken = laws::broken(&Record::of(writes.clone(), self.known_answers(), Mode::Enforce));
         if !broken.is_empty() {
             return Err(self.failed(broken.join("\n")));
         }
@@ -394,6 +394,8 @@ impl World {
                     node: server["name"].as_str().unwrap_or_default().to_owned(),
                     lookup: Lookup::Found(Box::new(instance)),
                     complete: true,
+                    is_fresh: false,
+                    stored: None,
                 }
             })
             .collect()

@@ -1,20 +1,23 @@
 //! What holds in every play, disturbed or not, judged on what was recorded at the API server and at the cloud:
 //! the taint goes last (S3), a provider ID stays (S4), what is not ours is not touched (S10), nothing dangerous follows
-//! from one answer (S1), and every write has its preconditions (S2). The numbers stand in the transcripts of failures.
+//! from one answer, and every write has its preconditions. What holds for deletions stands in `deletions.rs`. The numbers stand in the transcripts of failures.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use ccm_core::brake::Allowances;
 use ccm_core::cloud::{AddressType, Lookup};
 use ccm_core::names;
 use ccm_core::permit::Mode;
 use ccm_sim::cluster::Write;
 use serde_json::{Map, Value, json};
 
-use crate::cloud::Answered;
+use crate::cloud::{Answered, Truth};
+use crate::deletions;
+use crate::transcript::Surveyed;
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
 
-/// The taint of machines that are switched off; ours to set and to remove.
-const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// The label names of a machine's type and place.
 const LABELS: [&str; 6] = [
     names::INSTANCE_TYPE,
@@ -25,10 +28,56 @@ const LABELS: [&str; 6] = [
     names::REGION_BETA,
 ];
 /// Between the two answers that a deletion, or a Ready node's other InternalIP, needs.
-const APART: Duration = Duration::from_secs(10);
+pub(crate) const APART: Duration = Duration::from_secs(10);
 
-/// Every law that `writes` break, in words. Only writes of the controllers may be among them.
-pub(crate) fn broken(writes: &[Write], answered: &[Answered], mode: Mode) -> Vec<String> {
+/// What was recorded of a play.
+pub(crate) struct Record {
+    /// The controllers' writes, and nobody else's.
+    pub(crate) writes: Vec<Write>,
+    /// What the cloud said.
+    pub(crate) answered: Vec<Answered>,
+    /// What was true of the machines, and from when on.
+    pub(crate) truth: Vec<Truth>,
+    /// The node lifecycle controller's look-ups.
+    pub(crate) surveys: Vec<Surveyed>,
+    /// When a process was started.
+    pub(crate) starts: Vec<Instant>,
+    /// What the controllers might do.
+    pub(crate) mode: Mode,
+    /// What the brakes let through.
+    pub(crate) allowances: Allowances,
+    /// How many nodes there were, at most.
+    pub(crate) most_nodes: usize,
+    /// When the play began, on both clocks.
+    pub(crate) began: Option<(Instant, Timestamp)>,
+    /// Whether nodes may go although nobody is left who could vouch.
+    pub(crate) may_delete_the_last: bool,
+    /// Whether an answer came late: it may come together with that of a later question.
+    pub(crate) has_late_answers: bool,
+}
+
+impl Record {
+    /// A record that holds nothing else.
+    pub(crate) fn of(writes: Vec<Write>, answered: Vec<Answered>, mode: Mode) -> Record {
+        Record {
+            writes,
+            answered,
+            truth: Vec::new(),
+            surveys: Vec::new(),
+            starts: Vec::new(),
+            mode,
+            allowances: Allowances::default(),
+            most_nodes: 0,
+            began: None,
+            may_delete_the_last: false,
+            has_late_answers: false,
+        }
+    }
+}
+
+/// Every law that is broken, in words.
+pub(crate) fn broken(record: &Record) -> Vec<String> {
+    let (writes, answered, mode) = (&record.writes, &record.answered, record.mode);
     let mut found = Vec::new();
     if mode != Mode::Enforce
         && let Some(write) = writes.first()
@@ -41,15 +90,19 @@ pub(crate) fn broken(writes: &[Write], answered: &[Answered], mode: Mode) -> Vec
                 found.extend(preconditions(write));
                 found.extend(effects(write, answered));
             }
-            ("nodes", "delete") => found.extend(deletion(write, answered)),
+            ("nodes", "delete") => found.extend(deletions::deletion(write, record)),
             ("events", "create" | "patch") => {}
+            // What was spent of the brakes' budgets.
+            ("leases", "create" | "update") => {}
             _ => found.push(told(write, "is nothing that the controllers may do")),
         }
     }
+    found.extend(deletions::budgets(record));
+    found.extend(deletions::questions(record));
     found
 }
 
-fn told(write: &Write, what: &str) -> String {
+pub(crate) fn told(write: &Write, what: &str) -> String {
     let request = &write.request;
     let subresource = match request.subresource.as_str() {
         "" => String::new(),
@@ -120,7 +173,7 @@ fn provider_id(node: &Value) -> &str {
     node["spec"]["providerID"].as_str().unwrap_or_default()
 }
 
-fn list(value: &Value) -> &[Value] {
+pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -200,7 +253,7 @@ fn theirs(node: &Value, before: &Value) -> Value {
     keep(&mut node["metadata"]["annotations"], |key| !is_ours(key));
     let taints: Vec<Value> = list(&node["spec"]["taints"])
         .iter()
-        .filter(|taint| taint["key"] != names::UNINITIALIZED_TAINT && taint["key"] != SHUTDOWN)
+        .filter(|taint| taint["key"] != names::UNINITIALIZED_TAINT && taint["key"] != names::SHUTDOWN_TAINT)
         .cloned()
         .collect();
     node["spec"]["taints"] = json!(taints);
@@ -218,40 +271,4 @@ fn keep(fields: &mut Value, is_kept: impl Fn(&str) -> bool) {
     let mut left = object(fields);
     left.retain(|key, _| is_kept(key));
     *fields = Value::Object(left);
-}
-
-/// S1 and S2, as far as they can be seen from outside.
-fn deletion(write: &Write, answered: &[Answered]) -> Vec<String> {
-    let mut found = Vec::new();
-    for field in ["uid", "resourceVersion"] {
-        if write.body["preconditions"][field]
-            .as_str()
-            .is_none_or(str::is_empty)
-        {
-            found.push(told(
-                write,
-                &format!("deletes without a precondition on {field} (S2)"),
-            ));
-        }
-    }
-    let name = write.request.name.as_str();
-    let about: Vec<&Answered> = answered
-        .iter()
-        .filter(|one| one.node == name && one.at <= write.at)
-        .collect();
-    let said = |one: &&&Answered| one.lookup == Lookup::Gone && one.complete;
-    let gone: Vec<&&Answered> = about.iter().rev().take_while(said).collect();
-    let is_confirmed = match (gone.first(), gone.last()) {
-        (Some(newest), Some(oldest)) => {
-            newest.call != oldest.call && oldest.at + APART <= newest.at
-        }
-        _ => false,
-    };
-    if !is_confirmed {
-        found.push(told(
-            write,
-            "deletes without two complete answers 10 s apart (S1)",
-        ));
-    }
-    found
 }

@@ -7,7 +7,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::permit::{AuditSink, CloudRequest, Refusal, RequestOutcome};
+use ccm_core::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::permit::CloudRequest;
 use futures::FutureExt as _;
 use tokio::sync::Notify;
 
@@ -166,7 +167,7 @@ impl Life {
 /// The crash points of mutations: the sink stands where the request is written, below buffers and pools. Whoever
 /// makes a permit for a process under test puts its [`Life`] in as the sink.
 impl AuditSink for Life {
-    fn before(&self, _: &CloudRequest) {
+    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
         if self.is_over() {
             std::panic::resume_unwind(Box::new(Killed));
         }
@@ -179,9 +180,10 @@ impl AuditSink for Life {
             self.end();
             std::panic::resume_unwind(Box::new(Killed));
         }
+        Ok(())
     }
 
-    fn after(&self, _: &CloudRequest, _: RequestOutcome) {
+    fn after(&self, _: &AuditRecord) {
         let number = {
             let mut so_far = self.shared.so_far.lock().unwrap();
             let open = so_far.mutations.iter().position(|ended| !ended);
@@ -195,5 +197,5 @@ impl AuditSink for Life {
         }
     }
 
-    fn refused(&self, _: &CloudRequest, _: Refusal) {}
+    fn refused(&self, _: &Refused<'_>) {}
 }

@@ -7,9 +7,8 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::permit::{
-    Access, AuditSink, CloudRequest, Mode, Moment, NoAudit, Permit, Refusal, RequestOutcome,
-};
+use ccm_core::audit::{AuditSink, Author, NoAudit};
+use ccm_core::permit::{Access, CloudRequest, Mode, Moment, Permit, Refusal, RequestOutcome};
 use libtest_mimic::{Failed, Trial};
 
 use crate::disturbance::{self, Disturbance};
@@ -61,15 +60,23 @@ impl Cloud {
         change: impl FnOnce(&mut Vec<Balancer>) -> T,
     ) -> Result<T, Refusal> {
         let request = CloudRequest {
-            provider: "sim".to_owned(),
+            author: Author {
+                provider: "sim".to_owned(),
+                digest: String::new(),
+            },
             target: "api".to_owned(),
+            host: "cloud.test".to_owned(),
             method: "POST".to_owned(),
             path: path.to_owned(),
+            template: path.to_owned(),
+            rule: format!("POST {path} (write)"),
+            sha256: String::new(),
             access: Access::Write,
         };
-        permit.ask(Moment(Duration::ZERO), &request)?;
+        let now = Moment(Duration::ZERO);
+        permit.ask(now, &request)?;
         let changed = change(&mut self.balancers.lock().unwrap());
-        permit.ended(&request, RequestOutcome::Answered(201));
+        permit.ended(now, now, &request, RequestOutcome::Answered(201, None));
         Ok(changed)
     }
 

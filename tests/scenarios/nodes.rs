@@ -1,13 +1,20 @@
 //! Nodes, as scripts describe them and as transcripts and comparisons show them. Knows no controller.
 
+use ccm_core::names;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::wire::{SOMEBODY, is_somebodys};
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Puts `key=value` of a script into a node.
-pub(crate) fn describe(node: &mut Value, key: &str, value: &str) -> Result<(), String> {
+/// Puts `key=value` of a script into a node. `now` is on the wall.
+pub(crate) fn describe(
+    node: &mut Value,
+    key: &str,
+    value: &str,
+    now: Timestamp,
+) -> Result<(), String> {
     let push = |list: &mut Value, item: Value| match list.as_array_mut() {
         Some(list) => list.push(item),
         None => *list = json!([item]),
@@ -18,6 +25,10 @@ pub(crate) fn describe(node: &mut Value, key: &str, value: &str) -> Result<(), S
             .ok_or_else(|| format!("{key} wants A:B"))
     };
     match key {
+        "taint" if value == "shutdown" => push(
+            &mut node["spec"]["taints"],
+            json!({ "key": names::SHUTDOWN_TAINT, "effect": "NoSchedule" }),
+        ),
         "taint" => {
             let taint = if value == "uninitialized" {
                 UNINITIALIZED
@@ -39,6 +50,15 @@ pub(crate) fn describe(node: &mut Value, key: &str, value: &str) -> Result<(), S
         }
         "label" | "annotation" => {
             let (name, value) = halves()?;
+            // `+60s` is a date.
+            let value = match value.strip_prefix('+').and_then(|one| one.strip_suffix('s')) {
+                Some(seconds) => {
+                    let seconds = seconds.parse().map_err(|_| format!("no time: {value}"))?;
+                    let date = now.checked_add(SignedDuration::from_secs(seconds));
+                    date.map_err(|error| error.to_string())?.to_string()
+                }
+                None => value.to_owned(),
+            };
             node["metadata"][format!("{key}s")][name] = json!(value);
         }
         "ready" => {
@@ -46,7 +66,10 @@ pub(crate) fn describe(node: &mut Value, key: &str, value: &str) -> Result<(), S
             if let Some(list) = conditions.as_array_mut() {
                 list.retain(|one| one["type"] != "Ready");
             }
-            push(conditions, json!({ "type": "Ready", "status": value }));
+            push(
+                conditions,
+                json!({ "type": "Ready", "status": value, "lastTransitionTime": now.to_string() }),
+            );
         }
         other => return Err(format!("a node has no {other:?}")),
     }
@@ -103,6 +126,10 @@ pub(crate) fn essence(node: &Value) -> Value {
                 metadata.remove("annotations");
             }
         }
+    }
+    let conditions = node["status"].get_mut("conditions");
+    for one in conditions.and_then(Value::as_array_mut).into_iter().flatten() {
+        one["lastTransitionTime"] = Value::Null;
     }
     if let Some(taints) = node["spec"].get_mut("taints").and_then(Value::as_array_mut) {
         taints.retain(|taint| !is_somebodys(taint));

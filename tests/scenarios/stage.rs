@@ -1,26 +1,27 @@
 //! Plays a script: cluster, cloud, controllers and a paused clock, and what is to go wrong. Judges nothing itself.
 
 use std::fmt::Write as _;
-use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_controllers::{Metrics, Settings};
-use ccm_core::permit::Mode;
-use ccm_core::settings::{NodeRules, NodeSettings};
+use ccm_controllers::{Metrics, Pace};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb, Write};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::cloud::ScriptedCloud;
-use crate::disturbance::{Asked, Disturbance};
-use crate::laws;
+use crate::disturbance::{Asked, CallFault, Disturbance};
+use crate::laws::{self, Record};
 use crate::life::{Act, Life};
 use crate::nodes::{describe, essence, portrait};
 use crate::script::Line;
+use crate::settings::Configuration;
 use crate::tamper::Tamper;
 use crate::transcript::Transcript;
 use crate::wire::Wire;
@@ -28,6 +29,8 @@ use crate::wire::Wire;
 /// Who the controllers are at the API server.
 const CONTROLLERS: &str = "ccm";
 
+/// When every scenario begins, on the wall.
+const BEGIN: &str = "2026-01-01T00:00:00Z";
 /// How long the world goes on after the script of a transcript.
 const REST: Duration = Duration::from_secs(30);
 /// How long it goes on after each `wait` of a replay, so that whatever was disturbed before the next line has come
@@ -86,7 +89,7 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
     let subscriber = tracing_subscriber::registry().with(transcript.clone());
     let _listening = tracing::subscriber::set_default(subscriber);
     runtime.map_err(|error| error.to_string())?.block_on(async {
-        let mut stage = Stage::new(run);
+        let mut stage = Stage::new(run, transcript.clone());
         let mut text = String::new();
         for line in script {
             let _ = writeln!(text, "{}", line.text);
@@ -94,14 +97,18 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
                 .play(line)
                 .await
                 .map_err(|error| format!("{:?}: {error}", line.text))?;
-            for line in transcript.take().into_iter().chain(shown) {
+            let lines = match line.words.iter().any(|word| word == "quietly") {
+                true => transcript.take_quietly(),
+                false => transcript.take(),
+            };
+            for line in lines.into_iter().chain(shown) {
                 let _ = writeln!(text, "{line}");
             }
         }
         // What is done from here on is no place for a disturbance: nothing would come after it.
         let (effects, mutations) = (stage.life.effects(), stage.life.mutations().0);
         let (asked, calls) = (stage.wire.asked(), stage.cloud.made());
-        tokio::time::sleep(if run.is_calm { CALM } else { REST }).await;
+        tokio::time::sleep(if run.is_calm { stage.calm } else { REST }).await;
         stage.stop().await;
         for line in transcript.take().iter().filter(|_| run.is_calm) {
             let _ = writeln!(text, "{line}");
@@ -127,15 +134,28 @@ struct Stage {
     wire: Wire,
     life: Life,
     run: Run,
-    mode: Mode,
+    configuration: Configuration,
+    calm: Duration,
     running: Option<JoinHandle<()>>,
+    transcript: Transcript,
+    /// When it began.
+    began: Instant,
+    /// How old what is created now is meant to be.
+    age: Arc<Mutex<Duration>>,
+    /// When a process was started.
+    starts: Arc<Mutex<Vec<Instant>>>,
 }
 
 impl Stage {
-    fn new(run: Run) -> Stage {
-        let cluster = Cluster::new();
+    fn new(run: Run, transcript: Transcript) -> Stage {
+        let (began, age) = (Instant::now(), Arc::<Mutex<Duration>>::default());
+        let older = age.clone();
+        let cluster = Cluster::with_clock(move || {
+            let older = *older.lock().unwrap();
+            (wall(began) - SignedDuration::try_from(older).unwrap()).into()
+        });
         cluster.keep_writes();
-        let cloud = ScriptedCloud::default();
+        let cloud = ScriptedCloud::new(run.tamper == Some(Tamper::KeepsAnswers));
         let (mut death, mut fault) = (None, None);
         match run.disturbance {
             None => {}
@@ -150,8 +170,13 @@ impl Stage {
             wire,
             life: Life::new(death),
             run,
-            mode: Mode::Enforce,
+            configuration: Configuration::default(),
+            calm: CALM,
             running: None,
+            transcript,
+            began,
+            age,
+            starts: Arc::default(),
         }
     }
 
@@ -166,13 +191,30 @@ impl Stage {
 
     /// The laws that the controllers have broken.
     fn broken(&self) -> Vec<String> {
-        let writes: Vec<Write> = self
+        let (writes, others): (Vec<Write>, Vec<Write>) = self
             .cluster
             .writes()
             .into_iter()
-            .filter(|write| write.request.identity == CONTROLLERS)
-            .collect();
-        laws::broken(&writes, &self.cloud.answered(), self.mode)
+            .partition(|write| write.request.identity == CONTROLLERS);
+        let is_creation = |write: &&Write| {
+            (write.request.resource, write.request.verb) == ("nodes", "create")
+        };
+        laws::broken(&Record {
+            writes,
+            answered: self.cloud.answered(),
+            truth: self.cloud.truth(),
+            surveys: self.transcript.surveys(),
+            starts: self.starts.lock().unwrap().clone(),
+            mode: self.configuration.mode,
+            allowances: self.configuration.allowances.clone(),
+            began: Some((self.began, BEGIN.parse().expect("a date"))),
+            may_delete_the_last: self.configuration.rules.delete_last_node,
+            has_late_answers: matches!(
+                self.run.disturbance,
+                Some(Disturbance::Call(CallFault::Slow, _))
+            ),
+            most_nodes: others.iter().filter(is_creation).count(),
+        })
     }
 
     /// Plays one line and returns what it shows.
@@ -186,11 +228,12 @@ impl Stage {
             "change" => self.change(line).await?,
             "delete" => self.delete(line.word(1)?).await?,
             "cluster" => self.disturb(line)?,
-            "plan" => self.mode = Mode::Plan,
+            "plan" | "controllers" | "setting" => self.configuration.say(line)?,
+            "calm" => self.calm = seconds(line.word(1)?)?,
             "wait" => {
                 self.start();
                 let calm = if self.run.is_calm {
-                    CALM
+                    self.calm
                 } else {
                     Duration::ZERO
                 };
@@ -202,6 +245,7 @@ impl Stage {
             }
             "calls" => return Ok(vec![format!("| {:?}", self.cloud.calls())]),
             "show" => return self.show(line.word(1)?).await,
+            "nodes" => return Ok(vec![format!("| {}", self.names().await.join(" "))]),
             other => return Err(format!("no line begins with {other:?}")),
         }
         Ok(Vec::new())
@@ -218,13 +262,17 @@ impl Stage {
                 Some(life) => self.cloud.called_by(life.clone()),
                 None => self.cloud.clone(),
             };
-            ccm_controllers::run(
-                self.wire.client(client, life),
-                std::sync::Arc::new(cloud),
-                settings(self.mode),
-                Metrics::default(),
-                std::future::pending(),
-            )
+            let client = self.wire.client(client, life);
+            let (configuration, starts) = (self.configuration.clone(), self.starts.clone());
+            let began = self.began;
+            async move {
+                starts.lock().unwrap().push(Instant::now());
+                let pace = Pace::REAL.starting(wall(began));
+                let (provider, metrics) = (Arc::new(cloud), Metrics::default());
+                let forever = std::future::pending();
+                ccm_controllers::run(client, provider, configuration.settings(pace), metrics, forever)
+                    .await
+            }
         };
         let life = self.life.clone();
         let first = run(Some(life.clone()).filter(|life| !life.is_over()));
@@ -252,11 +300,17 @@ impl Stage {
 
     async fn create(&self, line: &Line) -> Result<(), String> {
         let mut node = json!({ "metadata": { "name": line.word(1)? }, "spec": {}, "status": {} });
+        let mut age = Duration::ZERO;
         for (key, value) in line.pairs(2)? {
-            describe(&mut node, key, value)?;
+            match key {
+                "created" => age = seconds(value.trim_start_matches('-'))?,
+                _ => describe(&mut node, key, value, wall(self.began))?,
+            }
         }
         let node: Node = serde_json::from_value(node).map_err(|error| error.to_string())?;
+        *self.age.lock().unwrap() = age;
         let made = self.nodes().create(&PostParams::default(), &node).await;
+        *self.age.lock().unwrap() = Duration::ZERO;
         made.map(|_| ()).map_err(|error| error.to_string())
     }
 
@@ -267,7 +321,7 @@ impl Stage {
         let node = api.get(name).await.map_err(|error| error.to_string())?;
         let mut node = serde_json::to_value(node).map_err(|error| error.to_string())?;
         for (key, value) in line.pairs(2)? {
-            describe(&mut node, key, value)?;
+            describe(&mut node, key, value, wall(self.began))?;
         }
         let object = json!({ "metadata": node["metadata"], "spec": node["spec"] });
         let status = json!({ "status": node["status"] });
@@ -305,6 +359,8 @@ impl Stage {
             "list" => Verb::List,
             "watch" => Verb::Watch,
             "create" => Verb::Create,
+            "update" => Verb::Update,
+            "delete" => Verb::Delete,
             other => return Err(format!("no verb is called {other:?}")),
         };
         let (resource, subresource) = line.word(3)?.split_once('/').unwrap_or((line.word(3)?, ""));
@@ -319,6 +375,15 @@ impl Stage {
                 .times(times),
         );
         Ok(())
+    }
+
+    async fn names(&self) -> Vec<String> {
+        let nodes = self.nodes().list(&ListParams::default()).await;
+        let nodes = nodes.expect("the in-memory API server answers");
+        nodes
+            .into_iter()
+            .filter_map(|node| node.metadata.name)
+            .collect()
     }
 
     async fn show(&self, name: &str) -> Result<Vec<String>, String> {
@@ -347,24 +412,14 @@ impl Stage {
     }
 }
 
-/// The controllers' settings in every scenario.
-pub(crate) fn settings(mode: Mode) -> Settings {
-    Settings {
-        node: NodeSettings {
-            status_update_frequency: Duration::from_secs(300),
-            // One after another, so that a transcript has one order.
-            concurrent_syncs: NonZeroUsize::MIN,
-            concurrent_status_updates: None,
-            rules: NodeRules::default(),
-        },
-        mode,
-        call_time: Duration::from_secs(60),
-        drain: Duration::from_secs(10),
-        tenure: std::sync::Arc::new(ccm_core::tenure::Tenure::unlimited()),
-    }
+/// Now on the wall of a stage.
+fn wall(began: Instant) -> Timestamp {
+    let begin: Timestamp = BEGIN.parse().expect("a date");
+    begin + SignedDuration::try_from(began.elapsed()).expect("no play lasts so long")
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// `10s`.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text
         .strip_suffix('s')
         .and_then(|number| number.parse().ok());

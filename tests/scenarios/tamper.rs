@@ -32,6 +32,16 @@ pub(crate) enum Tamper {
     PutsWhole,
     /// A node is deleted in passing.
     Deletes,
+    /// Deletions do not say which object they mean.
+    DeletesWithoutUid,
+    /// Deletions do not say which version they were decided on.
+    DeletesWithoutVersion,
+    /// A node is deleted whose deletion was said to be held.
+    DeletesWhatIsHeld,
+    /// What was spent of the brakes' budgets is not written down.
+    ForgetsSpending,
+    /// Every look-up is a plain one.
+    KeepsAnswers,
     /// After the first watch that went wrong, nothing is heard any more.
     Deaf,
 }
@@ -48,6 +58,24 @@ impl Tamper {
         request: Request<Body>,
     ) -> Result<Answer, BoxError> {
         let is_about_a_node = request.uri().path().contains("/nodes/");
+        match self {
+            Tamper::DeletesWithoutUid if request.method() == Method::DELETE => {
+                return without_precondition(inner, request, "uid").await;
+            }
+            Tamper::DeletesWithoutVersion if request.method() == Method::DELETE => {
+                return without_precondition(inner, request, "resourceVersion").await;
+            }
+            Tamper::DeletesWhatIsHeld if request.uri().path().ends_with("/events") => {
+                return delete_what_is_held(inner, request).await;
+            }
+            Tamper::ForgetsSpending if request.method() != Method::GET => {
+                if request.uri().path().contains("/leases") {
+                    let body = request.into_body().collect_bytes().await?;
+                    return Ok(Response::new(whole(body)));
+                }
+            }
+            _ => {}
+        }
         if request.method() != Method::PATCH || !is_about_a_node {
             return plain(inner, request).await;
         }
@@ -114,6 +142,41 @@ impl Tamper {
         let now = current(&inner, path.trim_end_matches("/status")).await?;
         Ok(Response::new(whole(now.to_string())))
     }
+}
+
+async fn without_precondition(
+    inner: Client,
+    request: Request<Body>,
+    field: &str,
+) -> Result<Answer, BoxError> {
+    let (head, body) = request.into_parts();
+    let mut options: Value = serde_json::from_slice(&body.collect_bytes().await?)?;
+    if let Some(preconditions) = options["preconditions"].as_object_mut() {
+        preconditions.remove(field);
+    }
+    let body = Body::from(serde_json::to_vec(&options)?);
+    plain(inner, Request::from_parts(head, body)).await
+}
+
+/// An Event about a held deletion, and the deletion.
+async fn delete_what_is_held(inner: Client, request: Request<Body>) -> Result<Answer, BoxError> {
+    let (head, body) = request.into_parts();
+    let body = body.collect_bytes().await?;
+    let event: Value = serde_json::from_slice(&body)?;
+    if event["reason"] == "NodeDeletionHeld" {
+        let name = event["regarding"]["name"].as_str();
+        let name = name.or(event["involvedObject"]["name"].as_str());
+        let path = format!("/api/v1/nodes/{}", name.ok_or("an Event about nobody")?);
+        let now = current(&inner, &path).await?;
+        let metadata = &now["metadata"];
+        let options = json!({ "preconditions": {
+            "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
+        } });
+        let deletion = Request::delete(path).header("content-type", "application/json");
+        let deletion = deletion.body(Body::from(serde_json::to_vec(&options)?))?;
+        drop(plain(inner.clone(), deletion).await?);
+    }
+    plain(inner, Request::from_parts(head, Body::from(body.to_vec()))).await
 }
 
 async fn current(inner: &Client, path: &str) -> Result<Value, BoxError> {

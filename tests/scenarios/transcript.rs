@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
+use ccm_core::names::NODE_LIFECYCLE_CONTROLLER;
+use tokio::time::Instant;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -12,20 +14,73 @@ use tracing_subscriber::layer::Context;
 /// The lines so far. Clones are the same transcript.
 #[derive(Clone, Default)]
 pub(crate) struct Transcript {
-    lines: Arc<Mutex<Vec<String>>>,
+    lines: Arc<Mutex<Vec<(Instant, String)>>>,
+    since: Arc<Mutex<Option<Instant>>>,
+    surveys: Arc<Mutex<Vec<Surveyed>>>,
     defects: Arc<Mutex<Vec<String>>>,
 }
 
 impl Transcript {
     /// Takes the lines since the last time.
     pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.lines.lock().unwrap())
+        *self.since.lock().unwrap() = Some(Instant::now());
+        let lines = std::mem::take(&mut *self.lines.lock().unwrap());
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// The same without look-ups and without who waits, and with the time since the last time.
+    pub(crate) fn take_quietly(&self) -> Vec<String> {
+        let now = Instant::now();
+        let since = self.since.lock().unwrap().replace(now).unwrap_or(now);
+        let lines = std::mem::take(&mut *self.lines.lock().unwrap());
+        let news = lines.into_iter().filter_map(|(at, line)| {
+            let what = line.strip_prefix("> ").filter(|what| !is_dull(what))?;
+            Some(format!("> {}s {what}", (at - since).as_secs()))
+        });
+        news.collect()
+    }
+
+    /// The node lifecycle controller's look-ups, when they were answered.
+    pub(crate) fn surveys(&self) -> Vec<Surveyed> {
+        self.surveys.lock().unwrap().clone()
     }
 
     /// What the controllers themselves call a defect of theirs, such as a conversation that panicked.
     pub(crate) fn defects(&self) -> Vec<String> {
         self.defects.lock().unwrap().clone()
     }
+}
+
+/// A look-up of the node lifecycle controller.
+#[derive(Debug, Clone)]
+pub(crate) struct Surveyed {
+    /// When it was answered.
+    pub(crate) at: Instant,
+    /// The nodes that it was about.
+    pub(crate) about: Vec<String>,
+    /// Whether anybody vouched.
+    pub(crate) is_vouched_for: bool,
+}
+
+impl Surveyed {
+    /// `find fresh a b with c d`.
+    fn read(effect: &str) -> Option<Surveyed> {
+        let rest = effect.strip_prefix("find ")?;
+        let rest = rest.strip_prefix("fresh ").unwrap_or(rest);
+        let (about, vouching) = rest.split_once(" with ").unwrap_or((rest, ""));
+        Some(Surveyed {
+            at: Instant::now(),
+            about: about.split(' ').map(str::to_owned).collect(),
+            is_vouched_for: !vouching.is_empty(),
+        })
+    }
+}
+
+/// What happens at every deletion, and what nobody sees.
+fn is_dull(effect: &str) -> bool {
+    ["find ", "read ", "take budget "]
+        .iter()
+        .any(|word| effect.starts_with(word))
 }
 
 impl<S: Subscriber> Layer<S> for Transcript {
@@ -38,16 +93,22 @@ impl<S: Subscriber> Layer<S> for Transcript {
             defects.push(format!("{target} says: {:?}", fields.0));
         }
         let field = |name: &str| fields.0.get(name).map(String::as_str).unwrap_or_default();
+        if event.metadata().target() == "decision"
+            && field("controller") == NODE_LIFECYCLE_CONTROLLER
+        {
+            self.surveys.lock().unwrap().extend(Surveyed::read(field("effect")));
+        }
         let mut lines = self.lines.lock().unwrap();
+        let mut say = |line: String| lines.push((Instant::now(), line));
         match event.metadata().target() {
             "decision" => {
-                lines.push(format!("> {}", field("effect")));
+                say(format!("> {}", field("effect")));
                 if field("outcome") != "done" {
-                    lines.push(format!("< {}", field("outcome")));
+                    say(format!("< {}", field("outcome")));
                 }
             }
-            "waiting" => lines.push(format!("~ {} {}", field("object"), field("done"))),
-            "initialised" => lines.push(format!(
+            "waiting" => say(format!("~ {} {}", field("object"), field("done"))),
+            "initialised" => say(format!(
                 "= {} waited {}, attempt {}: {}",
                 field("object"),
                 field("waited"),

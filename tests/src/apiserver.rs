@@ -20,7 +20,7 @@ use kube::{Api, Client, Config};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-pub use audit::AuditEntry;
+pub use audit::{Arrival, AuditEntry};
 use files::Files;
 
 use crate::link::Link;
@@ -212,6 +212,19 @@ impl ApiServer {
             .audit_log()
             .context("this API server was started without an audit log")?;
         audit::read(path)
+    }
+
+    /// What was asked since the last time, in the order in which it was answered. `read` says how far the log was
+    /// read, and is 0 at first.
+    ///
+    /// # Errors
+    /// As [`ApiServer::audit_log`].
+    pub fn read_audit_log(&self, read: &mut u64) -> Result<Vec<Arrival>> {
+        let path = self
+            .files
+            .audit_log()
+            .context("this API server was started without an audit log")?;
+        audit::read_on(path, read)
     }
 
     async fn wait_until_ready(&mut self) -> Result<()> {

@@ -86,10 +86,38 @@ impl Process {
     /// # Errors
     /// The process has ended already.
     pub fn terminate(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Stops the process in its tracks (SIGSTOP).
+    ///
+    /// # Errors
+    /// The process has ended already.
+    pub fn pause(&mut self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets a paused process go on (SIGCONT).
+    ///
+    /// # Errors
+    /// The process has ended already.
+    pub fn resume(&mut self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&mut self, signal: Signal) -> Result<()> {
         self.check()?;
         // Not reaped yet, so the number still belongs to this process.
         let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).with_context(|| format!("cannot signal {}", self.name))
+        kill_process(pid, signal).with_context(|| format!("cannot signal {}", self.name))
+    }
+
+    /// How the process ended, if it has.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn status(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
     }
 
     /// Waits until the process has ended by itself.

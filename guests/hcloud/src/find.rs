@@ -43,7 +43,11 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
         .zip(nodes)
         .filter_map(|(question, node)| Some((question.number()?, node)))
         .collect();
-    let cloud = match Cloud::ask(settings, asks) {
+    let decides = questions
+        .iter()
+        .zip(nodes)
+        .any(|(question, node)| question.is_server() && !node.readiness().is_ready());
+    let cloud = match Cloud::ask(settings, asks, decides) {
         Ok(cloud) => Ok(cloud),
         Err(error) if numbers.is_empty() => return Err(error),
         Err(error) => Err(error.message().to_owned()),
@@ -59,7 +63,6 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
         settings,
         cloud,
         dedicated,
-        alone: nodes.len() == 1,
     };
 
     let mut reply = FindReply {
@@ -102,6 +105,10 @@ impl Question {
             Question::Name => Some(Ask::Name(node.name.clone())),
             Question::Answered(_) | Question::Robot(..) => None,
         }
+    }
+
+    fn is_server(&self) -> bool {
+        matches!(self, Question::Server(_))
     }
 
     fn number(&self) -> Option<u64> {
@@ -155,8 +162,6 @@ struct Answers<'a> {
     /// Or why nothing is known about any of its servers.
     cloud: Result<Cloud, String>,
     dedicated: Dedicated,
-    /// Whether there is only one node in the call.
-    alone: bool,
 }
 
 impl Answers<'_> {
@@ -264,11 +269,7 @@ impl Answers<'_> {
         let (mut instance, misconfigured) =
             robot::instance::instance(self.settings, forward, node, server);
         events.extend(misconfigured);
-        // The list does not tell whether a server is on; that takes a request for each. Only a node that is not ready needs
-        // it, and the contract's node does not say whether it is: so it is asked for where it costs one request.
-        if self.alone {
-            instance.shutdown = robot::is_shut_off(robot, server.number);
-        }
+        instance.shutdown = self.dedicated.is_off(server.number);
         instance
     }
 }

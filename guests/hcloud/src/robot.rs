@@ -28,9 +28,13 @@ pub const TARGET: &str = "robot";
 pub const ABSENCE_AGE: Duration = Duration::from_secs(60);
 /// How long it is remembered that there is no server with a number. Numbers are not used again.
 const ABSENCE_KNOWN: Duration = Duration::from_secs(600);
-/// How old a kept power state may be. Robot allows 500 such requests an hour; one node that is asked for all the time
-/// takes 120 of them.
+/// How old the power state of one server may be, when only that one is asked for.
 const POWER_AGE: Duration = Duration::from_secs(30);
+/// One request in so much time is what all power states together may take: half of the 500 that Robot allows an hour.
+const POWER_PACE: Duration = Duration::from_secs(15);
+/// The most servers whose power state is asked for in one call: with more, they would have to be older than the host keeps
+/// answers. That so many are not ready is no matter of single servers.
+pub const MAX_POWER: usize = 40;
 /// How long Robot blocks a sender of wrong credentials.
 const LOGIN_BLOCK: Duration = Duration::from_secs(600);
 /// How long Robot is left alone after it did not answer, so that not every call waits for it until its time is over.
@@ -121,9 +125,21 @@ pub fn had_name(name: &str) -> Option<bool> {
     Some(names.any(|known| known == name.as_bytes()))
 }
 
-/// Whether a server is switched off; `None` if Robot cannot tell, or does not now.
-pub fn is_shut_off(settings: &RobotSettings, number: u64) -> Option<bool> {
-    let request = Request::get(TARGET, format!("/reset/{number}")).max_age(POWER_AGE);
+/// Whether a list was read in the last hour, as far as is remembered.
+pub fn was_listed() -> bool {
+    state::get(NAMES).is_some()
+}
+
+/// How old power states may be, so that those of so many servers stay within what they may take.
+pub fn power_age(servers: usize) -> Duration {
+    let servers = u32::try_from(servers.min(MAX_POWER)).unwrap_or(u32::MAX);
+    POWER_AGE.max(POWER_PACE.saturating_mul(servers))
+}
+
+/// Whether a server is switched off, by an answer that is at most `max_age` old; `None` if Robot cannot tell, or does
+/// not now.
+pub fn is_shut_off(settings: &RobotSettings, number: u64, max_age: Duration) -> Option<bool> {
+    let request = Request::get(TARGET, format!("/reset/{number}")).max_age(max_age);
     let answer = ask(settings, request).and_then(read::<ResetEnvelope>);
     match answer {
         Ok(answer) => match answer.reset.operating_status.as_str() {

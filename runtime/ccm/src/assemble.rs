@@ -11,16 +11,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use ccm_controllers::Settings;
+use ccm_controllers::{Controllers, PlanBook, Settings};
+use ccm_core::audit::NoAudit;
 use ccm_core::permit::Mode;
-use ccm_core::settings::{AddressRules, NodeRules, NodeSettings};
+use ccm_core::settings::{
+    AddressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings,
+};
 use ccm_core::tenure::Tenure;
 use ccm_host::manifest::Manifest;
 use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
 
 use crate::builtin::{self, Terms};
 use crate::config::{self, Mistakes, ModuleRef, ProviderConfig, Surroundings};
-use crate::flags::NodeFlags;
+use crate::flags::{LifecycleFlags, NodeFlags};
 
 /// Larger modules are refused before they are read to the end; the pre-scan's own limit is the same.
 const MODULE_CAP: u64 = 32 << 20;
@@ -203,8 +206,26 @@ const CALL_TIME: Duration = Duration::from_secs(60);
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// The controllers' settings, for a cluster whose API server has these addresses.
-pub(crate) fn settings(node: &NodeFlags, api_server: Vec<IpAddr>) -> Settings {
+pub(crate) fn settings(
+    node: &NodeFlags,
+    lifecycle: &LifecycleFlags,
+    api_server: Vec<IpAddr>,
+) -> Settings {
     Settings {
+        controllers: Controllers::ALL,
+        lifecycle: LifecycleSettings {
+            monitor_period: lifecycle.monitor_period,
+            rules: LifecycleRules {
+                not_ready: lifecycle.not_ready,
+                min_age: lifecycle.min_age,
+                delete_last_node: lifecycle.delete_last_node,
+                ..LifecycleRules::default()
+            },
+        },
+        ledger: None,
+        pace: ccm_controllers::Pace::REAL,
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
         node: NodeSettings {
             status_update_frequency: node.status_update_frequency,
             concurrent_syncs: node.concurrent_syncs.unwrap_or(NODE_SYNCS),

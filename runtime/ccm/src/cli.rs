@@ -175,7 +175,7 @@ pub(crate) fn command() -> clap::Command {
     clap::Command::new("ccm")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A cloud-controller-manager for Kubernetes whose cloud providers are sandboxed WebAssembly components.")
-        .after_help("Without a command: the demo. It needs no cluster and no account, and ends by itself.\nExit codes: 0 done, 1 wrong options or a failure, 2 the module is refused (provider inspect, provider check).")
+        .after_help("Without a command: the demo. It needs no cluster and no account, and ends by itself.\nExit codes: 0 done, 1 wrong options or a failure, 2 the module is refused (provider inspect, provider check) or the plan is not empty (run --plan-for), 3 the plan is empty and not everything could be judged.")
         .subcommand(
             clap::Command::new("demo")
                 .about("Show the main job on a simulated cluster and a simulated cloud, with a real component in the real sandbox (the default)")

@@ -1,14 +1,17 @@
 //! The demo: the main job on a simulated cluster and a simulated cloud, with the real controllers and the real
 //! component in the real sandbox. It ends by itself, and fails if what it shows did not happen.
 //!
-//! It never touches a real cluster or a real cloud: everything is in this process or on loopback.
+//! It never touches a real cluster or a real cloud: everything is in this process or on loopback. The controllers wait
+//! as long as ever, by a clock that goes a minute in a second: no guard is weaker than with a real cluster.
 
+mod lifecycle;
 mod narrate;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
+use ccm_controllers::Pace;
 use ccm_core::names;
 use ccm_core::permit::{Moment, Permit};
 use ccm_host::egress::{Egress, EgressLimits, FetchRequest};
@@ -24,7 +27,8 @@ use kube::api::{ObjectMeta, PostParams};
 use crate::assemble;
 use crate::cli::DemoOptions;
 use crate::config::ModuleRef;
-use crate::flags::NodeFlags;
+use crate::flags::{LifecycleFlags, NodeFlags};
+use lifecycle::Stage;
 use narrate::Narrator;
 
 /// The machines of the simulated cloud; each has a node of the same name.
@@ -33,6 +37,8 @@ const MACHINES: [&str; 3] = ["control-1", "worker-1", "worker-2"];
 const STRANGER: &str = "laptop";
 /// Longer than any step takes on a busy machine; the demo fails rather than hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How many seconds the controllers' clock, and the cluster's, go in one.
+const PACE: u32 = 60;
 /// Opens nothing real: the simulated cloud expects it, and the guest never sees it.
 const TOKEN: &str = "a-token-that-the-guest-never-sees";
 
@@ -56,7 +62,7 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
         ..Options::new(TOKEN)
     })
     .await?;
-    cloud.add_servers(MACHINES.map(ServerSpec::named));
+    let servers = cloud.add_servers(MACHINES.map(ServerSpec::named));
     narrator.say(
         "cloud",
         "",
@@ -71,12 +77,15 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     let provider = Arc::new(load(&host, &cloud).await?);
     introduce(&provider, narrator);
 
-    let cluster = Cluster::new();
+    let cluster = Cluster::with_clock(simulated());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let controllers = tokio::spawn(ccm_controllers::run(
         cluster.client_as("ccm"),
         provider.clone(),
-        assemble::settings(&NodeFlags::UNSET, Vec::new()),
+        ccm_controllers::Settings {
+            pace: Pace::times(PACE),
+            ..assemble::settings(&NodeFlags::UNSET, &LifecycleFlags::UNSET, Vec::new())
+        },
         ccm_controllers::Metrics::default(),
         async {
             // A dropped sender means the same as a sent message: the demo is over.
@@ -97,10 +106,18 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     }
     let took = started.elapsed();
     still_waiting(&nodes, &cloud, narrator).await?;
+    lifecycle::show(&Stage {
+        nodes: &nodes,
+        cloud: &cloud,
+        narrator,
+        machines: &MACHINES.into_iter().zip(servers).collect::<Vec<_>>(),
+    })
+    .await?;
 
     refuse_request(provider.manifest(), &cloud, narrator).await?;
     refuse_module(&host, provider.manifest(), &cloud, narrator).await?;
 
+    narrator.end();
     // Dropping the sender stops the controllers, too; the receiver may already be gone if they failed.
     let _ = stop.send(());
     controllers.await.context("the controllers crashed")??;
@@ -121,6 +138,12 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
         ),
     );
     Ok(())
+}
+
+/// The cluster's clock, as fast as the controllers'.
+fn simulated() -> impl Fn() -> SystemTime + Send + Sync + 'static {
+    let (begin, started) = (SystemTime::now(), Instant::now());
+    move || begin + started.elapsed() * PACE
 }
 
 /// The grants of the embedded module, for the simulated cloud only.
@@ -197,7 +220,7 @@ fn fresh_node(name: &str) -> Node {
             taints: Some(vec![taint]),
             ..NodeSpec::default()
         }),
-        status: None,
+        status: Some(lifecycle::readiness("True")),
     }
 }
 

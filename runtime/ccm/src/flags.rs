@@ -3,6 +3,8 @@
 //! The table in `flags/table.rs` is the only list; this file turns it into clap arguments and reads
 //! what was given into [`RunFlags`]. It reads no files and no environment.
 
+mod election;
+mod safety;
 mod table;
 
 use std::ffi::OsString;
@@ -15,6 +17,8 @@ use clap::{Arg, ArgAction, ArgMatches};
 use ipnet::IpNet;
 use k8s_openapi::jiff::SignedDuration;
 
+pub(crate) use election::{ElectionFlags, LeadershipFlags};
+pub(crate) use safety::{AuditLog, SafetyFlags};
 pub(crate) use table::{FLAGS, Kind, State};
 
 /// What `ccm run` was told, read and checked.
@@ -37,8 +41,16 @@ pub(crate) struct RunFlags {
     pub cluster_cidrs: Vec<String>,
     /// Whether `--controllers` leaves the node controller on.
     pub node_controller: bool,
+    /// Whether it leaves the node lifecycle controller on.
+    pub node_lifecycle_controller: bool,
     /// Of the node controller.
     pub node: NodeFlags,
+    /// Of the node lifecycle controller.
+    pub lifecycle: LifecycleFlags,
+    /// Of leader election.
+    pub leadership: LeadershipFlags,
+    /// Of what may be changed, and what is written down of it.
+    pub safety: SafetyFlags,
     /// `--logging-format=json`.
     pub log_json: bool,
     /// `-v`.
@@ -75,6 +87,43 @@ impl NodeFlags {
     };
 }
 
+/// The node lifecycle controller's flags.
+pub(crate) struct LifecycleFlags {
+    /// `--node-monitor-period`.
+    pub monitor_period: Duration,
+    /// `--node-deletion-not-ready`.
+    pub not_ready: Duration,
+    /// `--node-deletion-min-age`.
+    pub min_age: Duration,
+    /// `--delete-last-node`.
+    pub delete_last_node: bool,
+}
+
+impl LifecycleFlags {
+    /// What applies when none of them is given.
+    pub(crate) const UNSET: LifecycleFlags = LifecycleFlags {
+        monitor_period: Duration::from_secs(5),
+        not_ready: Duration::from_secs(30),
+        min_age: Duration::from_secs(300),
+        delete_last_node: false,
+    };
+
+    fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> LifecycleFlags {
+        let unset = LifecycleFlags::UNSET;
+        let duration = |name, unset| matches.get_one::<Duration>(name).copied().unwrap_or(unset);
+        let flags = LifecycleFlags {
+            monitor_period: duration("node-monitor-period", unset.monitor_period),
+            not_ready: duration("node-deletion-not-ready", unset.not_ready),
+            min_age: duration("node-deletion-min-age", unset.min_age),
+            delete_last_node: matches.get_one("delete-last-node") == Some(&true),
+        };
+        if flags.monitor_period.is_zero() {
+            mistakes.push("--node-monitor-period must be longer than nothing".to_owned());
+        }
+        flags
+    }
+}
+
 /// Underscores in flag names are dashes, as in every Kubernetes binary (ccm-behaviour 8.1).
 pub(crate) fn dashed(argument: OsString) -> OsString {
     let Some(text) = argument.to_str().filter(|text| text.starts_with("--")) else {
@@ -91,6 +140,8 @@ pub(crate) fn run_command() -> clap::Command {
     let command = clap::Command::new("run")
         .about("Run the controllers against a real cluster; takes the flags of the Go cloud-controller-manager")
         .version(env!("CARGO_PKG_VERSION"))
+        // As in Go, the last one counts of a flag that is given twice; lists are made longer.
+        .args_override_self(true)
         .after_help("Flags that are accepted and do nothing yet say so when they are set to anything but their default.");
     FLAGS
         .iter()
@@ -186,6 +237,9 @@ impl RunFlags {
         }
         let internal_cidrs = cidrs(matches, "node-internal-ip-cidrs", &mut mistakes);
         let service_cidrs = cidrs(matches, "service-cluster-ip-range", &mut mistakes);
+        let leadership = LeadershipFlags::read(matches, &mut mistakes);
+        let lifecycle = LifecycleFlags::read(matches, &mut mistakes);
+        let safety = SafetyFlags::read(matches, &mut mistakes);
         if !mistakes.is_empty() {
             let text = format!("{}\n", mistakes.join("\n"));
             return Err(clap::Error::raw(
@@ -210,6 +264,12 @@ impl RunFlags {
                 })
                 .unwrap_or_default(),
             node_controller: is_enabled(&controllers, "cloud-node-controller", "cloud-node"),
+            node_lifecycle_controller: is_enabled(
+                &controllers,
+                "cloud-node-lifecycle-controller",
+                "cloud-node-lifecycle",
+            ),
+            lifecycle,
             node: NodeFlags {
                 concurrent_syncs: concurrent_syncs
                     .filter(|_| given(matches, "concurrent-node-syncs")),
@@ -222,6 +282,8 @@ impl RunFlags {
                 internal_cidrs,
                 service_cidrs,
             },
+            leadership,
+            safety,
             log_json: logging_format == "json",
             verbosity: matches.get_one::<u32>("v").copied().unwrap_or(0),
             warnings: warnings(matches),

@@ -3,11 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod assemble;
+mod audit;
 mod builtin;
 mod cli;
 mod config;
 mod demo;
 mod flags;
+mod leadership;
+mod migration;
 mod provider;
 mod run;
 mod telemetry;
@@ -23,7 +26,7 @@ fn main() -> ExitCode {
         // The child reads untrusted bytes under its own limits: it must not start a runtime or read anything first.
         cli::Command::CompileChild => ccm_host::compile_child(),
         cli::Command::Demo(options) => report(demo::main(&options)),
-        cli::Command::Run(flags) => report(run::main(*flags)),
+        cli::Command::Run(flags) => run::main(*flags).unwrap_or_else(|error| report(Err(error))),
         cli::Command::Provider(command) => provider::main(&command),
         cli::Command::Completion(shell) => cli::print_completion(shell),
         cli::Command::Version => cli::print_version(),

@@ -1,22 +1,39 @@
 //! `ccm run`: the controllers against a real cluster.
+//!
+//! In this order: everything that could be wrong is found out, the provider is loaded, the lease is won, the
+//! controllers run. So a process that stands by is one that could lead (EDGE-095, PROC-054).
 
+mod leading;
+
+use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use kube::Client;
+use ccm_controllers::RunError;
+use ccm_controllers::lease::ElectionMetrics;
+use ccm_core::cloud::CloudProvider as _;
+use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER};
+use ccm_core::permit::Mode;
+use ccm_core::plan::Plan;
+use http::header::{HeaderValue, USER_AGENT};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
+use crate::audit::AuditWriter;
 use crate::flags::RunFlags;
+use crate::migration::Migration;
 use crate::{assemble, telemetry};
+use leading::{Groups, Manager};
 
 /// Runs until a signal ends it.
 ///
 /// # Errors
 /// Anything that keeps the manager from starting, or that ended it.
-pub(crate) fn main(flags: RunFlags) -> anyhow::Result<()> {
+pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
     telemetry::start(flags.verbosity, flags.log_json)?;
     for warning in &flags.warnings {
         tracing::warn!("{warning}");
@@ -30,8 +47,25 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<()> {
     result
 }
 
-async fn serve(flags: RunFlags) -> anyhow::Result<()> {
-    let (client, api_server) = client(flags.kubeconfig, flags.master).await?;
+async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
+    let (kubernetes, api_server) = kubernetes(flags.kubeconfig, flags.master).await?;
+    let audit = AuditWriter::open(&flags.safety.audit_log)?;
+    let mode = flags.safety.mode;
+    if mode != Mode::Enforce {
+        tracing::info!(
+            mode = mode.as_str(),
+            "nothing is changed, and no lease is stood for"
+        );
+    }
+    let election = flags.leadership.election.as_ref();
+    let groups = Groups::new(
+        election.filter(|_| mode == Mode::Enforce),
+        migration(&flags.leadership)?.as_ref(),
+        enabled(&[
+            (NODE_CONTROLLER, flags.node_controller),
+            (NODE_LIFECYCLE_CONTROLLER, flags.node_lifecycle_controller),
+        ]),
+    );
     let config = assemble::find(
         &flags.cloud_provider,
         flags.config.as_deref(),
@@ -47,33 +81,79 @@ async fn serve(flags: RunFlags) -> anyhow::Result<()> {
     for warning in provider.warnings() {
         tracing::warn!("{warning}");
     }
-    let stop = termination()?;
-    if !flags.node_controller {
-        tracing::warn!(
-            "cloud-node-controller is disabled, and it is the only controller of this version"
-        );
-        stop.await;
-        return Ok(());
+    if !groups.is_idle() && !provider.capabilities().instances {
+        return Err(RunError::NoInstances(provider.name().to_owned()).into());
     }
-    let settings = assemble::settings(&flags.node, api_server);
-    ccm_controllers::run(
-        client,
-        Arc::new(provider),
+    let mut settings = assemble::settings(&flags.node, &flags.lifecycle, api_server);
+    settings.drain = flags.leadership.drain;
+    settings.mode = mode;
+    let book = settings.plan.clone();
+    settings.node.rules.allowances = flags.safety.allowances;
+    let manager = Manager {
+        kubernetes,
+        provider: std::sync::Arc::new(provider),
         settings,
-        ccm_controllers::Metrics::default(),
-        stop,
-    )
-    .await?;
+        audit,
+        metrics: ccm_controllers::Metrics::default(),
+        election_metrics: ElectionMetrics::default(),
+    };
+    manager.check()?;
+    let plan_for = flags.safety.plan_for;
+    manager.lead(groups, Stop::listen(plan_for)?).await?;
     tracing::info!("stopped");
-    Ok(())
+    match plan_for {
+        Some(_) => print_plan(&book.plan(), flags.log_json),
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
-/// A client for the cluster that the flags name, the pod's own without any; and the API server's address, if it
+/// Prints a plan as the result of the process. Its emptiness is the exit code: 0 a promise, 2 there is something to
+/// be done, 3 nobody can say.
+fn print_plan(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
+    let text = if json {
+        format!("{}\n", plan.to_json())
+    } else {
+        plan.table()
+    };
+    io::stdout()
+        .write_all(text.as_bytes())
+        .context("cannot print the plan")?;
+    Ok(match (plan.is_empty(), plan.is_sure()) {
+        (false, _) => ExitCode::from(2),
+        (true, true) => ExitCode::SUCCESS,
+        (true, false) => ExitCode::from(3),
+    })
+}
+
+/// The controllers that `--controllers` leaves on, by their canonical names.
+fn enabled(switches: &[(&'static str, bool)]) -> Vec<&'static str> {
+    let on = switches.iter().filter(|(_, is_on)| *is_on);
+    on.map(|(name, _)| *name).collect()
+}
+
+/// The migration that the flags ask for.
+fn migration(flags: &crate::flags::LeadershipFlags) -> anyhow::Result<Option<Migration>> {
+    let election = flags.election.as_ref();
+    let Some(migration) = election.and_then(|election| election.migration.as_ref()) else {
+        return Ok(None);
+    };
+    let Some(path) = &migration.config else {
+        return Ok(Some(Migration::built_in()));
+    };
+    let text = (assemble::PROCESS.file)(path)
+        .map_err(anyhow::Error::msg)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    let read = Migration::read(&text)
+        .with_context(|| format!("{} is not a valid configuration", path.display()))?;
+    Ok(Some(read))
+}
+
+/// How to reach the cluster that the flags name, the pod's own without any; and the API server's address, if it
 /// is reached by one.
-async fn client(
+async fn kubernetes(
     kubeconfig: Option<PathBuf>,
     master: Option<String>,
-) -> anyhow::Result<(Client, Vec<IpAddr>)> {
+) -> anyhow::Result<(Config, Vec<IpAddr>)> {
     let mut config = match kubeconfig.as_deref() {
         Some(path) => from_file(path).await?,
         None => Config::incluster()
@@ -88,9 +168,8 @@ async fn client(
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     // A request that the client repeats by itself could begin after the right to send it is lost.
     config.default_retry = false;
-    let client = Client::try_from(config).context("cannot make a Kubernetes client")?;
     Ok((
-        client,
+        config,
         address.into_iter().map(|ip| ip.to_canonical()).collect(),
     ))
 }
@@ -103,15 +182,49 @@ async fn from_file(path: &Path) -> anyhow::Result<Config> {
         .with_context(|| format!("kubeconfig {} is not usable", path.display()))
 }
 
-/// Ends with the first SIGTERM or SIGINT.
-fn termination() -> anyhow::Result<impl Future<Output = ()> + Send> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to SIGINT")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+/// The same cluster under a name of its own in the API server's logs.
+fn as_user(config: &Config, suffix: &'static str) -> Config {
+    let name = concat!("ccm/", env!("CARGO_PKG_VERSION"));
+    let mut config = config.clone();
+    if let Ok(value) = HeaderValue::from_str(&format!("{name}{suffix}")) {
+        config.headers.push((USER_AGENT, value));
+    }
+    config
+}
+
+/// Whether the process was told to stop. Clones hear the same.
+#[derive(Clone)]
+struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// Hears SIGTERM and SIGINT from now on, and is told by itself after `limit` if there is one.
+    fn listen(limit: Option<Duration>) -> anyhow::Result<Stop> {
+        let mut terminate = signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to SIGINT")?;
+        let (told, heard) = watch::channel(false);
+        tokio::spawn(async move {
+            let over = async {
+                match limit {
+                    Some(limit) => tokio::time::sleep(limit).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                () = over => {}
+            }
+            tracing::info!("told to stop");
+            // Nobody may be left to hear it.
+            let _ = told.send(true);
+        });
+        Ok(Stop(heard))
+    }
+
+    /// Ends when the process is told to stop.
+    async fn told(mut self) {
+        if self.0.wait_for(|is_told| *is_told).await.is_err() {
+            std::future::pending::<()>().await;
         }
-        tracing::info!("told to stop");
-    })
+    }
 }

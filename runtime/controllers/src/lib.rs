@@ -7,14 +7,21 @@
 //! ```
 //!
 //! `perform` is the door: the only module that writes to the cluster and the only one that calls a
-//! [`CloudProvider`]. `clock` is the only one that reads a clock.
+//! [`CloudProvider`]. `lease` stands apart: it holds the Lease under which all this is done, and writes nothing
+//! else. `guarded` refuses, below everything, what is written outside of it. `clock` is the only one that reads a
+//! clock.
 #![forbid(unsafe_code)]
 
 mod batch;
 mod clock;
+pub mod guarded;
+pub mod lease;
+mod ledger;
 mod metrics;
 mod node;
+mod node_lifecycle;
 mod perform;
+mod plan;
 mod pruned;
 mod queue;
 mod reconcile;
@@ -24,25 +31,41 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_core::audit::AuditSink;
 use ccm_core::cloud::CloudProvider;
 use ccm_core::permit::Mode;
-use ccm_core::settings::NodeSettings;
+use ccm_core::settings::{LifecycleSettings, NodeSettings};
 use ccm_core::tenure::Tenure;
 use kube::Client;
 use thiserror::Error;
 use tokio::task::JoinSet;
 
+pub use clock::Pace;
+pub use ledger::LeaseName;
 pub use metrics::Metrics;
+pub use plan::PlanBook;
 
 use perform::Door;
 
 /// What all controllers of one leadership share.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Of the node controller.
+    /// Which controllers run.
+    pub controllers: Controllers,
+    /// Of the node controller, and what holds for all of them.
     pub node: NodeSettings,
+    /// Of the node lifecycle controller.
+    pub lifecycle: LifecycleSettings,
+    /// The Lease in which spent budgets are written down, so that they outlive a restart. `None`: they do not.
+    pub ledger: Option<LeaseName>,
+    /// Hears of every change at the cloud and of every deletion of a node.
+    pub audit: Arc<dyn AuditSink>,
+    /// What would be changed, in plan mode.
+    pub plan: PlanBook,
     /// Whether writes are made.
     pub mode: Mode,
+    /// How fast the clock of decisions goes.
+    pub pace: Pace,
     /// How long one call of the provider may last.
     pub call_time: Duration,
     /// How long [`run`] waits, when told to stop, for what is on the wire.
@@ -52,12 +75,38 @@ pub struct Settings {
     pub tenure: Arc<Tenure>,
 }
 
+/// Which controllers run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Controllers {
+    /// `cloud-node-controller`.
+    pub node: bool,
+    /// `cloud-node-lifecycle-controller`.
+    pub node_lifecycle: bool,
+}
+
+impl Controllers {
+    /// All of them.
+    pub const ALL: Controllers = Controllers {
+        node: true,
+        node_lifecycle: true,
+    };
+}
+
 /// Why the controllers could not run.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The provider has no instances, so that there is nothing to do (IFACE-003).
     #[error("cloud provider {0:?} does not support instances")]
     NoInstances(String),
+}
+
+/// What was left when [`run`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Nothing: every request has had its answer.
+    Drained,
+    /// Requests were still on the wire; what they did is not known.
+    OnTheWire,
 }
 
 /// Runs the controllers until `shutdown` ends, and then waits at most `settings.drain` for what is on
@@ -80,7 +129,7 @@ pub async fn run(
     settings: Settings,
     metrics: Metrics,
     shutdown: impl Future<Output = ()> + Send,
-) -> Result<(), RunError> {
+) -> Result<Stopped, RunError> {
     if !provider.capabilities().instances {
         return Err(RunError::NoInstances(provider.name().to_owned()));
     }
@@ -93,21 +142,37 @@ pub async fn run(
         metrics,
         &mut background,
     ));
-    let mut controller =
-        node::NodeController::new(door, settings.node.clone(), watch::nodes(client));
+    let planner = door.planner();
+    let nodes = watch::nodes(client);
+    let mut lifecycle = node_lifecycle::NodeLifecycleController::new(
+        door.clone(),
+        settings.lifecycle.clone(),
+        nodes.store.clone(),
+    );
+    // It also keeps the store true that the other one looks at.
+    let mut node = node::NodeController::new(
+        door,
+        settings.node.clone(),
+        settings.controllers.node,
+        nodes,
+    );
     tokio::select! {
-        () = controller.run() => {}
+        () = node.run() => {}
+        () = lifecycle.run(), if settings.controllers.node_lifecycle => {}
         () = shutdown => {}
     }
     settings.tenure.end();
-    if tokio::time::timeout(settings.drain, controller.drain())
-        .await
-        .is_err()
-    {
+    planner.sum_up();
+    let drained = async {
+        node.drain().await;
+        lifecycle.drain().await;
+    };
+    if tokio::time::timeout(settings.drain, drained).await.is_err() {
         tracing::warn!(
             drain = ?settings.drain,
             "stopped while requests were still on the wire; what they did is not known"
         );
+        return Ok(Stopped::OnTheWire);
     }
-    Ok(())
+    Ok(Stopped::Drained)
 }

@@ -1,10 +1,12 @@
 //! What is measured, under upstream's names (NODE section 2.7). Holds no logic and starts no server.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ccm_core::brake::Brake;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -17,6 +19,8 @@ pub struct Metrics {
     taint_removal: Histogram,
     initial_sync: Histogram,
     held: Family<[(&'static str, &'static str); 1], Counter>,
+    planned: Family<[(&'static str, &'static str); 1], Gauge>,
+    held_deletions: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl Default for Metrics {
@@ -26,6 +30,8 @@ impl Default for Metrics {
             taint_removal: Histogram::new(DELAYS),
             initial_sync: Histogram::new(DELAYS),
             held: Family::default(),
+            planned: Family::default(),
+            held_deletions: Family::default(),
         }
     }
 }
@@ -45,11 +51,36 @@ impl Metrics {
             metrics.initial_sync.clone(),
         );
         registry.register(
+            "ccm_plan_pending",
+            "Objects that would be changed if the mode were enforce",
+            metrics.planned.clone(),
+        );
+        registry.register(
             "ccm_brake_held",
             "Changes that were held because a brake's budget was spent",
             metrics.held.clone(),
         );
+        registry.register(
+            "ccm_node_deletion_held",
+            "Deletions of nodes that were held, by the condition that did not hold",
+            metrics.held_deletions.clone(),
+        );
         metrics
+    }
+
+    /// A node's deletion is held by this condition.
+    pub(crate) fn held_deletion(&self, condition: &'static str) {
+        let labels = [("condition", condition)];
+        self.held_deletions.get_or_create(&labels).inc();
+    }
+
+    /// So many objects of each kind are in the plan now; of a kind that was there before and is not named, none.
+    pub(crate) fn planned(&self, counts: &BTreeMap<&'static str, usize>) {
+        for kind in ccm_core::plan::KINDS {
+            let count = counts.get(kind).copied().unwrap_or_default();
+            let gauge = self.planned.get_or_create(&[("kind", kind)]);
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// A change was held.

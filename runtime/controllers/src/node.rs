@@ -6,7 +6,7 @@ mod memory;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ccm_core::node::is_uninitialized;
+use ccm_core::node::{Facts, is_uninitialized};
 use ccm_core::permit::Moment;
 use ccm_core::settings::{NodeRules, NodeSettings};
 use futures::{Stream, StreamExt};
@@ -37,12 +37,14 @@ pub(crate) struct NodeController<S> {
     clock: Clock,
     queue: Queue,
     memories: HashMap<String, Memory>,
-    conversations: JoinSet<Conclusion>,
+    conversations: JoinSet<Conclusion<Facts>>,
     /// Whom each conversation is about, and whether that was urgent.
     names: HashMap<Id, (String, bool)>,
     /// How many of them were not urgent.
     calm: usize,
     pass: Pass,
+    acts: bool,
+    has_passed: bool,
 }
 
 /// The periodic pass over all initialised nodes (NODE-050).
@@ -60,7 +62,13 @@ where
     S: Stream<Item = Event<Node>> + Unpin,
 {
     /// A controller that acts through `door`.
-    pub(crate) fn new(door: Arc<Door>, settings: NodeSettings, nodes: Watched<S>) -> Self {
+    /// One that does not act only keeps up with the cluster, for others.
+    pub(crate) fn new(
+        door: Arc<Door>,
+        settings: NodeSettings,
+        acts: bool,
+        nodes: Watched<S>,
+    ) -> Self {
         let clock = door.clock();
         NodeController {
             door,
@@ -74,14 +82,18 @@ where
             names: HashMap::new(),
             calm: 0,
             pass: Pass::NotYet,
+            acts,
+            has_passed: false,
         }
     }
 
     /// Runs until the watch ends, which it does not.
     pub(crate) async fn run(&mut self) {
         loop {
-            self.begin_pass();
-            self.start_conversations();
+            if self.acts {
+                self.begin_pass();
+                self.start_conversations();
+            }
             let timer = self.next_moment().map(|moment| self.clock.instant(moment));
             // In this order, so that the same world gives the same sequence of conversations.
             tokio::select! {
@@ -140,6 +152,7 @@ where
     fn forget(&mut self, name: &str) {
         self.memories.remove(name);
         self.door.neighbours().forget(name);
+        self.door.planner().gone(&format!("node/{name}"));
         self.queue.forget(name);
         self.passed(name);
     }
@@ -152,6 +165,9 @@ where
     }
 
     fn wake(&mut self, node: &Node) {
+        if !self.acts {
+            return;
+        }
         let memory = self.memories.entry(name(node).to_owned()).or_default();
         if memory.is_news(node) {
             self.queue
@@ -160,6 +176,9 @@ where
     }
 
     fn next_moment(&self) -> Option<Moment> {
+        if !self.acts {
+            return None;
+        }
         // With no room for another conversation, the end of one is what matters.
         let is_full = self.conversations.len() >= MOST_CONVERSATIONS;
         let turn = self.queue.next(self.has_room_for_calm());
@@ -201,6 +220,10 @@ where
     /// The next pass is counted from the end of this one.
     fn end_pass(&mut self) {
         if matches!(&self.pass, Pass::UnderWay(left) if left.is_empty()) {
+            if !self.has_passed {
+                self.has_passed = true;
+                self.door.planner().passed();
+            }
             self.pass = Pass::Next(
                 self.clock
                     .now()
@@ -244,7 +267,7 @@ where
         self.names.insert(task.id(), (name, is_urgent));
     }
 
-    fn conclude(&mut self, ended: Result<(Id, Conclusion), JoinError>) {
+    fn conclude(&mut self, ended: Result<(Id, Conclusion<Facts>), JoinError>) {
         let id = match &ended {
             Ok((id, _)) => *id,
             Err(error) => error.id(),

@@ -2,24 +2,28 @@
 //! that each can be found, labelled, refused, measured and crashed on purpose. Carries effects out;
 //! decides nothing but whether it still may.
 
+mod cloud;
 mod events;
+mod purse;
+mod request;
 
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ccm_core::brake::Budgets;
-use ccm_core::cloud::{CloudEvent, CloudNode, CloudProvider, FindReply, Lookup, ProviderError};
-use ccm_core::effect::{ClusterError, Effect, Looked, NodeRef, Outcome};
-use ccm_core::names::{FIELD_MANAGER, NODE_CONTROLLER};
+use ccm_core::audit::{Author, Deletion, Subject};
+use ccm_core::cloud::{CloudEvent, CloudProvider, FindReply, Lookup, ProviderError};
+use ccm_core::cloud_node::cloud_node;
+use ccm_core::effect::{ClusterError, Effect, Looked, NodeDeletion, NodeRef, Outcome};
+use ccm_core::names::FIELD_MANAGER;
 use ccm_core::neighbours::Neighbours;
 use ccm_core::node::is_uninitialized;
+use ccm_core::node_lifecycle::Survey;
 use ccm_core::ownership::Claimant;
 use ccm_core::patch::{NodePatch, NodeStatusPatch};
-use ccm_core::permit::{Mode, NoAudit, Permit};
+use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::core::v1::{Event, Node};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
@@ -28,16 +32,17 @@ use tokio::task::JoinSet;
 use crate::Settings;
 use crate::batch::Batch;
 use crate::clock::{Clock, boottime, wall};
+use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+use crate::plan::Planner;
 use crate::pruned::PrunedNode;
+use cloud::Cloud;
 use events::{Recorded, Recorder};
+use purse::{Owner, Purse};
+use request::{stopping, unwrapped};
 
-/// How long one request to the API server may take. Shorter than the lease lasts (15 s), so that no
-/// request outlives it; far longer than a healthy API server needs.
-const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// How much longer than its permit a provider call is waited for: the host ends it on time, and this
-/// only guards against a host that does not.
-const GRACE: Duration = Duration::from_secs(5);
+pub(crate) use request::{chain, in_time};
+
 /// Nodes are not namespaced; their Events live here (client-go does the same).
 const EVENT_NAMESPACE: &str = "default";
 
@@ -68,7 +73,10 @@ pub(crate) struct Door {
     recorder: Mutex<Recorder>,
     claimant: Arc<Claimant>,
     neighbours: Arc<StdMutex<Neighbours>>,
-    budgets: StdMutex<Budgets>,
+    purse: Purse,
+    cloud: Cloud,
+    planner: Arc<Planner>,
+    author: Author,
     clock: Clock,
     mode: Mode,
     tenure: Arc<Tenure>,
@@ -98,21 +106,42 @@ impl Door {
         background: &mut JoinSet<()>,
     ) -> Door {
         let neighbours: Arc<StdMutex<Neighbours>> = Arc::default();
+        let clock = Clock::start(settings.pace);
+        let planner = Arc::new(Planner::new(
+            settings.plan.clone(),
+            settings.mode,
+            settings.audit.clone(),
+            metrics.clone(),
+        ));
+        let cloud = Cloud {
+            provider: provider.clone(),
+            neighbours: neighbours.clone(),
+            mode: settings.mode,
+            planner: planner.clone(),
+            call_time: settings.call_time,
+            clock,
+            tenure: settings.tenure.clone(),
+        };
         let mut lane = |writes: usize| {
-            let cloud = Cloud {
-                provider: provider.clone(),
-                neighbours: neighbours.clone(),
-                mode: settings.mode,
-                call_time: settings.call_time,
-                tenure: settings.tenure.clone(),
-            };
-            let (look_ups, serving) = Batch::new(move |nodes| cloud.clone().find_apart(nodes));
+            let cloud = cloud.clone();
+            let ask = move |nodes| cloud.clone().find_apart(nodes, false);
+            let (look_ups, serving) = Batch::new(ask);
             background.spawn(serving);
             LaneState {
                 look_ups,
                 writes: Semaphore::new(writes),
             }
         };
+        let ledger = Ledger::new(client.clone(), settings.ledger, settings.tenure.clone());
+        let owner = Owner {
+            neighbours: neighbours.clone(),
+            schemes: provider.schemes().to_vec(),
+            clock,
+            mode: settings.mode,
+            tenure: settings.tenure.clone(),
+            metrics: metrics.clone(),
+        };
+        let purse = Purse::new(&settings.node.rules.allowances, ledger, owner);
         Door {
             nodes: Api::all(client.clone()),
             events: Api::namespaced(client, EVENT_NAMESPACE),
@@ -122,19 +151,30 @@ impl Door {
                 schemes: provider.schemes().to_vec(),
             }),
             neighbours: neighbours.clone(),
-            budgets: StdMutex::new(Budgets::new(settings.node.rules.changes)),
-            clock: Clock::start(),
+            purse,
+            clock,
             mode: settings.mode,
             tenure: settings.tenure.clone(),
             metrics,
             new: lane(settings.node.concurrent_syncs.get()),
             known: lane(settings.node.status_updates().get()),
+            author: Author {
+                provider: cloud.provider.name().to_owned(),
+                digest: cloud.provider.digest(),
+            },
+            cloud: cloud.clone(),
+            planner,
         }
     }
 
     /// The provider on whose behalf the door acts.
     pub(crate) fn claimant(&self) -> Arc<Claimant> {
         self.claimant.clone()
+    }
+
+    /// Where the plan is made, in plan mode.
+    pub(crate) fn planner(&self) -> Arc<Planner> {
+        self.planner.clone()
     }
 
     /// The clock of decisions and budgets.
@@ -157,6 +197,7 @@ impl Door {
     pub(crate) async fn perform<'a>(
         &'a self,
         effect: &Effect,
+        controller: &'static str,
         lane: Lane,
         turn: &mut Turn<'a>,
     ) -> Outcome {
@@ -164,23 +205,27 @@ impl Door {
             Lane::New => &self.new,
             Lane::Known => &self.known,
         };
+        if self.mode != Mode::Enforce && is_write(effect) {
+            self.planner.withheld(effect, controller);
+            return Outcome::Withheld;
+        }
         // Requests are boxed: thousands of conversations wait for a look-up, a few at a time write, and all of them would
         // be as large as the largest of these futures.
         match effect {
             Effect::Find(node) => Outcome::Looked(self.find(lane, node).await),
             Effect::ReadNode(node) => Box::pin(self.read(node)).await,
-            Effect::TakeBudget(node, brake) => {
-                let nodes = self.neighbours().len();
-                let taken = locked(&self.budgets)
-                    .of(*brake)
-                    .take(self.clock.now(), nodes);
-                if taken.is_err() {
-                    self.metrics.held(*brake);
-                    let object = format_args!("node/{}", node.name);
-                    tracing::warn!(%brake, %object, "the brake is engaged: the change is held");
-                }
-                Outcome::Budget(taken)
+            Effect::Survey(survey) => Outcome::Surveyed(self.survey(survey).await),
+            Effect::TakeBudget(node, brake) => Box::pin(self.purse.take(node, *brake)).await,
+            Effect::Hold(node, condition) => {
+                self.metrics.held_deletion(condition);
+                let object = format_args!("node/{}", node.name);
+                tracing::warn!(controller, %object, condition, "the node's deletion is held");
+                Outcome::Recorded
             }
+            Effect::DeleteNode(node, deletion) => match self.may_write(lane, turn).await {
+                Ok(()) => Box::pin(self.delete(node, deletion)).await,
+                Err(outcome) => outcome,
+            },
             Effect::PatchNodeStatus(node, patch) => match self.may_write(lane, turn).await {
                 Ok(()) => Box::pin(self.patch_status(node, patch)).await,
                 Err(outcome) => outcome,
@@ -189,9 +234,8 @@ impl Door {
                 Ok(()) => Box::pin(self.patch(node, patch)).await,
                 Err(outcome) => outcome,
             },
-            Effect::RecordNodeEvent(..) if self.mode != Mode::Enforce => Outcome::Withheld,
             Effect::RecordNodeEvent(node, event) => {
-                Box::pin(self.record(node, event)).await;
+                Box::pin(self.record(node, event, controller)).await;
                 Outcome::Recorded
             }
         }
@@ -206,15 +250,52 @@ impl Door {
         Ok(looked)
     }
 
+    /// Asks about many nodes at once, without waiting for company.
+    async fn survey(&self, survey: &Survey) -> Result<FindReply, ProviderError> {
+        let nodes = survey.nodes().map(|node| cloud_node(node)).collect();
+        self.cloud.clone().find_apart(nodes, survey.is_fresh).await
+    }
+
+    /// S2: only this very node, in this very state.
+    async fn delete(&self, node: &NodeRef, deletion: &NodeDeletion) -> Outcome {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(node.uid.clone()),
+                resource_version: Some(deletion.resource_version.clone()),
+            }),
+            ..DeleteParams::default()
+        };
+        let subject = Subject {
+            kind: "node",
+            namespace: None,
+            name: node.name.clone(),
+            uid: node.uid.clone(),
+            reason: deletion.reason.clone(),
+        };
+        let brake = self.purse.state(deletion.brake);
+        let sink = self.planner.clone();
+        let author = self.author.clone();
+        let Ok(record) = Deletion::begin(sink, author, subject, Some(brake), boottime()) else {
+            let why = "the audit log cannot be written, and no node is deleted without it";
+            return Outcome::Node(Err(ClusterError::Unavailable(why.to_owned())));
+        };
+        let outcome = match in_time(&self.tenure, self.nodes.delete(&node.name, &params)).await {
+            Ok(Some(_)) => Outcome::Deleted,
+            Ok(None) => Outcome::Node(Ok(None)),
+            Err(error) => Outcome::Node(Err(error)),
+        };
+        record.ended(boottime(), &outcome);
+        outcome
+    }
+
     async fn read(&self, node: &NodeRef) -> Outcome {
-        Outcome::Node(unwrapped(in_time(self.nodes.get(&node.name)).await))
+        Outcome::Node(unwrapped(
+            in_time(&self.tenure, self.nodes.get(&node.name)).await,
+        ))
     }
 
     /// Waits for the conversation's turn to write, and asks whether it still may when that has come.
     async fn may_write<'a>(&self, lane: &'a LaneState, turn: &mut Turn<'a>) -> Result<(), Outcome> {
-        if self.mode != Mode::Enforce {
-            return Err(Outcome::Withheld);
-        }
         if turn.0.is_none() {
             let Ok(permit) = lane.writes.acquire().await else {
                 return Err(Outcome::Node(Err(stopping())));
@@ -230,25 +311,36 @@ impl Door {
     async fn patch_status(&self, node: &NodeRef, patch: &NodeStatusPatch) -> Outcome {
         let (params, body) = (params(), strategic(patch.to_json()));
         let request = self.nodes.patch_status(&node.name, &params, &body);
-        Outcome::Node(unwrapped(in_time(request).await))
+        Outcome::Node(unwrapped(in_time(&self.tenure, request).await))
     }
 
     async fn patch(&self, node: &NodeRef, patch: &NodePatch) -> Outcome {
         let (params, body) = (params(), strategic(patch.to_json()));
         let request = self.nodes.patch(&node.name, &params, &body);
-        Outcome::Node(unwrapped(in_time(request).await))
+        Outcome::Node(unwrapped(in_time(&self.tenure, request).await))
     }
 
     /// Records an Event, as client-go's recorder does: equal ones are counted up. Best effort.
-    async fn record(&self, node: &NodeRef, event: &CloudEvent) {
+    async fn record(&self, node: &NodeRef, event: &CloudEvent, controller: &'static str) {
         if !self.tenure.may_begin(boottime()) {
             return;
         }
-        let recorded = self.recorder.lock().await.record(node, event, wall());
+        let recorded = self
+            .recorder
+            .lock()
+            .await
+            .record(node, event, controller, wall());
         let result = match &recorded {
-            Recorded::New(new) => in_time(self.events.create(&PostParams::default(), new)).await,
+            Recorded::New(new) => {
+                in_time(
+                    &self.tenure,
+                    self.events.create(&PostParams::default(), new),
+                )
+                .await
+            }
             Recorded::Again { name, patch } => {
                 in_time(
+                    &self.tenure,
                     self.events
                         .patch(name, &params(), &strategic(patch.clone())),
                 )
@@ -258,7 +350,7 @@ impl Door {
         if let Err(error) = result {
             self.recorder.lock().await.forget(node, event);
             tracing::warn!(
-                controller = NODE_CONTROLLER,
+                controller,
                 object = %format_args!("node/{}", node.name),
                 reason = %event.reason,
                 %error,
@@ -268,67 +360,18 @@ impl Door {
     }
 }
 
-/// The provider, and what every call of it needs.
-#[derive(Clone)]
-struct Cloud {
-    provider: Arc<dyn CloudProvider>,
-    neighbours: Arc<StdMutex<Neighbours>>,
-    mode: Mode,
-    call_time: Duration,
-    tenure: Arc<Tenure>,
-}
-
-impl Cloud {
-    /// One look-up in a task of its own: a provider that panics ends one call and not the batch.
-    async fn find_apart(self, nodes: Vec<CloudNode>) -> Result<FindReply, ProviderError> {
-        // Dropped, it ends the call.
-        let mut call = JoinSet::new();
-        call.spawn(self.find(nodes));
-        match call.join_next().await {
-            Some(Ok(answer)) => answer,
-            Some(Err(error)) => Err(ProviderError::Internal(format!(
-                "the call ended with a panic: {error}"
-            ))),
-            None => Err(ProviderError::Internal("the call did not begin".to_owned())),
-        }
-    }
-
-    /// One look-up of many nodes, under a permit that allows reads only.
-    async fn find(self, nodes: Vec<CloudNode>) -> Result<FindReply, ProviderError> {
-        if !self.tenure.may_begin(boottime()) {
-            return Err(ProviderError::Unavailable(
-                "the manager is stopping".to_owned(),
-            ));
-        }
-        let permit = Arc::new(Permit::new(
-            boottime().after(self.call_time),
-            self.mode,
-            0,
-            self.tenure.clone(),
-            Arc::new(NoAudit),
-        ));
-        let began = boottime();
-        let call = self.provider.find(&nodes, permit);
-        let answer = match tokio::time::timeout(self.call_time.saturating_add(GRACE), call).await {
-            Ok(answer) => answer,
-            Err(_) => Err(ProviderError::TimedOut(format!(
-                "find of {} nodes took longer than {:?}",
-                nodes.len(),
-                self.call_time
-            ))),
-        };
-        // Of the whole answer at once, and before anybody hears his part: two nodes of one answer see each other.
-        if let Ok(reply) = &answer {
-            locked(&self.neighbours).answered(&nodes, reply);
-        }
-        tracing::debug!(
-            provider = self.provider.name(),
-            nodes = nodes.len(),
-            took = ?began.until(boottime()),
-            result = answer.as_ref().map_or_else(ProviderError::reason, |_| "answered"),
-            "find"
-        );
-        answer
+/// Whether the API server keeps something of it.
+fn is_write(effect: &Effect) -> bool {
+    match effect {
+        Effect::PatchNode(..)
+        | Effect::PatchNodeStatus(..)
+        | Effect::DeleteNode(..)
+        | Effect::RecordNodeEvent(..) => true,
+        Effect::Find(_)
+        | Effect::Survey(_)
+        | Effect::ReadNode(_)
+        | Effect::TakeBudget(..)
+        | Effect::Hold(..) => false,
     }
 }
 
@@ -346,58 +389,6 @@ fn params() -> PatchParams {
 
 fn strategic(body: Value) -> Patch<Value> {
     Patch::Strategic(body)
-}
-
-fn stopping() -> ClusterError {
-    ClusterError::Unavailable("the manager is stopping or no longer leader".to_owned())
-}
-
-/// One request, cut off after [`REQUEST_TIME`].
-async fn in_time<T>(
-    request: impl Future<Output = kube::Result<T>>,
-) -> Result<Option<T>, ClusterError> {
-    match tokio::time::timeout(REQUEST_TIME, request).await {
-        Ok(Ok(object)) => Ok(Some(object)),
-        Ok(Err(error)) => meaning(error),
-        Err(_) => Err(ClusterError::Unavailable(format!(
-            "no answer within {REQUEST_TIME:?}"
-        ))),
-    }
-}
-
-/// What a failed request means. `Ok(None)`: there is no such object.
-fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> {
-    let kube::Error::Api(status) = error else {
-        return Err(ClusterError::Unavailable(chain(&error)));
-    };
-    let message = status.message;
-    match status.code {
-        404 => Ok(None),
-        409 => Err(ClusterError::Conflict(message)),
-        400 | 405 | 413 | 415 | 422 => Err(ClusterError::Rejected(message)),
-        401 | 403 => Err(ClusterError::Denied(message)),
-        code => Err(ClusterError::Unavailable(format!("{message} ({code})"))),
-    }
-}
-
-/// An error with its causes, outermost first. A cause that its effect has quoted already is not repeated.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            let _ = write!(text, ": {said}");
-        }
-        next = cause.source();
-    }
-    text
-}
-
-fn unwrapped(
-    read: Result<Option<PrunedNode>, ClusterError>,
-) -> Result<Option<Box<Node>>, ClusterError> {
-    Ok(read?.map(|node| Box::new(node.0)))
 }
 
 /// How long ago the node was created, on the wall's clock; zero when that is in the future.

@@ -4,10 +4,13 @@
 //! `waiting` (why a node is not done, and when it is looked at again), `conversation` (nothing is left to do).
 //! A fourth target, `initialised`, is in `node/memory.rs`: how long each node has waited for its initialisation.
 
+use std::sync::Arc;
+
 use ccm_core::effect::{Decision, Effect, Outcome, When};
-use ccm_core::names::NODE_CONTROLLER;
-use ccm_core::node::{Facts, decide};
+use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER};
 use ccm_core::retry;
+use ccm_core::{node, node_lifecycle};
+use k8s_openapi::api::core::v1::Node;
 
 use crate::clock::Clock;
 use crate::perform::{Door, Lane, Turn};
@@ -16,24 +19,81 @@ use crate::perform::{Door, Lane, Turn};
 /// and not the process its processor.
 const MOST_ROUNDS: u32 = 128;
 
+/// What a conversation of one controller knows.
+pub(crate) trait Facts {
+    /// Whose conversation it is.
+    const CONTROLLER: &'static str;
+    /// What to do next.
+    fn decide(&self, clock: Clock) -> Decision;
+    /// Adds how `effect` ended.
+    fn absorb(&mut self, effect: &Effect, outcome: Outcome);
+    /// Whom it is about.
+    fn node(&self) -> &Arc<Node>;
+    /// How many conversations about it have failed in a row.
+    fn failures(&self) -> u32;
+}
+
+impl Facts for node::Facts {
+    const CONTROLLER: &'static str = NODE_CONTROLLER;
+
+    fn decide(&self, clock: Clock) -> Decision {
+        node::decide(self, clock.now())
+    }
+
+    fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
+        node::Facts::absorb(self, effect, outcome);
+    }
+
+    fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    fn failures(&self) -> u32 {
+        self.past.failures
+    }
+}
+
+impl Facts for node_lifecycle::Facts {
+    const CONTROLLER: &'static str = NODE_LIFECYCLE_CONTROLLER;
+
+    fn decide(&self, clock: Clock) -> Decision {
+        node_lifecycle::decide(self, clock.both())
+    }
+
+    fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
+        node_lifecycle::Facts::absorb(self, effect, outcome);
+    }
+
+    fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    fn failures(&self) -> u32 {
+        self.past.failures
+    }
+}
+
 /// How a conversation ended.
-pub(crate) struct Conclusion {
+pub(crate) struct Conclusion<F> {
     /// When to come back.
     pub(crate) when: When,
     /// What is known at the end; the node may be newer than the cache's.
-    pub(crate) facts: Facts,
+    pub(crate) facts: F,
     /// Whether something was written to the node.
     pub(crate) has_written: bool,
 }
 
 /// Holds one conversation about one node.
-pub(crate) async fn converse(mut facts: Facts, door: &Door, clock: Clock) -> Conclusion {
+pub(crate) async fn converse<F: Facts>(mut facts: F, door: &Door, clock: Clock) -> Conclusion<F> {
     let mut has_written = false;
+    let mut has_withheld = false;
     let mut turn = Turn::default();
     for _ in 0..MOST_ROUNDS {
-        let effects = match decide(&facts, clock.now()) {
+        let effects = match facts.decide(clock) {
             Decision::Done(when) => {
                 log_end(&facts, &when);
+                door.planner()
+                    .concluded(&object(&facts), F::CONTROLLER, &when, has_withheld);
                 return Conclusion {
                     when,
                     facts,
@@ -43,11 +103,13 @@ pub(crate) async fn converse(mut facts: Facts, door: &Door, clock: Clock) -> Con
             Decision::Do(effects) => effects,
         };
         for effect in &effects {
-            let lane = Lane::of(&facts.node);
-            let outcome = door.perform(effect, lane, &mut turn).await;
+            let lane = Lane::of(facts.node());
+            let outcome = door.perform(effect, F::CONTROLLER, lane, &mut turn).await;
             log_effect(&facts, effect, &outcome, lane);
             let goes_on = outcome.is_success();
             has_written |= goes_on && is_write(effect);
+            has_withheld |= matches!(outcome, Outcome::Withheld)
+                && !matches!(effect, Effect::RecordNodeEvent(..));
             facts.absorb(effect, outcome);
             if !goes_on {
                 break;
@@ -56,7 +118,7 @@ pub(crate) async fn converse(mut facts: Facts, door: &Door, clock: Clock) -> Con
     }
     let why = format!("the conversation did not end within {MOST_ROUNDS} rounds; this is a defect");
     tracing::error!(object = %object(&facts), "{why}");
-    let after = retry::CLOUD.after(facts.past.failures.saturating_add(1));
+    let after = retry::CLOUD.after(facts.failures().saturating_add(1));
     Conclusion {
         when: When::Retry { after, why },
         facts,
@@ -68,32 +130,32 @@ fn is_write(effect: &Effect) -> bool {
     matches!(effect, Effect::PatchNode(..) | Effect::PatchNodeStatus(..))
 }
 
-fn object(facts: &Facts) -> String {
+fn object<F: Facts>(facts: &F) -> String {
     format!(
         "node/{}",
-        facts.node.metadata.name.as_deref().unwrap_or_default()
+        facts.node().metadata.name.as_deref().unwrap_or_default()
     )
 }
 
-fn log_effect(facts: &Facts, effect: &Effect, outcome: &Outcome, lane: Lane) {
-    let object = object(facts);
+fn log_effect<F: Facts>(facts: &F, effect: &Effect, outcome: &Outcome, lane: Lane) {
+    let (controller, object) = (F::CONTROLLER, object(facts));
     // A pass over thousands of nodes where nothing changes is not news.
     if lane == Lane::Known && outcome.is_success() && matches!(effect, Effect::Find(_)) {
-        tracing::debug!(target: "decision", controller = NODE_CONTROLLER, object, %effect, %outcome);
+        tracing::debug!(target: "decision", controller, object, %effect, %outcome);
     } else {
-        tracing::info!(target: "decision", controller = NODE_CONTROLLER, object, %effect, %outcome);
+        tracing::info!(target: "decision", controller, object, %effect, %outcome);
     }
 }
 
-fn log_end(facts: &Facts, when: &When) {
-    let object = object(facts);
+fn log_end<F: Facts>(facts: &F, when: &When) {
+    let (controller, object) = (F::CONTROLLER, object(facts));
     match when {
         When::AwaitChange => {
-            tracing::debug!(target: "conversation", controller = NODE_CONTROLLER, object, done = %when);
+            tracing::debug!(target: "conversation", controller, object, done = %when);
         }
         When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => {
-            let attempt = facts.past.failures.saturating_add(1);
-            tracing::info!(target: "waiting", controller = NODE_CONTROLLER, object, why, attempt, done = %when);
+            let attempt = facts.failures().saturating_add(1);
+            tracing::info!(target: "waiting", controller, object, why, attempt, done = %when);
         }
     }
 }

@@ -24,6 +24,11 @@ pub trait CloudProvider: Send + Sync {
     /// The provider's name, such as `hcloud`: what is recorded as the owner of nodes and Services.
     fn name(&self) -> &str;
 
+    /// The digest of the provider's module, for audit records; empty when there is no module.
+    fn digest(&self) -> String {
+        String::new()
+    }
+
     /// The provider ID schemes that this provider owns, without `://`.
     fn schemes(&self) -> &[String];
 
@@ -147,6 +152,31 @@ pub struct CloudNode {
     pub system_uuid: Option<String>,
     /// `metadata.creationTimestamp`, in seconds since the Unix epoch.
     pub created: u64,
+    /// Whether it is ready. Some questions about a machine cost a request each, and are only worth it while it is not.
+    pub readiness: Readiness,
+}
+
+/// What the condition `Ready` of a Node says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Readiness {
+    /// The kubelet says that it is.
+    Ready,
+    /// The kubelet says that it is not.
+    NotReady,
+    /// Nobody says: the kubelet is silent, or never spoke (LIFE-004).
+    #[default]
+    Unknown,
+}
+
+impl Readiness {
+    /// The spelling of the contract.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Readiness::Ready => "true",
+            Readiness::NotReady => "false",
+            Readiness::Unknown => "unknown",
+        }
+    }
 }
 
 /// A machine at the cloud, as a provider describes it. Its meaning is unchecked: see `answer`.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::cloud::CloudNode;
+use crate::cloud::{CloudNode, Readiness};
 use crate::names::LAST_APPLIED;
 use crate::node::addresses;
 use crate::ownership::stored_provider_id;
@@ -36,6 +36,22 @@ pub fn cloud_node(node: &Node) -> CloudNode {
             .creation_timestamp
             .as_ref()
             .map_or(0, |time| u64::try_from(time.0.as_second()).unwrap_or(0)),
+        readiness: readiness(node),
+    }
+}
+
+/// What the node's condition `Ready` says; without one nobody does (LIFE-004).
+pub fn readiness(node: &Node) -> Readiness {
+    let status = node.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition.type_ == "Ready");
+    match ready.map(|condition| condition.status.as_str()) {
+        Some("True") => Readiness::Ready,
+        Some("False") => Readiness::NotReady,
+        _ => Readiness::Unknown,
     }
 }
 
@@ -82,5 +98,20 @@ mod tests {
         assert_eq!(seen.system_uuid.as_deref(), Some("s"));
         assert_eq!(seen.pod_cidrs, ["10.1.0.0/24"]);
         assert_eq!(cloud_node(&Node::default()).created, 0);
+    }
+
+    #[test]
+    fn life_004_a_node_without_the_condition_is_as_one_whose_kubelet_is_silent() {
+        let of = |conditions: serde_json::Value| {
+            let node = json!({ "status": { "conditions": conditions } });
+            cloud_node(&serde_json::from_value(node).unwrap()).readiness
+        };
+        let ready = |status: &str| json!([{ "type": "DiskPressure", "status": "True" }, { "type": "Ready", "status": status }]);
+        assert_eq!(of(ready("True")), Readiness::Ready);
+        assert_eq!(of(ready("False")), Readiness::NotReady);
+        assert_eq!(of(ready("Unknown")), Readiness::Unknown);
+        assert_eq!(of(ready("true")), Readiness::Unknown, "not a status");
+        assert_eq!(of(json!([])), Readiness::Unknown);
+        assert_eq!(readiness(&Node::default()), Readiness::Unknown);
     }
 }

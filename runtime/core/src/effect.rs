@@ -11,8 +11,9 @@ use k8s_openapi::api::core::v1::Node;
 use thiserror::Error;
 
 use crate::brake::Brake;
-use crate::cloud::{CloudEvent, Lookup, ProviderError};
+use crate::cloud::{CloudEvent, FindReply, Lookup, ProviderError};
 use crate::neighbours::Clashes;
+use crate::node_lifecycle::Survey;
 use crate::patch::{NodePatch, NodeStatusPatch};
 use crate::permit::Moment;
 
@@ -58,6 +59,8 @@ pub enum Effect {
     /// Ask the provider about one node, as it is known now. Whoever performs it may put several into one call, and
     /// makes of the node what a provider may see then: thousands wait for their turn.
     Find(Arc<Node>),
+    /// Ask the provider about these nodes, in one call.
+    Survey(Arc<Survey>),
     /// Read a node from the API server itself, not from a cache.
     ReadNode(NodeRef),
     /// Take one change out of a brake's budget, for this node. Nothing is given back.
@@ -66,6 +69,10 @@ pub enum Effect {
     PatchNodeStatus(NodeRef, NodeStatusPatch),
     /// Write a node's provider ID, labels and taints.
     PatchNode(NodeRef, NodePatch),
+    /// Delete a node, if it is still exactly this one.
+    DeleteNode(NodeRef, NodeDeletion),
+    /// A node's deletion is held, by this condition: counted and logged.
+    Hold(NodeRef, &'static str),
     /// Record an Event about a node. Best effort: never fails.
     RecordNodeEvent(NodeRef, CloudEvent),
 }
@@ -79,16 +86,31 @@ pub struct NodeRef {
     pub uid: String,
 }
 
+/// What a deletion says beside whom it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeDeletion {
+    /// `metadata.resourceVersion` that was decided on: a node that has changed since stays.
+    pub resource_version: String,
+    /// The brake whose budget pays for it.
+    pub brake: Brake,
+    /// Why, for people and for the audit.
+    pub reason: String,
+}
+
 /// How an effect ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// Of [`Effect::Find`].
     Looked(Result<Looked, ProviderError>),
+    /// Of [`Effect::Survey`]: one lookup for each node that was asked about, in order.
+    Surveyed(Result<FindReply, ProviderError>),
     /// Of the effects on nodes: the node as it is now. `None`: there is no such node.
     Node(Result<Option<Box<Node>>, ClusterError>),
     /// Of [`Effect::TakeBudget`]; the error is when there is something to take again.
     Budget(Result<(), Moment>),
-    /// Of [`Effect::RecordNodeEvent`].
+    /// Of [`Effect::DeleteNode`]: there is no such node any more.
+    Deleted,
+    /// Of [`Effect::RecordNodeEvent`] and [`Effect::Hold`].
     Recorded,
     /// The write was worked out and reported, and not made: the manager does not run in enforce mode.
     Withheld,
@@ -132,7 +154,8 @@ impl Outcome {
             Outcome::Looked(result) => result.is_ok(),
             Outcome::Node(result) => matches!(result, Ok(Some(_))),
             Outcome::Budget(result) => result.is_ok(),
-            Outcome::Recorded => true,
+            Outcome::Surveyed(result) => result.is_ok(),
+            Outcome::Recorded | Outcome::Deleted => true,
             Outcome::Withheld => false,
         }
     }
@@ -145,6 +168,7 @@ impl fmt::Display for Effect {
                 let name = node.metadata.name.as_deref().unwrap_or_default();
                 write!(f, "find node/{name}")
             }
+            Effect::Survey(survey) => survey.fmt(f),
             Effect::ReadNode(node) => write!(f, "read node/{}", node.name),
             Effect::TakeBudget(node, brake) => write!(f, "take budget {brake} node/{}", node.name),
             Effect::PatchNodeStatus(node, patch) => {
@@ -163,14 +187,14 @@ impl fmt::Display for Effect {
                 if !patch.labels.is_empty() {
                     write!(f, " labels({})", patch.labels.len())?;
                 }
-                if let Some(remaining) = &patch.taints {
-                    write!(
-                        f,
-                        " -taint(uninitialized) taints({})",
-                        remaining.taints.len()
-                    )?;
+                if let Some(taints) = &patch.taints {
+                    write!(f, " {} taints({})", taints.change, taints.taints.len())?;
                 }
                 Ok(())
+            }
+            Effect::DeleteNode(node, _) => write!(f, "delete node/{}", node.name),
+            Effect::Hold(node, condition) => {
+                write!(f, "hold deletion node/{} {condition}", node.name)
             }
             Effect::RecordNodeEvent(node, event) => {
                 write!(
@@ -189,8 +213,18 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Outcome::Looked(Ok(looked)) => write!(f, "{}", looked.lookup),
-            Outcome::Looked(Err(error)) => write!(f, "{error}"),
-            Outcome::Node(Ok(Some(_))) | Outcome::Budget(Ok(())) | Outcome::Recorded => {
+            Outcome::Looked(Err(error)) | Outcome::Surveyed(Err(error)) => write!(f, "{error}"),
+            Outcome::Surveyed(Ok(reply)) => {
+                if !reply.complete {
+                    write!(f, "incomplete: ")?;
+                }
+                let lookups: Vec<String> = reply.lookups.iter().map(Lookup::to_string).collect();
+                write!(f, "{}", lookups.join(", "))
+            }
+            Outcome::Node(Ok(Some(_)))
+            | Outcome::Budget(Ok(()))
+            | Outcome::Recorded
+            | Outcome::Deleted => {
                 write!(f, "done")
             }
             Outcome::Budget(Err(_)) => write!(f, "nothing left"),
@@ -221,7 +255,12 @@ impl fmt::Display for Lookup {
                 for part in [&instance.instance_type, &instance.zone, &instance.region] {
                     write!(f, " {}", part.as_deref().unwrap_or("-"))?;
                 }
-                write!(f, " addresses({})", instance.addresses.len())
+                write!(f, " addresses({})", instance.addresses.len())?;
+                match instance.shutdown {
+                    Some(true) => write!(f, " switched off"),
+                    Some(false) => write!(f, " running"),
+                    None => Ok(()),
+                }
             }
             Lookup::Gone => write!(f, "gone"),
             Lookup::NotMine => write!(f, "not mine"),

@@ -9,22 +9,26 @@
 //! Only `decide` and `absorb` live here. The crate has no async runtime, no Kubernetes client, no Wasm
 //! engine and reads no clock, file or variable: its manifest and `clippy.toml` hold that true.
 //!
-//! Reading order, from the ground up: [`names`], [`settings`], [`tenure`], [`permit`], [`cloud`] (the port to the
-//! clouds), [`provider_id`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`answer`],
-//! [`neighbours`], [`cloud_node`]; then what a controller decides: [`node`].
+//! Reading order, from the ground up: [`names`], [`settings`], [`tenure`], [`lease`], [`permit`], [`cloud`] (the port to the
+//! clouds), [`provider_id`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
+//! [`neighbours`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`].
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod audit;
 pub mod brake;
 pub mod cloud;
 pub mod cloud_node;
 pub mod effect;
+pub mod lease;
 pub mod names;
 pub mod neighbours;
 pub mod node;
+pub mod node_lifecycle;
 pub mod ownership;
 pub mod patch;
 pub mod permit;
+pub mod plan;
 pub mod provider_id;
 pub mod retry;
 pub mod settings;

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use crate::cloud::{AddressType, CloudNode, FindReply, Instance, Lookup};
 use crate::node::{addresses, is_ready};
 use crate::ownership::stored_provider_id;
+use crate::permit::Moment;
 
 /// See the module's documentation. Nodes are known by name; one that was made again replaces the old one.
 #[derive(Debug, Default)]
@@ -32,6 +33,8 @@ struct Neighbour {
     stored: Option<Arc<str>>,
     /// The provider ID that was answered last.
     answered: Option<Arc<str>>,
+    /// When it was answered last that the machine exists.
+    found: Option<Moment>,
     /// Addresses of a Ready node. One that is not may be a machine that is gone, whose address has a new owner.
     internal: Vec<IpAddr>,
     external: Vec<IpAddr>,
@@ -70,6 +73,21 @@ impl Neighbours {
         self.nodes.len()
     }
 
+    /// How many nodes have a provider ID with one of these schemes written down.
+    pub fn of_schemes(&self, schemes: &[String]) -> usize {
+        let has = |id: &str| {
+            schemes.iter().any(|scheme| {
+                id.strip_prefix(scheme.as_str())
+                    .is_some_and(|rest| rest.starts_with("://"))
+            })
+        };
+        let stored = self
+            .nodes
+            .values()
+            .filter_map(|node| node.stored.as_deref());
+        stored.filter(|id| has(id)).count()
+    }
+
     /// Whether there is no node.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
@@ -86,6 +104,7 @@ impl Neighbours {
             uid,
             stored: stored_provider_id(node).map(Arc::from),
             answered: known.and_then(|known| known.answered.clone()),
+            found: known.and_then(|known| known.found),
             ..Neighbour::default()
         };
         if is_ready(node) {
@@ -114,17 +133,20 @@ impl Neighbours {
         self.replace(name, None);
     }
 
-    /// `reply` is what a provider answers about `nodes`.
-    pub fn answered(&mut self, nodes: &[CloudNode], reply: &FindReply) {
+    /// `reply` is what a provider answers at `at` about `nodes`.
+    pub fn answered(&mut self, nodes: &[CloudNode], reply: &FindReply, at: Moment) {
         for (node, lookup) in nodes.iter().zip(&reply.lookups) {
             // Whoever was deleted, or made again, while the provider was asked has no say.
             let Some(known) = self
                 .nodes
-                .get(node.name.as_str())
+                .get_mut(node.name.as_str())
                 .filter(|known| known.uid == node.uid)
             else {
                 continue;
             };
+            if let Lookup::Found(_) = lookup {
+                known.found = Some(at);
+            }
             let answered = match lookup {
                 Lookup::Found(instance) => {
                     Some(instance.provider_id.as_str()).filter(|id| !id.is_empty())
@@ -139,6 +161,12 @@ impl Neighbours {
                 self.replace(&node.name, Some(next));
             }
         }
+    }
+
+    /// When it was answered last that the machine of this node exists.
+    pub fn found(&self, name: &str, uid: &str) -> Option<Moment> {
+        let known = self.nodes.get(name).filter(|known| known.uid == uid);
+        known?.found
     }
 
     /// What of `instance`, answered about the node `name`, is another node's. Two nodes may share an

@@ -25,7 +25,7 @@ use crate::effect::{Decision, Effect, Looked, NodeRef, When};
 use crate::names::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use crate::neighbours::AddressClash;
 use crate::ownership::{Owner, owner, stored_provider_id};
-use crate::patch::{NodePatch, NodeStatusPatch, RemainingTaints};
+use crate::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use crate::permit::Moment;
 
 pub use confirm::{Proposal, proposal};
@@ -271,9 +271,10 @@ fn initial_patch(facts: &Facts, checked: &Checked) -> NodePatch {
         uid: uid(node).to_owned(),
         provider_id,
         labels,
-        taints: Some(RemainingTaints {
+        taints: Some(Taints {
             resource_version: node.metadata.resource_version.clone().unwrap_or_default(),
             taints: remaining.cloned().collect(),
+            change: TaintChange::Removed("uninitialized"),
         }),
     }
 }

@@ -5,6 +5,7 @@
 //! the object was deleted and made again under the same name.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::api::core::v1::Taint;
 use serde_json::{Map, Value, json};
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::cloud::Address;
 
 /// A patch of `nodes/<name>/status`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct NodeStatusPatch {
     /// `metadata.uid` of the node that is meant.
     pub uid: String,
@@ -44,18 +45,38 @@ pub struct NodePatch {
     pub provider_id: Option<String>,
     /// Labels to be set; those that are not named stay.
     pub labels: BTreeMap<String, String>,
-    /// The taints that are to remain.
-    pub taints: Option<RemainingTaints>,
+    /// The taints, if they change.
+    pub taints: Option<Taints>,
 }
 
 /// `spec.taints` is an atomic list: whoever changes it writes all of it. So the patch is valid for one
 /// version of the object only, and a taint that somebody else adds meanwhile is not lost (EDGE-012).
 #[derive(Debug, Clone, PartialEq)]
-pub struct RemainingTaints {
+pub struct Taints {
     /// `metadata.resourceVersion` of the object that `taints` was made from.
     pub resource_version: String,
     /// The complete new list, in the old order.
     pub taints: Vec<Taint>,
+    /// What of it is new, for people.
+    pub change: TaintChange,
+}
+
+/// What a patch does about taints, by the last part of their key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaintChange {
+    /// One that was not there.
+    Added(&'static str),
+    /// All with this key.
+    Removed(&'static str),
+}
+
+impl fmt::Display for TaintChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TaintChange::Added(key) => write!(f, "+taint({key})"),
+            TaintChange::Removed(key) => write!(f, "-taint({key})"),
+        }
+    }
 }
 
 impl NodePatch {
@@ -70,12 +91,9 @@ impl NodePatch {
         if let Some(provider_id) = &self.provider_id {
             spec.insert("providerID".to_owned(), json!(provider_id));
         }
-        if let Some(remaining) = &self.taints {
-            metadata.insert(
-                "resourceVersion".to_owned(),
-                json!(remaining.resource_version),
-            );
-            spec.insert("taints".to_owned(), json!(remaining.taints));
+        if let Some(taints) = &self.taints {
+            metadata.insert("resourceVersion".to_owned(), json!(taints.resource_version));
+            spec.insert("taints".to_owned(), json!(taints.taints));
         }
         let mut body = Map::new();
         body.insert("metadata".to_owned(), Value::Object(metadata));
@@ -116,9 +134,10 @@ mod tests {
             uid: "u1".to_owned(),
             provider_id: Some("sim://42".to_owned()),
             labels: [("a".to_owned(), "b".to_owned())].into(),
-            taints: Some(RemainingTaints {
+            taints: Some(Taints {
                 resource_version: "7".to_owned(),
                 taints: Vec::new(),
+                change: TaintChange::Removed("uninitialized"),
             }),
         };
         let expected = json!({

@@ -4,12 +4,16 @@
 //! of the call, below buffers and pools. It is the one place where a cloud mutation is counted and
 //! reported. It reads no clock: the moment is an argument.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thiserror::Error;
 
+pub use crate::audit::{AuditSink, NoAudit};
+
+use crate::audit::{Act, AuditRecord, Author, BrakeState, End, Refused, Subject};
+use crate::brake::{Brake, SharedBudget};
 use crate::tenure::Tenure;
 
 /// A moment on a clock that never goes back and goes on during suspend (Linux: `CLOCK_BOOTTIME`),
@@ -30,14 +34,29 @@ impl Moment {
 }
 
 /// Whether the manager acts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// Acts.
+    #[default]
     Enforce,
     /// Reads, says what it would change, and changes nothing.
     Plan,
     /// Reads and reports, and does not even work out changes at the cloud.
     Observe,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Mode; 3] = [Mode::Enforce, Mode::Plan, Mode::Observe];
+
+    /// A fixed word, for settings, logs and errors.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Enforce => "enforce",
+            Mode::Plan => "plan",
+            Mode::Observe => "observe",
+        }
+    }
 }
 
 /// Whether a request changes anything at the cloud. Said by the rule that admits the request, never
@@ -50,26 +69,34 @@ pub enum Access {
     Write,
 }
 
-/// One HTTP request, as far as a permit has to know it. Never holds a credential or a body.
+/// One HTTP request, as far as a permit has to know it. Never holds a credential, a query or a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudRequest {
-    /// The provider that sends it.
-    pub provider: String,
+    /// The provider that sends it, and its module.
+    pub author: Author,
     /// The granted target's name.
     pub target: String,
+    /// The target's host, with its port unless that is the scheme's own.
+    pub host: String,
     /// The method, upper case.
     pub method: String,
     /// The path below the target's base path, without query.
     pub path: String,
+    /// The path pattern of the rule that admits it.
+    pub template: String,
+    /// The whole rule, for people.
+    pub rule: String,
+    /// Of a change: SHA-256 of method, URL and body, in lower-case hexadecimal digits. Empty for a read.
+    pub sha256: String,
     /// What the matching rule says.
     pub access: Access,
 }
 
 /// How a request that was allowed ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// The cloud answered with this status.
-    Answered(u16),
+    /// The cloud answered with this status, and calls the request so.
+    Answered(u16, Option<String>),
     /// No complete answer; whether the cloud acted is not known.
     Failed,
 }
@@ -89,27 +116,17 @@ pub enum Refusal {
     /// The call has used up its mutations.
     #[error("the call has made all {0} changes that it may make")]
     Budget(u32),
-}
-
-/// Told about every mutation, before and after it happens. An implementation writes the audit
-/// record; tests also crash here, before or after the k-th mutation.
-pub trait AuditSink: Send + Sync {
-    /// The request is about to be written to the wire.
-    fn before(&self, request: &CloudRequest);
-    /// It ended.
-    fn after(&self, request: &CloudRequest, outcome: RequestOutcome);
-    /// It was not sent. In plan mode the first refusal of an object is what the plan reports.
-    fn refused(&self, request: &CloudRequest, refusal: Refusal);
-}
-
-/// Hears nothing: for calls that are not about an object, such as a self-check.
-#[derive(Debug, Clone, Copy)]
-pub struct NoAudit;
-
-impl AuditSink for NoAudit {
-    fn before(&self, _: &CloudRequest) {}
-    fn after(&self, _: &CloudRequest, _: RequestOutcome) {}
-    fn refused(&self, _: &CloudRequest, _: Refusal) {}
+    /// A brake is engaged; there is something again from this moment on.
+    #[error("the brake {brake} is engaged")]
+    Brake {
+        /// Which.
+        brake: Brake,
+        /// When.
+        again: Moment,
+    },
+    /// It could not be recorded.
+    #[error("changes are not made while the audit log cannot be written")]
+    Unaudited,
 }
 
 /// See the module's documentation. One permit per cloud call.
@@ -118,9 +135,15 @@ pub struct Permit {
     mode: Mode,
     mutations: u32,
     mutations_left: AtomicU32,
+    shared: Option<Arc<SharedBudget>>,
     tenure: Arc<Tenure>,
     audit: Arc<dyn AuditSink>,
+    subject: Subject,
+    said: Mutex<Option<String>>,
 }
+
+/// What is kept of a provider's words in one call.
+const MOST_SAID: usize = 512;
 
 impl Permit {
     /// A permit for at most `mutations` changes until `valid_until`. `tenure` is shared by all permits
@@ -137,9 +160,24 @@ impl Permit {
             mode,
             mutations,
             mutations_left: AtomicU32::new(mutations),
+            shared: None,
             tenure,
             audit,
+            subject: Subject::default(),
+            said: Mutex::new(None),
         }
+    }
+
+    /// The same permit for a call about this object.
+    pub fn about(mut self, subject: Subject) -> Permit {
+        self.subject = subject;
+        self
+    }
+
+    /// The same permit, whose changes are taken out of a budget that other calls take from, too.
+    pub fn sharing(mut self, budget: Arc<SharedBudget>) -> Permit {
+        self.shared = Some(budget);
+        self
     }
 
     /// A permit that lets nothing but reads through, for calls that only look.
@@ -159,6 +197,11 @@ impl Permit {
         self.valid_until.min(self.tenure.ends())
     }
 
+    /// The tenure that the call is made in, for whoever has to ask it again.
+    pub fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
+    }
+
     /// The mode the call runs in.
     pub fn mode(&self) -> Mode {
         self.mode
@@ -169,26 +212,75 @@ impl Permit {
         self.mutations - self.mutations_left.load(Ordering::Acquire)
     }
 
+    /// The provider said this in its log. The last words before a change that is refused are part of the plan.
+    pub fn say(&self, line: &str) {
+        let line = line.chars().take(MOST_SAID).collect();
+        *self.said() = Some(line);
+    }
+
+    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    fn said(&self) -> MutexGuard<'_, Option<String>> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Asks whether `request` may be written to the wire at `now`. A mutation that is allowed is
     /// counted and announced to the audit sink before this returns; the caller then owes [`Permit::ended`].
     ///
     /// # Errors
     /// The reason for which the request must not be sent; the audit sink has heard it.
     pub fn ask(&self, now: Moment, request: &CloudRequest) -> Result<(), Refusal> {
-        let verdict = self.judge(now, request.access);
-        match (verdict, request.access) {
-            (Ok(()), Access::Write) => self.audit.before(request),
-            (Ok(()), Access::Read) => {}
-            (Err(refusal), _) => self.audit.refused(request, refusal),
+        let verdict = self.judge(now, request.access).and_then(|()| {
+            if request.access == Access::Read {
+                return Ok(());
+            }
+            // What was counted for a change that cannot be recorded is not given back: nothing is lost by it.
+            self.audit.before(request).map_err(|_| Refusal::Unaudited)
+        });
+        if let Err(refusal) = verdict {
+            let said = self.said().clone();
+            self.audit.refused(&Refused {
+                subject: &self.subject,
+                request,
+                refusal,
+                said: said.as_deref(),
+            });
         }
         verdict
     }
 
-    /// Reports how a mutation that [`Permit::ask`] allowed has ended. Reads are not reported.
-    pub fn ended(&self, request: &CloudRequest, outcome: RequestOutcome) {
-        if request.access == Access::Write {
-            self.audit.after(request, outcome);
+    /// Reports at `now` how a mutation has ended that [`Permit::ask`] allowed at `asked`. Reads are not reported.
+    pub fn ended(
+        &self,
+        asked: Moment,
+        now: Moment,
+        request: &CloudRequest,
+        outcome: RequestOutcome,
+    ) {
+        if request.access == Access::Read {
+            return;
         }
+        let brake = self.shared.as_ref().map(|budget| BrakeState {
+            brake: budget.brake(),
+            standing: budget.standing(now),
+        });
+        self.audit.after(&AuditRecord {
+            author: request.author.clone(),
+            subject: self.subject.clone(),
+            act: Act::CloudMutation {
+                method: request.method.clone(),
+                host: request.host.clone(),
+                path: request.template.clone(),
+                sha256: request.sha256.clone(),
+            },
+            end: match outcome {
+                RequestOutcome::Answered(status, request_id) => {
+                    End::Answered { status, request_id }
+                }
+                RequestOutcome::Failed => End::Unknown,
+            },
+            took: Some(asked.until(now)),
+            brake,
+        });
     }
 
     fn judge(&self, now: Moment, access: Access) -> Result<(), Refusal> {
@@ -201,16 +293,31 @@ impl Permit {
         if access == Access::Read {
             return Ok(());
         }
-        match self.mode {
-            Mode::Enforce => {}
-            Mode::Plan => return Err(Refusal::Mode("plan")),
-            Mode::Observe => return Err(Refusal::Mode("observe")),
+        // First what no mode would let through: it is no part of any plan.
+        if self.mutations == 0 {
+            return Err(Refusal::Budget(0));
+        }
+        if self.mode != Mode::Enforce {
+            return Err(Refusal::Mode(self.mode.as_str()));
         }
         self.mutations_left
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
                 left.checked_sub(1)
             })
-            .map(|_| ())
-            .map_err(|_| Refusal::Budget(self.mutations))
+            .map_err(|_| Refusal::Budget(self.mutations))?;
+        let Some(shared) = &self.shared else {
+            return Ok(());
+        };
+        shared.take(now).map_err(|again| {
+            // The call did not make it.
+            self.mutations_left.fetch_add(1, Ordering::AcqRel);
+            Refusal::Brake {
+                brake: shared.brake(),
+                again,
+            }
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::brake::Allowance;
+use crate::brake::Allowances;
 
 /// The node controller's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct NodeRules {
     /// seconds is longer than clouds and guests keep an answer by default.
     pub confirm_after: Duration,
     /// How much of what is dangerous may be changed in a while.
-    pub changes: Allowance,
+    pub allowances: Allowances,
 }
 
 /// Which addresses a node may get, besides what holds everywhere.
@@ -52,13 +52,53 @@ pub struct AddressRules {
     pub internal: Vec<IpNet>,
 }
 
+/// The node lifecycle controller's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LifecycleSettings {
+    /// `--node-monitor-period` (upstream's default 5 s): from one pass over the NotReady nodes to the next
+    /// (LIFE-002).
+    pub monitor_period: Duration,
+    /// What decisions are held against.
+    pub rules: LifecycleRules,
+}
+
+/// What has to hold before a node is deleted; `node_lifecycle::deletion_guard` has the conditions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LifecycleRules {
+    /// How long a node has to be NotReady. Half a minute is longer than a kubelet takes to restart, and leaves two
+    /// thirds of the 90 s in which a node that is gone should go.
+    pub not_ready: Duration,
+    /// How old it has to be. Machines are in every cloud's inventory after five minutes.
+    pub min_age: Duration,
+    /// How long after the first answer a second one counts: longer than clouds and guests keep an answer by default.
+    pub confirm_after: Duration,
+    /// How long a mass of nodes has to be called gone before it is believed. A quarter of an hour is time for
+    /// somebody to be woken and to look.
+    pub mass_hold: Duration,
+    /// `--delete-last-node`: whether the nodes of a scheme may go although none of them is left that could vouch for
+    /// the answers.
+    pub delete_last_node: bool,
+}
+
+impl Default for LifecycleRules {
+    fn default() -> LifecycleRules {
+        LifecycleRules {
+            not_ready: Duration::from_secs(30),
+            min_age: Duration::from_secs(300),
+            confirm_after: Duration::from_secs(10),
+            mass_hold: Duration::from_secs(900),
+            delete_last_node: false,
+        }
+    }
+}
+
 impl Default for NodeRules {
     fn default() -> NodeRules {
         NodeRules {
             reconcile_labels: false,
             addresses: AddressRules::default(),
             confirm_after: Duration::from_secs(10),
-            changes: Allowance::default(),
+            allowances: Allowances::default(),
         }
     }
 }

@@ -4,6 +4,10 @@
 //! Two limits, both counted from when the last successful renewal was *sent*, because the others count from when
 //! they saw it, which is later: no request begins after `renewDeadline`, and none is waited for longer than
 //! `leaseDuration`. Between the two nobody begins anything.
+//!
+//! It ends in two steps. After [`Tenure::end`] nothing begins, but what was begun is still written: a stopping
+//! process finishes its requests under a lease that it goes on renewing. After [`Tenure::close`] not one byte more
+//! is written: the lease is lost.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +23,8 @@ pub struct Tenure {
     ends: AtomicU64,
     /// Never taken back.
     is_over: AtomicBool,
+    /// Never taken back.
+    is_closed: AtomicBool,
 }
 
 impl Tenure {
@@ -28,6 +34,7 @@ impl Tenure {
             begins_until: AtomicU64::new(u64::MAX),
             ends: AtomicU64::new(u64::MAX),
             is_over: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -37,6 +44,7 @@ impl Tenure {
             begins_until: AtomicU64::new(0),
             ends: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -49,9 +57,16 @@ impl Tenure {
             .fetch_max(nanos(sent.after(renew_deadline)), Ordering::AcqRel);
     }
 
-    /// The lease is lost or given back, or the process is stopping: nothing begins any more. Not taken back.
+    /// The process is stopping: nothing begins any more, and what was begun may be finished. Not taken back.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
+    }
+
+    /// The lease is lost or given back: nothing begins, and nothing that was begun is written to its end. Not taken
+    /// back.
+    pub fn close(&self) {
+        self.end();
+        self.is_closed.store(true, Ordering::Release);
     }
 
     /// Whether a request may begin at `now`.
@@ -59,9 +74,27 @@ impl Tenure {
         !self.is_over() && nanos(now) <= self.begins_until.load(Ordering::Acquire)
     }
 
-    /// Whether [`Tenure::end`] was called.
+    /// Whether bytes of a request may be written at `now`. Asked where they are handed to the operating system: a
+    /// request that waited for its connection until the right to begin was over is never seen by the server.
+    pub fn may_write(&self, now: Moment) -> bool {
+        !self.is_closed() && nanos(now) <= self.begins_until.load(Ordering::Acquire)
+    }
+
+    /// Whether [`Tenure::end`] or [`Tenure::close`] was called.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Whether [`Tenure::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// The last moment at which a request may begin, as it stands now. A renewal moves it.
+    pub fn begins_until(&self) -> Moment {
+        Moment(Duration::from_nanos(
+            self.begins_until.load(Ordering::Acquire),
+        ))
     }
 
     /// The moment by which every request has to be over.
@@ -75,6 +108,7 @@ impl fmt::Debug for Tenure {
         f.debug_struct("Tenure")
             .field("ends", &self.ends())
             .field("is_over", &self.is_over())
+            .field("is_closed", &self.is_closed())
             .finish_non_exhaustive()
     }
 }
@@ -112,6 +146,31 @@ mod tests {
         tenure.renewed(at(102), RENEW, LEASE);
         tenure.renewed(at(100), RENEW, LEASE);
         assert!(tenure.may_begin(at(112)));
+    }
+
+    #[test]
+    fn what_was_begun_before_the_end_is_written_as_long_as_the_lease_is_renewed() {
+        let tenure = Tenure::pending();
+        assert!(!tenure.may_write(at(1)));
+        tenure.renewed(at(100), RENEW, LEASE);
+        tenure.end();
+        assert!(!tenure.may_begin(at(105)));
+        assert!(tenure.may_write(at(105)));
+        assert!(!tenure.may_write(at(111)));
+        tenure.renewed(at(108), RENEW, LEASE);
+        assert!(tenure.may_write(at(111)));
+        assert!(!tenure.may_begin(at(111)));
+    }
+
+    #[test]
+    fn nothing_is_written_once_it_is_closed() {
+        let tenure = Tenure::unlimited();
+        assert!(tenure.may_write(at(1)));
+        tenure.close();
+        assert!(!tenure.may_write(at(1)));
+        assert!(tenure.is_over());
+        tenure.renewed(at(2), RENEW, LEASE);
+        assert!(!tenure.may_write(at(2)));
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! [`CallScope`] belongs to one guest call. Guests name *targets*; which host a target is, and which credential goes
 //! there, only the grant says. Redirects are never followed, nothing is sent twice, proxies are not used,
 //! cookies do not exist. The permit is asked when everything else is ready; what remains between it and the wire
-//! is taking a connection from the pool or, at most for [`EgressLimits::connect`], making one.
+//! is taking a connection from the pool or, at most for [`EgressLimits::connect`], making one. Whether this process
+//! may still send is asked again behind all that, for each write (`wire`).
 
 pub mod address;
 pub mod path;
@@ -22,6 +23,7 @@ mod counts;
 mod credentials;
 mod dial;
 mod headers;
+mod identify;
 mod kept;
 mod limits;
 mod message;
@@ -32,6 +34,7 @@ mod record;
 mod scope;
 mod send;
 mod target;
+mod wire;
 
 use std::sync::Arc;
 
@@ -94,6 +97,7 @@ pub(crate) fn check_endpoint(endpoint: &url::Url) -> Result<(), String> {
 /// The way out of one generation of one provider. See the module's documentation.
 pub struct Egress {
     provider: String,
+    digest: String,
     targets: Vec<Target>,
     limits: EgressLimits,
     kept: Arc<Kept>,
@@ -127,6 +131,7 @@ impl Egress {
         let targets = granted.targets.iter();
         Ok(Egress {
             provider: provider.to_owned(),
+            digest: String::new(),
             targets: targets
                 .map(|target| Target::new(target, &user_agent, &limits, lookup.clone()))
                 .collect::<Result<_, _>>()?,
@@ -134,6 +139,12 @@ impl Egress {
             slots: Semaphore::new(limits.in_flight),
             limits,
         })
+    }
+
+    /// The same for a module with this digest, which audit records name.
+    pub fn of_module(mut self, digest: String) -> Egress {
+        self.digest = digest;
+        self
     }
 
     /// What one guest call may send, until `deadline` and as far as `permit` allows. A `fresh` call neither

@@ -12,6 +12,7 @@ use crate::egress::{FetchError, FetchRequest, FetchResponse};
 use crate::guest::Guest;
 use crate::guest_log::Level;
 use crate::limits;
+use crate::text::clean;
 
 /// Links the contract's imports.
 ///
@@ -57,6 +58,9 @@ impl log::Host for Guest {
             line.push_str(&value);
         }
         self.log.line(level, &line);
+        if let Some(scope) = self.scope() {
+            scope.say(&clean(&line, limits::LOG_LINE_BYTES));
+        }
     }
 }
 

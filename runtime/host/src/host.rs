@@ -118,13 +118,12 @@ impl Host {
             mistakes,
         })?;
         let config = guest_config::told(config, &granted);
-        let egress =
-            Egress::new(&manifest.name, &granted, EgressLimits::standard()).map_err(|reason| {
-                LoadError::Egress {
-                    module: source.clone(),
-                    reason,
-                }
-            })?;
+        let egress = Egress::new(&manifest.name, &granted, EgressLimits::standard())
+            .map_err(|reason| LoadError::Egress {
+                module: source.clone(),
+                reason,
+            })?
+            .of_module(digest.to_string());
 
         let component = self
             .workshop

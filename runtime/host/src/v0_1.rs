@@ -25,6 +25,10 @@ impl CloudProvider for Provider {
         &self.manifest.name
     }
 
+    fn digest(&self) -> String {
+        self.calls.digest.to_string()
+    }
+
     fn schemes(&self) -> &[String] {
         &self.manifest.schemes
     }
@@ -114,7 +118,7 @@ impl From<&CloudNode> for common::Node {
             pod_cidrs: node.pod_cidrs.clone(),
             system_uuid: node.system_uuid.clone(),
             created: node.created,
-            extra: Vec::new(),
+            extra: vec![("ready".to_owned(), node.readiness.as_str().to_owned())],
         }
     }
 }

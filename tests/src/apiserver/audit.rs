@@ -1,8 +1,12 @@
 //! The audit log of a kube-apiserver, read as plain values: who asked for what, and how it was answered.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -31,22 +35,62 @@ pub struct AuditEntry {
     pub body: Option<Value>,
 }
 
+/// One request with its times and where it came from, for those who ask when.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// When its head had arrived.
+    pub received: Timestamp,
+    /// When it was answered; of a watch: when it began to be.
+    pub answered: Timestamp,
+    /// The address of whoever sent it: clients that bind different ones can be told apart.
+    pub source: Option<IpAddr>,
+    /// What was asked.
+    pub entry: AuditEntry,
+}
+
+/// Reads what was written after the first `read` bytes, and moves `read` on. The order is that in which the answers
+/// were made.
+pub(super) fn read_on(path: impl AsRef<Path>, read: &mut u64) -> Result<Vec<Arrival>> {
+    let path = path.as_ref();
+    let mut text = String::new();
+    let mut file = File::open(path)
+        .with_context(|| format!("cannot read the audit log {}", path.display()))?;
+    file.seek(SeekFrom::Start(*read))?;
+    file.read_to_string(&mut text)?;
+    let mut arrivals = Vec::new();
+    for line in lines(&text) {
+        *read += u64::try_from(line.len())?;
+        let event = event(line)?;
+        arrivals.push(Arrival {
+            received: event.received.parse()?,
+            answered: event.stage_timestamp.parse()?,
+            source: event.source_ips.first().and_then(|ip| ip.parse().ok()),
+            entry: entry(event),
+        });
+    }
+    Ok(arrivals)
+}
+
 /// Reads a log, and puts its entries into the order in which the requests came in: entries are written at the end
 /// of a request, and two of them may pass each other. A last line that is still being written is left out.
 pub(super) fn read(path: impl AsRef<Path>) -> Result<Vec<AuditEntry>> {
     let path = path.as_ref();
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the audit log {}", path.display()))?;
-    let mut events = text
-        .split_inclusive('\n')
-        .filter(|line| line.ends_with('\n'))
-        .map(|line| {
-            serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))
-        })
-        .collect::<Result<Vec<Event>>>()?;
+    let mut events = lines(&text).map(event).collect::<Result<Vec<_>>>()?;
     // RFC 3339 in UTC with six decimals: the order of the texts is the order of the times.
     events.sort_by(|one, other| one.received.cmp(&other.received));
     Ok(events.into_iter().map(entry).collect())
+}
+
+/// The lines that are complete.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+}
+
+fn event(line: &str) -> Result<Event> {
+    serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))
 }
 
 fn entry(event: Event) -> AuditEntry {
@@ -70,6 +114,9 @@ fn entry(event: Event) -> AuditEntry {
 struct Event {
     #[serde(rename = "requestReceivedTimestamp")]
     received: String,
+    stage_timestamp: String,
+    #[serde(rename = "sourceIPs")]
+    source_ips: Vec<String>,
     verb: String,
     #[serde(rename = "requestURI")]
     request_uri: String,

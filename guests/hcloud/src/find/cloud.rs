@@ -3,12 +3,14 @@
 //!
 //! # Guarantees
 //! - A server is absent only after the API said so: by 404 for that very id, by a fresh list that came in one piece, or by
-//!   two lists read to their ends. What could not be read is unknown.
+//!   two lists read to their ends. What could not be read is unknown. Where a small call decides about nodes, the few servers
+//!   that a list lacks are asked for themselves: it may lack one that is there, and agree with itself.
 //! - Of a list only the servers that were asked for are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use ccm_guest::http::WINDOW;
 use ccm_guest::{Error, state};
 
 use super::Match;
@@ -16,7 +18,8 @@ use crate::api::{self, Ask, Server};
 use crate::config::Settings;
 
 /// The most look-ups that are sent in place of a list that could not be read, or must not be by the cache mode: 8 windows,
-/// which is 2 % of the requests that a project may send in an hour.
+/// which is 2 % of the requests that a project may send in an hour. Larger calls go through all nodes that there are;
+/// smaller ones may decide about some of them.
 const MAX_LOOK_UPS: usize = 64;
 
 /// The state's key for the number of pages that the list of servers had.
@@ -42,26 +45,41 @@ enum Answer {
 }
 
 impl Cloud {
-    /// Asks the cloud, and has an answer to every ask. Without any it is not asked at all.
+    /// Asks the cloud, and has an answer to every ask. Without any it is not asked at all. `decides`: nodes that are not
+    /// ready are among those that ask, and what is said may delete them. The host only believes absence that stands beside
+    /// an answer of the same call, so a small call that decides takes no kept one: it is of use at once, and costs what it
+    /// costs anyway when nothing is kept.
     ///
     /// # Errors
     /// Whatever concerns every ask: a refused credential, an exhausted request limit, a configured network that is not there.
-    pub(super) fn ask(settings: &Settings, asks: BTreeSet<Ask>) -> Result<Cloud, Error> {
+    pub(super) fn ask(
+        settings: &Settings,
+        asks: BTreeSet<Ask>,
+        decides: bool,
+    ) -> Result<Cloud, Error> {
         let network = match &settings.network {
             Some(network) if !asks.is_empty() => Some(api::network_id(network)?),
             _ => None,
         };
+        let decides = decides && asks.len() <= MAX_LOOK_UPS;
+        let max_age = match decides {
+            true => Duration::ZERO,
+            false => settings.max_age,
+        };
         let mut search = Search {
+            decides,
+            has_listed: false,
             open: asks,
             kept: BTreeMap::new(),
             answers: BTreeMap::new(),
         };
         let max_age = if search.is_for_list(settings.lists) {
-            search.by_list(settings.max_age)?
+            search.by_list(max_age)?
         } else {
-            settings.max_age
+            max_age
         };
         search.by_look_up(max_age)?;
+        search.show_account()?;
         Ok(Cloud {
             network,
             answers: search.answers,
@@ -84,6 +102,10 @@ impl Cloud {
 
 /// A search under way.
 struct Search {
+    /// Whether it is a small one that decides about nodes.
+    decides: bool,
+    /// Whether a page of the list was read.
+    has_listed: bool,
     /// What has no answer yet.
     open: BTreeSet<Ask>,
     /// The servers of lists that somebody asks for, by id: one that moves between pages is seen twice.
@@ -115,6 +137,7 @@ impl Search {
             Ok(listing) => listing,
             Err(error) => return self.without_list(error),
         };
+        self.has_listed = true;
         remember_pages(listing.pages_left() + 1);
         self.answer_ids();
         if self.open.len() <= listing.pages_left() {
@@ -132,6 +155,9 @@ impl Search {
         // A kept list lacks the server that was made since, and between two pages a server may move to one that was read
         // already, when another one is deleted and a third created. So only a fresh list that came in one piece proves
         // absence; after any other one what is missing is looked for once more, the cheaper way.
+        if self.decides && self.open.len() <= WINDOW {
+            return Ok(Duration::ZERO);
+        }
         if listing.pages_left() == 0 && max_age.is_zero() {
             self.answer_absent();
         } else if self.open.len() > listing.pages_left() + 1 {
@@ -163,6 +189,21 @@ impl Search {
             self.answers.insert(ask.clone(), answer);
             Ok(())
         })
+    }
+
+    /// When nothing but absence was said, nothing in the call shows that its credential opens a project at all, and the host
+    /// would not believe it. One page of the list does, if there is none yet.
+    fn show_account(&self) -> Result<(), Error> {
+        let is_absence =
+            |answer: &Answer| matches!(answer, Answer::Servers(found) if found.is_empty());
+        if !self.decides || self.has_listed || !self.answers.values().all(is_absence) {
+            return Ok(());
+        }
+        match api::begin_list(Duration::ZERO, |_| ()) {
+            Ok(_) => Ok(()),
+            // The host has seen that it failed.
+            Err(error) => only_this(error).map(drop),
+        }
     }
 
     /// The list failed: look-ups take its place if they are few.

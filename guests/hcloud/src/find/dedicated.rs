@@ -5,6 +5,10 @@
 //!   old, and, since a list says nothing about its length, by 404 for that very number. While Robot does not answer, nothing
 //!   is absent: it is unknown.
 //! - It never fails a call: what concerns Robot concerns no server of the cloud.
+//! - Whether a server is switched off takes a request for each, and is only asked for nodes that are not ready.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ccm_guest::Node;
 
@@ -26,6 +30,8 @@ pub(super) struct Dedicated {
     doubt: Option<String>,
     /// Nothing was read: not even who is there is known.
     blind: bool,
+    /// Whether servers are switched off, by their numbers, as far as that was asked for and can be told.
+    off: BTreeMap<u64, bool>,
 }
 
 impl Dedicated {
@@ -38,7 +44,12 @@ impl Dedicated {
         if numbers.is_empty() && !names {
             return Dedicated::default();
         }
-        let known = match robot::list(settings, settings.list_age) {
+        // Where nothing is known about an earlier list, the first one is made to be good for absence too.
+        let age = match robot::was_listed() {
+            true => settings.list_age,
+            false => settings.list_age.min(robot::ABSENCE_AGE),
+        };
+        let known = match robot::list(settings, age) {
             Ok(servers) => Dedicated::knowing(servers),
             Err(error) => {
                 return Dedicated {
@@ -48,20 +59,25 @@ impl Dedicated {
                 };
             }
         };
-        let mut known = known.made_sure(settings, numbers);
+        let mut known = known.made_sure(settings, age, numbers);
         if known.doubt.is_none() {
             known.look_up_missing(settings, numbers);
         }
+        known.look_at_power(settings, numbers);
         known
     }
 
-    /// Reads the list again, if somebody is not there by one that may be old.
-    fn made_sure(self, settings: &RobotSettings, numbers: &[(u64, &Node)]) -> Dedicated {
-        let absent = numbers.iter().any(|(number, node)| {
-            self.listed(*number)
-                .is_none_or(|server| server.name != node.name)
-        });
-        if !absent || settings.list_age <= robot::ABSENCE_AGE {
+    /// Reads the list again, if somebody is not there by one that may be so old.
+    fn made_sure(
+        self,
+        settings: &RobotSettings,
+        age: Duration,
+        numbers: &[(u64, &Node)],
+    ) -> Dedicated {
+        let absent = numbers
+            .iter()
+            .any(|(number, node)| !self.is_there(*number, node));
+        if !absent || age <= robot::ABSENCE_AGE {
             return self;
         }
         match robot::list(settings, robot::ABSENCE_AGE) {
@@ -94,6 +110,28 @@ impl Dedicated {
                 Err(reason) => self.missing.push((number, Err(reason))),
             }
         }
+    }
+
+    /// Asks whether the servers of nodes that are not ready are switched off. One after the other: the first refusal is the
+    /// last request.
+    fn look_at_power(&mut self, settings: &RobotSettings, numbers: &[(u64, &Node)]) {
+        let waiting: Vec<u64> = numbers
+            .iter()
+            .filter(|(number, node)| !node.readiness().is_ready() && self.is_there(*number, node))
+            .map(|(number, _)| *number)
+            .collect();
+        let age = robot::power_age(waiting.len());
+        for number in waiting.into_iter().take(robot::MAX_POWER) {
+            if let Some(off) = robot::is_shut_off(settings, number, age) {
+                self.off.insert(number, off);
+            }
+        }
+    }
+
+    /// Whether the server is listed, and this node's.
+    fn is_there(&self, number: u64, node: &Node) -> bool {
+        self.listed(number)
+            .is_some_and(|server| server.name == node.name)
     }
 
     fn listed(&self, number: u64) -> Option<&Server> {
@@ -142,6 +180,11 @@ impl Dedicated {
             (Some(server), None) => Match::One(server),
             (Some(_), Some(_)) => Match::Many,
         }
+    }
+
+    /// Whether the server is switched off; `None` if nobody needed to know, or it cannot be told.
+    pub(super) fn is_off(&self, number: u64) -> Option<bool> {
+        self.off.get(&number).copied()
     }
 
     /// Why it cannot be said that a server has another name now.

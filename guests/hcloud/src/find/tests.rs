@@ -1,10 +1,11 @@
 //! Which requests are sent for which nodes, and what is said about them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use ccm_guest::testing::{TestHost, config, json, node};
+use ccm_guest::testing::{TestHost, config, json, node, ready};
 
 use super::*;
 
+mod not_ready;
 mod project;
 mod robot;
 use project::Project;
@@ -24,9 +25,10 @@ fn brief(reply: &FindReply) -> Vec<String> {
     reply.lookups.iter().map(show).collect()
 }
 
+/// Nodes that are ready, on the servers with these ids.
 fn by_id(ids: impl IntoIterator<Item = u64>) -> Vec<Node> {
     ids.into_iter()
-        .map(|id| node(&format!("node-{id}"), Some(&format!("hcloud://{id}"))))
+        .map(|id| ready(node(&format!("node-{id}"), Some(&format!("hcloud://{id}")))))
         .collect()
 }
 

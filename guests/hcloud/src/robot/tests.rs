@@ -112,7 +112,7 @@ fn after_a_refusal_robot_is_left_alone() {
             second.message().contains(first.message()),
             "{second:?} says why: {first:?}"
         );
-        assert_eq!(is_shut_off(&settings(), 321), None);
+        assert_eq!(is_shut_off(&settings(), 321, MINUTE), None);
         assert_eq!(host.requests().len(), 2, "nothing was sent: {refusal:?}");
 
         host.advance(Duration::from_millis(1));
@@ -207,7 +207,18 @@ fn the_power_state_is_that_of_the_reset_page() {
     for (status, body, expected) in table {
         let shown = body.clone();
         let (host, _) = answering(json(status, &body));
-        assert_eq!(is_shut_off(&settings(), 321), expected, "{status} {shown}");
+        let told = is_shut_off(&settings(), 321, MINUTE);
+        assert_eq!(told, expected, "{status} {shown}");
         assert_eq!(host.requests(), ["GET /reset/321"]);
+    }
+}
+
+#[test]
+fn power_states_of_many_servers_are_older_and_stay_within_half_of_the_limit() {
+    for (servers, seconds) in [(0, 30), (1, 30), (2, 30), (3, 45), (40, 600), (1000, 600)] {
+        let age = power_age(servers);
+        assert_eq!(age, Duration::from_secs(seconds), "{servers}");
+        let asked = servers.min(MAX_POWER) as u64;
+        assert!(asked * 3600 / age.as_secs() <= 250, "{servers}");
     }
 }

@@ -1,7 +1,7 @@
 //! The demo's voice: what the controllers decide, as they say it in their own log events, one line each.
 //! It adds steps of the demo itself, and never invents a decision.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,8 @@ pub(crate) struct Narrator {
     json: bool,
     color: bool,
     waiting: Arc<Mutex<Vec<String>>>,
+    /// What was decided about whom: the same again is no news. `None` when the story is over.
+    told: Arc<Mutex<Option<BTreeSet<(String, String)>>>>,
 }
 
 impl Narrator {
@@ -29,6 +31,7 @@ impl Narrator {
             json,
             color: !json && std::io::stdout().is_terminal(),
             waiting: Arc::default(),
+            told: Arc::new(Mutex::new(Some(BTreeSet::new()))),
         };
         tracing_subscriber::registry()
             .with(narrator.clone())
@@ -47,6 +50,23 @@ impl Narrator {
         };
         // A closed pipe ends the story, not the demo's checks.
         let _ = writeln!(std::io::stdout(), "{}", line.trim_end());
+    }
+
+    /// Says what the controllers decided, unless they decided the same before.
+    fn decided(&self, who: &str, about: &str, what: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(told) = told.as_mut() else {
+            return;
+        };
+        if told.insert((about.to_owned(), what.to_owned())) {
+            self.say(who, about, what);
+        }
+    }
+
+    /// Nothing that the controllers do from now on belongs to the story.
+    pub(crate) fn end(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        *told = None;
     }
 
     /// Whether it was said why this object is waiting.
@@ -69,13 +89,13 @@ impl<S: Subscriber> Layer<S> for Narrator {
         let object = text("object");
         let object = object.rsplit('/').next().unwrap_or(object);
         if target == "waiting" {
-            self.say("waiting", object, text("why"));
+            self.decided("waiting", object, text("why"));
             self.waiting
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(object.to_owned());
         } else {
-            self.say(
+            self.decided(
                 "node",
                 object,
                 &format!("{} → {}", text("effect"), text("outcome")),

@@ -65,10 +65,8 @@ const fn flag(
 use Kind::{Bool, Duration, Float, List, Number, Text};
 use State::{Accepted, Works};
 
-const NO_ELECTION: State = Accepted("leader election is not part of this version: run one replica");
 const NO_SERVING: State = Accepted("this version serves no HTTPS endpoints");
 const NO_WEBHOOKS: State = Accepted("webhooks are not served");
-const NO_LIFECYCLE: State = Accepted("the node lifecycle controller is not part of this version");
 const NO_SERVICE: State = Accepted("the service controller is not part of this version");
 const NO_ROUTE: State = Accepted("the route controller is not part of this version");
 const NO_IPAM: State = Accepted("the node IPAM controller is not part of this version");
@@ -87,7 +85,15 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("wasm", "compiled-cache-dir", Text, "", Works, "Folder for compiled modules that only this process writes; empty: compiled anew at every start"),
     flag("wasm", "reconcile-node-labels", Bool, "false", Works, "Whether type, zone and region of known nodes follow the cloud after a resize or a move; each change needs two equal answers, and a tenth of the nodes may change in ten minutes"),
     flag("wasm", "node-internal-ip-cidrs", Text, "", Works, "CIDR ranges, comma-separated, in which every InternalIP of a node has to be; empty: anywhere"),
+    flag("wasm", "node-deletion-not-ready", Duration, "30s", Works, "How long a node has to be NotReady before it may be deleted because its machine is gone"),
+    flag("wasm", "node-deletion-min-age", Duration, "5m0s", Works, "How old a node has to be before it may be deleted: inventories lag behind"),
+    flag("wasm", "delete-last-node", Bool, "false", Works, "Whether nodes may be deleted although no other node of the provider is left that could vouch for the cloud's answers"),
     flag("wasm", "service-cluster-ip-range", Text, "", Works, "CIDR ranges of the Services, comma-separated; no node gets an address in them"),
+    flag("wasm", "shutdown-drain", Duration, "10s", Works, "How long a process that is told to stop waits for what is on the wire; only then it gives the Lease back"),
+    flag("wasm", "mode", Text, "enforce", Works, "enforce acts; plan reads, changes nothing, and prints the first change of each object that it would make; observe only reads and reports. Neither plan nor observe takes part in leader election"),
+    flag("wasm", "plan-for", Duration, "0s", Works, "With --mode=plan: after this long the whole plan goes to standard output (as JSON with --logging-format=json) and the process ends, with exit code 0 if the plan is empty, 2 if it is not, and 3 if it is empty but something could not be judged. 2m is enough for what needs a second answer, 20m for a mass of deletions. 0: it runs until it is told to stop"),
+    flag("wasm", "brake", List, "", Works, "How many changes of one dangerous kind may be made in a while, as NAME=LEAST:PERCENT:MOST[:WINDOW]: PERCENT of all objects of the kind, but at least LEAST and at most MOST, in WINDOW (10m); may be given more than once. Defaults: internal-ip, relabel, node-deletion, shutdown-taint 3:10:20; wanted-deletion 50:0:50; load-balancer-deletion, status-clear 1:10:20; route-deletion 2:10:50; cloud-mutations 600:0:600"),
+    flag("wasm", "audit-log-path", Text, "", Works, "File that gets one JSON line for each change at the cloud and each deletion of a node; - is standard output; empty: the ordinary log. While it cannot be written, no such change is made"),
     flag("generic", "cloud-provider", Text, "", Works, "The cloud provider: a name from --config, or an embedded one. Required"),
     flag("generic", "cloud-config", Text, "", Works, "The same as --config"),
     flag("generic", "cluster-name", Text, "kubernetes", Works, "The name under which this cluster owns cloud objects"),
@@ -101,22 +107,22 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("generic", "allow-untagged-cloud", Bool, "false", Accepted("providers have no cluster-ID check"), "Deprecated upstream"),
     flag("generic", "use-service-account-credentials", Bool, "false", Accepted("one identity is used"), "One service account per controller"),
     flag("generic", "node-sync-period", Duration, "0s", Accepted("a no-op upstream, too"), "Deprecated upstream"),
-    flag("generic", "node-monitor-period", Duration, "5s", NO_LIFECYCLE, "Time between two looks at NotReady nodes"),
+    flag("generic", "node-monitor-period", Duration, "5s", Works, "Time between two looks at NotReady nodes"),
     flag("generic", "route-reconciliation-period", Duration, "10s", NO_ROUTE, "Time between two looks at routes"),
     flag("generic", "configure-cloud-routes", Bool, "true", NO_ROUTE, "Whether routes are made"),
     flag("generic", "allocate-node-cidrs", Bool, "false", NO_IPAM, "Whether pod CIDRs are allocated"),
     flag("generic", "cidr-allocator-type", Text, "RangeAllocator", NO_IPAM, "How pod CIDRs are allocated"),
     flag("generic", "external-cloud-volume-plugin", Text, "", Accepted("unused upstream, too"), "Legacy"),
     flag("generic", "feature-gates", Text, "", Accepted("there are no feature gates yet"), "A=true,B=false"),
-    flag("leader election", "leader-elect", Bool, "true", NO_ELECTION, "Whether to elect a leader"),
-    flag("leader election", "leader-elect-lease-duration", Duration, "15s", NO_ELECTION, "How long a lease is respected"),
-    flag("leader election", "leader-elect-renew-deadline", Duration, "10s", NO_ELECTION, "When the leader gives up"),
-    flag("leader election", "leader-elect-retry-period", Duration, "2s", NO_ELECTION, "Time between two tries"),
-    flag("leader election", "leader-elect-resource-lock", Text, "leases", NO_ELECTION, "Kind of the lock"),
-    flag("leader election", "leader-elect-resource-name", Text, "cloud-controller-manager", NO_ELECTION, "Name of the Lease"),
-    flag("leader election", "leader-elect-resource-namespace", Text, "kube-system", NO_ELECTION, "Namespace of the Lease"),
-    flag("leader migration", "enable-leader-migration", Bool, "false", NO_ELECTION, "Whether controllers migrate between managers"),
-    flag("leader migration", "leader-migration-config", Text, "", NO_ELECTION, "File with the migration's configuration"),
+    flag("leader election", "leader-elect", Bool, "true", Works, "Whether to elect a leader"),
+    flag("leader election", "leader-elect-lease-duration", Duration, "15s", Works, "How long a lease is respected"),
+    flag("leader election", "leader-elect-renew-deadline", Duration, "10s", Works, "When the leader gives up"),
+    flag("leader election", "leader-elect-retry-period", Duration, "2s", Works, "Time between two tries"),
+    flag("leader election", "leader-elect-resource-lock", Text, "leases", Works, "Kind of the lock"),
+    flag("leader election", "leader-elect-resource-name", Text, "cloud-controller-manager", Works, "Name of the Lease"),
+    flag("leader election", "leader-elect-resource-namespace", Text, "kube-system", Works, "Namespace of the Lease"),
+    flag("leader migration", "enable-leader-migration", Bool, "false", Works, "Whether controllers migrate between managers"),
+    flag("leader migration", "leader-migration-config", Text, "", Works, "File with the migration's configuration"),
     flag("cloud-node-controller", "concurrent-node-syncs", Number, "1", Works, "Nodes initialised side by side; left at its default: 16"),
     flag("cloud-node-controller", "concurrent-node-status-updates", Number, "0", Works, "Nodes refreshed side by side; 0: as many as --concurrent-node-syncs"),
     flag("cloud-node-controller", "node-status-update-frequency", Duration, "5m0s", Works, "Time between two refreshes of all nodes' addresses"),

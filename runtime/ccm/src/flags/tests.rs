@@ -22,11 +22,12 @@ fn a_manifest_written_for_the_go_binary_starts() {
     assert_eq!(flags.cluster_cidrs, ["10.244.0.0/16"]);
     assert_eq!(flags.verbosity, 4);
     assert!(flags.node_controller);
+    assert!(flags.leadership.election.is_none());
     assert!(
         flags
             .warnings
             .iter()
-            .any(|line| line.starts_with("--leader-elect has no effect"))
+            .any(|line| line.starts_with("--allocate-node-cidrs has no effect"))
     );
 }
 
@@ -98,6 +99,69 @@ fn the_table_names_each_flag_once() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), FLAGS.len());
-    // Upstream has 86 with --help and --version, which clap adds; six are ours.
-    assert_eq!(FLAGS.len(), 86 - 2 + 6);
+    // Upstream has 86 with --help and --version, which clap adds; all others are ours.
+    let theirs = FLAGS.iter().filter(|flag| flag.section != "wasm").count();
+    assert_eq!(theirs, 86 - 2);
+}
+
+#[test]
+fn proc_040_the_lock_and_its_times_are_upstreams() {
+    let election = run("--cloud-provider=x")
+        .unwrap()
+        .leadership
+        .election
+        .unwrap();
+    let seconds = |seconds| Duration::from_secs(seconds);
+    assert_eq!(election.timing.lease_duration, seconds(15));
+    assert_eq!(election.timing.renew_deadline, seconds(10));
+    assert_eq!(election.timing.retry_period, seconds(2));
+    assert_eq!(election.name, "cloud-controller-manager");
+    assert_eq!(election.namespace, "kube-system");
+    assert!(election.migration.is_none());
+    let flags = run("--cloud-provider=x --leader-elect-resource-name=other --enable-leader-migration --leader-migration-config=/etc/m.yaml").unwrap();
+    let election = flags.leadership.election.unwrap();
+    assert_eq!(election.name, "other");
+    let migration = election.migration.unwrap();
+    assert_eq!(migration.config, Some(PathBuf::from("/etc/m.yaml")));
+}
+
+#[test]
+fn proc_041_an_election_that_cannot_work_is_refused_with_all_its_mistakes() {
+    let text = run(
+        "--leader-elect-lease-duration=5s --leader-elect-renew-deadline=5s --leader-elect-retry-period=5s --leader-elect-resource-lock=endpoints --leader-elect-resource-name=",
+    )
+    .err()
+    .unwrap();
+    for word in [
+        "--cloud-provider cannot be empty",
+        "leaseDuration must be greater than renewDeadline",
+        "renewDeadline must be greater than retryPeriod*JitterFactor",
+        "resourceLock value must be \"leases\"",
+        "--leader-elect-resource-name cannot be empty",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn proc_046_without_an_election_its_flags_are_not_looked_at() {
+    let flags =
+        run("--cloud-provider=x --leader-elect=false --leader-elect-lease-duration=1s").unwrap();
+    assert!(flags.leadership.election.is_none());
+}
+
+#[test]
+fn edge_090_ten_seconds_are_left_for_what_is_on_the_wire() {
+    let flags = run("--cloud-provider=x").unwrap();
+    assert_eq!(flags.leadership.drain, Duration::from_secs(10));
+    let flags = run("--cloud-provider=x --shutdown-drain=3s").unwrap();
+    assert_eq!(flags.leadership.drain, Duration::from_secs(3));
+}
+
+#[test]
+fn of_a_flag_that_is_given_twice_the_last_one_counts_and_lists_grow() {
+    let flags = run("--cloud-provider=x --leader-elect-lease-duration=3s --leader-elect-lease-duration=30s --leader-elect --leader-elect=true --controllers=-cloud-node --controllers=*").unwrap();
+    let timing = flags.leadership.election.unwrap().timing;
+    assert_eq!(timing.lease_duration, Duration::from_secs(30));
+    assert!(!flags.node_controller && flags.node_lifecycle_controller);
 }

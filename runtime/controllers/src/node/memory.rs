@@ -93,7 +93,7 @@ impl Memory {
     pub(super) fn conclude(
         &mut self,
         name: &str,
-        ended: Result<(Id, Conclusion), JoinError>,
+        ended: Result<(Id, Conclusion<Facts>), JoinError>,
         now: Moment,
         queue: &mut Queue,
     ) -> Option<Arc<Node>> {

@@ -7,11 +7,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{
     Address, AddressType, Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup,
     Reply,
 };
 use ccm_core::permit::{Mode, Permit};
+use ccm_core::settings::LifecycleRules;
+use ccm_core::settings::LifecycleSettings;
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Event as NodeEvent;
@@ -21,7 +24,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use super::*;
-use crate::{Metrics, RunError, Settings};
+use crate::{Controllers, Metrics, PlanBook, RunError, Settings};
 
 /// A cloud that knows every node by its name, and notes how many it was asked about in each call.
 struct Everybody {
@@ -95,6 +98,18 @@ impl CloudProvider for Everybody {
 
 fn settings() -> Settings {
     Settings {
+        controllers: Controllers {
+            node: true,
+            node_lifecycle: false,
+        },
+        lifecycle: LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
+        },
+        ledger: None,
+        pace: crate::Pace::REAL,
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(8).unwrap(),

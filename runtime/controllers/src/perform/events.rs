@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use ccm_core::cloud::CloudEvent;
 use ccm_core::effect::NodeRef;
-use ccm_core::names::NODE_CONTROLLER;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -61,11 +60,12 @@ pub(super) enum Recorded {
 }
 
 impl Recorder {
-    /// Notes that `event` about `node` happens at `now`.
+    /// Notes that `event` about `node` happens at `now`, by this controller's account.
     pub(super) fn record(
         &mut self,
         node: &NodeRef,
         event: &CloudEvent,
+        controller: &'static str,
         now: Timestamp,
     ) -> Recorded {
         let key = key(node, event);
@@ -93,7 +93,7 @@ impl Recorder {
                 last: now,
             },
         );
-        Recorded::New(Box::new(new_event(name, node, event, now)))
+        Recorded::New(Box::new(new_event(name, node, event, controller, now)))
     }
 
     /// Forgets an Event that could not be sent, so that the next one is a new one.
@@ -111,7 +111,13 @@ fn key(node: &NodeRef, event: &CloudEvent) -> Key {
     }
 }
 
-fn new_event(name: String, node: &NodeRef, event: &CloudEvent, now: Timestamp) -> Event {
+fn new_event(
+    name: String,
+    node: &NodeRef,
+    event: &CloudEvent,
+    controller: &'static str,
+    now: Timestamp,
+) -> Event {
     Event {
         metadata: ObjectMeta {
             name: Some(name),
@@ -129,10 +135,10 @@ fn new_event(name: String, node: &NodeRef, event: &CloudEvent, now: Timestamp) -
         reason: Some(event.reason.clone()),
         message: Some(event.message.clone()),
         source: Some(EventSource {
-            component: Some(NODE_CONTROLLER.to_owned()),
+            component: Some(controller.to_owned()),
             ..EventSource::default()
         }),
-        reporting_component: Some(NODE_CONTROLLER.to_owned()),
+        reporting_component: Some(controller.to_owned()),
         count: Some(1),
         first_timestamp: Some(Time(now)),
         last_timestamp: Some(Time(now)),

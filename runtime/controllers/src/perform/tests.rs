@@ -5,6 +5,9 @@ use ccm_core::cloud::EventType;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::core::Status;
 
+use ccm_core::names::NODE_CONTROLLER;
+
+use super::request::meaning;
 use super::*;
 
 fn api_error(code: u16) -> kube::Error {
@@ -52,7 +55,9 @@ fn event(message: &str) -> CloudEvent {
 #[test]
 fn node_046_an_event_is_about_the_node_and_from_the_node_controller() {
     let mut recorder = Recorder::default();
-    let Recorded::New(made) = recorder.record(&node(), &event("m"), Timestamp::UNIX_EPOCH) else {
+    let Recorded::New(made) =
+        recorder.record(&node(), &event("m"), NODE_CONTROLLER, Timestamp::UNIX_EPOCH)
+    else {
         panic!("the first is new");
     };
     assert_eq!(made.involved_object.kind.as_deref(), Some("Node"));
@@ -69,25 +74,27 @@ fn node_046_an_event_is_about_the_node_and_from_the_node_controller() {
 fn equal_events_are_counted_up_within_ten_minutes_and_others_are_new() {
     let mut recorder = Recorder::default();
     let at = |seconds: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
-    let Recorded::New(first) = recorder.record(&node(), &event("m"), at(0)) else {
+    let Recorded::New(first) = recorder.record(&node(), &event("m"), NODE_CONTROLLER, at(0)) else {
         panic!("the first is new");
     };
-    let Recorded::Again { name, patch } = recorder.record(&node(), &event("m"), at(600)) else {
+    let Recorded::Again { name, patch } =
+        recorder.record(&node(), &event("m"), NODE_CONTROLLER, at(600))
+    else {
         panic!("the second is counted");
     };
     assert_eq!(Some(name), first.metadata.name);
     assert_eq!(patch["count"], 2);
     assert!(matches!(
-        recorder.record(&node(), &event("other"), at(600)),
+        recorder.record(&node(), &event("other"), NODE_CONTROLLER, at(600)),
         Recorded::New(_)
     ));
     assert!(matches!(
-        recorder.record(&node(), &event("m"), at(1201)),
+        recorder.record(&node(), &event("m"), NODE_CONTROLLER, at(1201)),
         Recorded::New(_)
     ));
     recorder.forget(&node(), &event("m"));
     assert!(matches!(
-        recorder.record(&node(), &event("m"), at(1202)),
+        recorder.record(&node(), &event("m"), NODE_CONTROLLER, at(1202)),
         Recorded::New(_)
     ));
 }

@@ -95,6 +95,8 @@ impl Facts {
     pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         match outcome {
             Outcome::Looked(looked) => self.learnt.looked = Some(looked),
+            // Effects of another controller.
+            Outcome::Surveyed(_) | Outcome::Deleted => {}
             Outcome::Budget(result) => {
                 if let Effect::TakeBudget(_, brake) = effect {
                     self.learnt.budgets.insert(*brake, result);
@@ -132,7 +134,7 @@ impl Facts {
                     learnt.trouble = Some(ClusterError::Rejected(what));
                 }
             }
-            Effect::Find(_) | Effect::TakeBudget(..) | Effect::RecordNodeEvent(..) => {}
+            _ => {}
         }
     }
 
@@ -145,7 +147,7 @@ impl Facts {
             Effect::PatchNode(_, patch) if patch.taints.is_some() => learnt.over = true,
             Effect::PatchNode(..) => learnt.labels_settled = true,
             Effect::RecordNodeEvent(..) => learnt.told = true,
-            Effect::Find(_) | Effect::ReadNode(_) | Effect::TakeBudget(..) => {}
+            _ => {}
         }
     }
 

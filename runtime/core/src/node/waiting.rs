@@ -119,11 +119,11 @@ impl Obstacle<'_> {
                 "the machine {provider_id} is also that of node {name:?}: delete the node that does not run on it"
             ),
             Obstacle::Unconfirmed { brake, .. } => {
-                format!("a second, equal answer is waited for: {}", danger(*brake))
+                format!("a second, equal answer is waited for: {}", brake.danger())
             }
             Obstacle::Braked { brake, .. } => format!(
                 "the brake {brake} is engaged, because as much as is allowed in a while was changed: {}",
-                danger(*brake)
+                brake.danger()
             ),
             Obstacle::NodeIp(error) => format!("provided node ip is not valid: {error}"),
             Obstacle::Cluster(error) => format!("the API server did not store the node: {error}"),
@@ -173,13 +173,5 @@ impl Obstacle<'_> {
             Obstacle::NodeIp(_) => retry::PERSON,
         };
         Retry::After(backoff.after(failures))
-    }
-}
-
-/// What a brake is about, for people.
-fn danger(brake: Brake) -> &'static str {
-    match brake {
-        Brake::InternalIp => "the cloud says other InternalIPs than the Ready node has",
-        Brake::Relabel => "the cloud says another type, zone or region than the node has",
     }
 }

@@ -8,19 +8,29 @@ use std::error::Error as StdError;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
+use http_body_util::Full;
+use hyper_rustls::HttpsConnector;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use ipnet::IpNet;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
+use tower::{BoxError, Service};
 use url::{Host, Url};
 
 use super::address::{self, AddressRefused};
 use super::limits::EgressLimits;
+use super::wire::{Dial, Gate};
 use crate::grant::TargetGrant;
 
 /// More than any working name has, and few enough to check.
@@ -30,6 +40,11 @@ const MAX_ANSWER_HEADERS: usize = 100;
 const MAX_ANSWER_HEADER_BYTES: u32 = 32 << 10;
 /// Below what load balancers close idle connections after (60 s), so that we rarely write into a closed one.
 const IDLE_CONNECTION: Duration = Duration::from_secs(30);
+/// Bytes that nobody has acknowledged for this long are dropped with their connection, also while this process stands
+/// still. What was written until the renew deadline of a lease (10 s) is so delivered before its end (15 s) or never.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
+/// A peer that went away without a word is noticed before the connection is used again.
+const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// Finds the addresses of a name. Injected, so that tests can answer.
 pub trait Lookup: Send + Sync {
@@ -70,49 +85,52 @@ pub enum DialError {
     /// TLS cannot be set up, for example because the platform has no root certificates.
     #[error("TLS cannot be set up")]
     Tls(#[source] rustls::Error),
-    /// The client cannot be built.
-    #[error("the HTTP client cannot be built")]
-    Client(#[source] reqwest::Error),
 }
 
-/// Builds the client of a target. Its pool is this target's alone.
+/// A target's connections.
+pub(super) type Client = legacy::Client<TimeoutConnector<HttpsConnector<Dial>>, Full<Bytes>>;
+
+/// Builds the client of a target. Its pool is this target's alone; what is written to its connections passes `gate`.
 ///
 /// # Errors
 /// See [`DialError`].
 pub(super) fn client(
     grant: &TargetGrant,
-    user_agent: &str,
     limits: &EgressLimits,
     lookup: Arc<dyn Lookup>,
-) -> Result<reqwest::Client, DialError> {
+    gate: Arc<Gate>,
+) -> Result<Client, DialError> {
     let addresses = endpoint(&grant.endpoint, &grant.addresses)?;
     let encrypted = grant.endpoint.scheme() == "https";
-    let resolver = Checked {
+    let mut http = HttpConnector::new_with_resolver(Checked {
         lookup,
-        addresses,
+        addresses: addresses.into(),
         only_loopback: !encrypted,
-    };
-    let mut builder = reqwest::Client::builder()
-        .user_agent(user_agent)
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .https_only(encrypted)
-        .dns_resolver(resolver)
-        .connect_timeout(limits.connect)
-        .pool_idle_timeout(IDLE_CONNECTION)
-        .pool_max_idle_per_host(limits.in_flight)
-        .http1_max_headers(MAX_ANSWER_HEADERS)
-        .http2_max_header_list_size(MAX_ANSWER_HEADER_BYTES);
+    });
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_keepalive(Some(KEEPALIVE));
+    http.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
     // The default would read the platform's roots also where no TLS is spoken.
     let tls = if encrypted {
         tls(grant.ca_pem.as_deref())?
     } else {
         no_tls()?
     };
-    builder = builder.tls_backend_preconfigured(tls);
-    builder.build().map_err(DialError::Client)
+    let mut https = HttpsConnector::from((Dial { http, gate }, tls));
+    if encrypted {
+        https.enforce_https();
+    }
+    let mut connector = TimeoutConnector::new(https);
+    connector.set_connect_timeout(Some(limits.connect));
+    Ok(legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_CONNECTION)
+        .pool_max_idle_per_host(limits.in_flight)
+        .http1_max_headers(MAX_ANSWER_HEADERS)
+        .http2_max_header_list_size(MAX_ANSWER_HEADER_BYTES)
+        .build(connector))
 }
 
 /// Checks the endpoint of a grant; the answer is the ranges that may be dialled beside public addresses.
@@ -175,9 +193,10 @@ fn shown(endpoint: &Url) -> String {
 }
 
 /// Resolves a name once and lets the answer through only whole.
-struct Checked {
+#[derive(Clone)]
+pub(super) struct Checked {
     lookup: Arc<dyn Lookup>,
-    addresses: Vec<IpNet>,
+    addresses: Arc<[IpNet]>,
     only_loopback: bool,
 }
 
@@ -194,8 +213,16 @@ pub(super) enum NameRefused {
     NotLoopback { name: String, address: IpAddr },
 }
 
-impl Resolve for Checked {
-    fn resolve(&self, name: Name) -> Resolving {
+impl Service<Name> for Checked {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
         let name = name.as_str().to_owned();
         let found = self.lookup.lookup(name.clone());
         let ranges = self.addresses.clone();
@@ -208,7 +235,7 @@ impl Resolve for Checked {
                 .iter()
                 .map(|address| SocketAddr::new(*address, 0))
                 .collect();
-            Ok(Box::new(dialled.into_iter()) as Addrs)
+            Ok(dialled.into_iter())
         })
     }
 }

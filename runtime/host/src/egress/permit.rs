@@ -15,10 +15,22 @@ pub fn now() -> Moment {
     Moment(Duration::new(seconds, nanos))
 }
 
+/// Ends when the permit does, which is later than it was when the lease is renewed meanwhile.
+pub(super) async fn over(permit: &Permit) {
+    loop {
+        let left = now().until(permit.valid_until());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left).await;
+    }
+}
+
 /// A request that was allowed and owes its end to the permit.
 pub(super) struct Allowed<'a> {
     permit: &'a Permit,
     request: CloudRequest,
+    asked: Moment,
     outcome: RequestOutcome,
 }
 
@@ -28,22 +40,25 @@ impl<'a> Allowed<'a> {
     /// # Errors
     /// Why it must not be sent.
     pub(super) fn ask(permit: &'a Permit, request: CloudRequest) -> Result<Allowed<'a>, Refusal> {
-        permit.ask(now(), &request)?;
+        let asked = now();
+        permit.ask(asked, &request)?;
         Ok(Allowed {
             permit,
             request,
+            asked,
             outcome: RequestOutcome::Failed,
         })
     }
 
     /// The complete answer is here.
-    pub(super) fn answered(mut self, status: u16) {
-        self.outcome = RequestOutcome::Answered(status);
+    pub(super) fn answered(mut self, status: u16, request_id: Option<String>) {
+        self.outcome = RequestOutcome::Answered(status, request_id);
     }
 }
 
 impl Drop for Allowed<'_> {
     fn drop(&mut self) {
-        self.permit.ended(&self.request, self.outcome);
+        let outcome = std::mem::replace(&mut self.outcome, RequestOutcome::Failed);
+        self.permit.ended(self.asked, now(), &self.request, outcome);
     }
 }

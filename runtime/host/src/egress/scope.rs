@@ -3,10 +3,9 @@
 //! Cancel-safe: whoever drops a future drops its request, gives its slot back and tells the permit.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use ccm_core::permit::{CloudRequest, Permit};
+use ccm_core::permit::{Permit, Refusal};
 use futures::StreamExt as _;
 use http::Method;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -18,7 +17,7 @@ use super::permit::{Allowed, now};
 use super::prepare::Prepared;
 use super::record::{Record, Records};
 use super::target::Target;
-use super::{Egress, aim, send};
+use super::{Egress, aim, identify, send};
 
 /// The contract's number.
 const MAX_TOGETHER: usize = 64;
@@ -121,6 +120,11 @@ impl CallScope {
         self.0.records.complete(self.0.egress.has_targets())
     }
 
+    /// The guest said this in its log; see [`Permit::say`].
+    pub(crate) fn say(&self, line: &str) {
+        self.0.permit.say(line);
+    }
+
     /// What was asked so far, in the order in which it ended.
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.0.records.exchanges()
@@ -203,25 +207,13 @@ impl Call {
         let _slot = self.slot(&self.slots).await?;
         let _slot = self.slot(&egress.slots).await?;
         self.wait_out(target).await?;
-        let request = target.request(prepared);
-        let cloud_request = CloudRequest {
-            provider: egress.provider.clone(),
-            target: target.name.clone(),
-            method: prepared.method.to_string(),
-            path: prepared.path.as_str().to_owned(),
-            access: prepared.line.access,
-        };
+        let request = target.request(prepared)?;
+        let cloud_request = identify::cloud_request(egress, target, prepared);
         let until = self.until()?;
-        let allowed = Allowed::ask(&self.permit, cloud_request).map_err(|refusal| {
-            FetchError::Denied(format!(
-                "{} {} on target {}: {refusal}",
-                prepared.method,
-                prepared.path.as_str(),
-                target.name
-            ))
-        })?;
-        let answer = send::send(target, request, &egress.limits, until).await?;
-        allowed.answered(answer.status);
+        let allowed = Allowed::ask(&self.permit, cloud_request)
+            .map_err(|refusal| refused(refusal, target, prepared))?;
+        let answer = send::send(target, request, &egress.limits, until, &self.permit).await?;
+        allowed.answered(answer.status, identify::request_id(&answer));
         Ok(answer)
     }
 
@@ -250,13 +242,12 @@ impl Call {
         Ok(())
     }
 
-    /// When a request that begins now has to be over: its own limit, the call's deadline and the permit's end.
+    /// When a request that begins now has to be over: its own limit and the call's deadline. The permit's end, which
+    /// moves, is asked while it is sent.
     fn until(&self) -> Result<Instant, FetchError> {
         let begin = Instant::now();
-        let allowed: Duration = now().until(self.permit.valid_until());
         let ends = [
             begin.checked_add(self.egress.limits.total),
-            begin.checked_add(allowed),
             Some(self.deadline),
         ];
         let until = ends.into_iter().flatten().min().unwrap_or(self.deadline);
@@ -265,4 +256,19 @@ impl Call {
         }
         Ok(until)
     }
+}
+
+/// What the guest hears of a refusal. A brake is no mistake of its: it is asked to come back.
+fn refused(refusal: Refusal, target: &Target, prepared: &Prepared) -> FetchError {
+    if let Refusal::Brake { brake, again } = refusal {
+        let left = now().until(again);
+        tracing::warn!(target: "egress", name = target.name, %brake, ?left, "the brake is engaged: the change is held");
+        return FetchError::Throttled(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+    }
+    FetchError::Denied(format!(
+        "{} {} on target {}: {refusal}",
+        prepared.method,
+        prepared.path.as_str(),
+        target.name
+    ))
 }

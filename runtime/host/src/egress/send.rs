@@ -1,35 +1,58 @@
 //! One request on the wire and its whole answer, inside its limits.
 //!
 //! Sends once: there is no retry here or below. Whoever drops the future drops the request and its
-//! connection. The permit was asked by the caller, immediately before.
+//! connection. The permit was asked by the caller, immediately before; its tenure is asked once more where the bytes
+//! are written (`wire`), and its end is the request's, as far as renewals have moved it by then.
 
 use std::error::Error as StdError;
+use std::io;
 use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
+use ccm_core::permit::Permit;
 use http::header::{CONTENT_ENCODING, HeaderMap};
-use http::{Method, StatusCode};
-use reqwest::Response;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, timeout_at};
 
 use super::dial::NameRefused;
 use super::headers;
 use super::limits::EgressLimits;
 use super::message::{FetchError, FetchResponse};
+use super::permit::over;
 use super::target::Target;
+use super::wire::NotLeader;
 
 /// Bytes of an answer's header fields; clouds send about 4 KiB.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 /// Answers arrive in pieces; room for more than this is made only when the bytes are there.
 const FIRST_ROOM: usize = 64 << 10;
 
-/// Sends `request` and reads the answer, to be done by `until`.
+/// Sends `request` and reads the answer, to be done by `until` and before `permit` is over.
 ///
 /// # Errors
 /// Why there is no complete answer.
 pub(super) async fn send(
     target: &Target,
-    request: reqwest::Request,
+    request: Request<Full<Bytes>>,
+    limits: &EgressLimits,
+    until: Instant,
+    permit: &Permit,
+) -> Result<FetchResponse, FetchError> {
+    target.gate.enter(permit.tenure());
+    tokio::select! {
+        answer = exchange(target, request, limits, until) => answer,
+        () = over(permit) => Err(FetchError::TimedOut(format!(
+            "the permit of this call ended before target {} had answered",
+            target.name
+        ))),
+    }
+}
+
+async fn exchange(
+    target: &Target,
+    request: Request<Full<Bytes>>,
     limits: &EgressLimits,
     until: Instant,
 ) -> Result<FetchResponse, FetchError> {
@@ -45,9 +68,9 @@ pub(super) async fn send(
             started.elapsed()
         ))
     };
-    let mut response = match timeout_at(head_by, target.client.execute(request)).await {
+    let mut response = match timeout_at(head_by, target.client.request(request)).await {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(broken(error)),
+        Ok(Err(error)) => return Err(broken(&error)),
         Err(_) => return Err(late()),
     };
     let status = response.status();
@@ -107,13 +130,13 @@ fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<(), FetchError>
 }
 
 async fn body(
-    response: &mut Response,
+    response: &mut Response<Incoming>,
     limits: &EgressLimits,
     until: Instant,
 ) -> Result<Bytes, FetchError> {
     let cap = limits.response_bytes;
     let large = || FetchError::TooLarge(format!("more than {cap} bytes"));
-    let announced = response.content_length();
+    let announced = response.body().size_hint().exact();
     if announced.is_some_and(|length| length > cap as u64) {
         return Err(large());
     }
@@ -126,10 +149,11 @@ async fn body(
         let piece_by = Instant::now()
             .checked_add(limits.idle)
             .map_or(until, |idle| idle.min(until));
-        let piece = match timeout_at(piece_by, response.chunk()).await {
-            Ok(Ok(Some(piece))) => piece,
-            Ok(Ok(None)) => return Ok(body.freeze()),
-            Ok(Err(error)) => return Err(broken(error)),
+        let piece = match timeout_at(piece_by, response.frame()).await {
+            // Trailers say nothing that anybody reads.
+            Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            Ok(None) => return Ok(body.freeze()),
+            Ok(Some(Err(error))) => return Err(broken(&error)),
             Err(_) => {
                 return Err(FetchError::TimedOut(format!(
                     "the answer stopped after {} bytes",
@@ -152,15 +176,21 @@ async fn body(
     }
 }
 
-/// What a failure of the client means. The URL is left out of the text: a query may hold anything.
-fn broken(error: reqwest::Error) -> FetchError {
-    let is_timeout = error.is_timeout();
-    let error = error.without_url();
+/// What a failure of the client means.
+fn broken(error: &(dyn StdError + 'static)) -> FetchError {
+    let mut is_timeout = false;
     let mut texts: Vec<String> = Vec::new();
-    let mut next: Option<&(dyn StdError + 'static)> = Some(&error);
+    let mut next = Some(error);
     while let Some(cause) = next {
         if let Some(refused) = cause.downcast_ref::<NameRefused>() {
             return FetchError::Denied(refused.to_string());
+        }
+        if let Some(error) = cause.downcast_ref::<io::Error>() {
+            // Whoever wraps a cause in an input/output error shows the cause's causes only.
+            if error.get_ref().is_some_and(|cause| cause.is::<NotLeader>()) {
+                return FetchError::Denied(NotLeader.to_string());
+            }
+            is_timeout |= error.kind() == io::ErrorKind::TimedOut;
         }
         let text = cause.to_string();
         // Some layers print their source themselves.

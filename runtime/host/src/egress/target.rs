@@ -4,17 +4,22 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT_ENCODING, HeaderName, HeaderValue};
+use bytes::Bytes;
+use http::Request;
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue, USER_AGENT};
+use http_body_util::Full;
 use url::Url;
 
 use super::EgressError;
 use super::counts::Counts;
 use super::credentials::{self, Watch};
-use super::dial::{self, Lookup};
+use super::dial::{self, Client, Lookup};
 use super::limits::EgressLimits;
+use super::message::FetchError;
 use super::patience::Patience;
 use super::prepare::{Ground, Prepared};
 use super::rules::Line;
+use super::wire::Gate;
 use crate::manifest::GrantedTarget;
 
 /// See the module's documentation.
@@ -28,11 +33,14 @@ pub(super) struct Target {
     /// Never lets a credential out.
     pub watch: Watch,
     /// The connections.
-    pub client: reqwest::Client,
+    pub client: Client,
+    /// What is written to them passes here.
+    pub gate: Arc<Gate>,
     /// Whether the target wants to be left alone.
     pub patience: Patience,
     /// What happened so far.
     pub counts: Counts,
+    user_agent: Option<HeaderValue>,
     credential: Option<(HeaderName, HeaderValue)>,
 }
 
@@ -54,8 +62,9 @@ impl Target {
                 source,
             }
         })?;
+        let gate = Arc::<Gate>::default();
         let client =
-            dial::client(&granted.grant, user_agent, limits, lookup).map_err(|source| {
+            dial::client(&granted.grant, limits, lookup, gate.clone()).map_err(|source| {
                 EgressError::Dial {
                     target: name.clone(),
                     source,
@@ -67,6 +76,8 @@ impl Target {
             lines: granted.lines.clone(),
             watch: Watch::new(&granted.grant.credential),
             client,
+            gate,
+            user_agent: HeaderValue::from_str(user_agent).ok(),
             patience: Patience::default(),
             counts: Counts::default(),
             credential,
@@ -85,15 +96,32 @@ impl Target {
     }
 
     /// The request as the client takes it: the only place where a credential is written.
-    pub(super) fn request(&self, prepared: &Prepared) -> reqwest::Request {
-        let mut request = reqwest::Request::new(prepared.method.clone(), prepared.url.clone());
+    ///
+    /// # Errors
+    /// The URL is one that cannot be asked for.
+    pub(super) fn request(&self, prepared: &Prepared) -> Result<Request<Full<Bytes>>, FetchError> {
+        let body = prepared.body.clone().unwrap_or_default();
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = prepared.method.clone();
+        *request.uri_mut() = prepared
+            .url
+            .as_str()
+            .parse()
+            .map_err(|_| FetchError::Invalid("the URL cannot be sent".to_owned()))?;
         let headers = request.headers_mut();
         *headers = prepared.headers.clone();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers
+            .entry(ACCEPT)
+            .or_insert(HeaderValue::from_static("*/*"));
+        if let Some(user_agent) = &self.user_agent {
+            headers
+                .entry(USER_AGENT)
+                .or_insert_with(|| user_agent.clone());
+        }
         if let Some((name, value)) = &self.credential {
             headers.insert(name.clone(), value.clone());
         }
-        *request.body_mut() = prepared.body.clone().map(reqwest::Body::from);
-        request
+        Ok(request)
     }
 }

@@ -5,6 +5,7 @@
 
 mod addresses;
 mod answers;
+mod audit;
 mod complete;
 mod http2;
 mod kept;
@@ -16,4 +17,5 @@ mod secrets;
 mod server;
 mod tls;
 mod urls;
+mod wire;
 mod world;

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ccm_core::permit::{AuditSink, CloudRequest, Mode, Moment, Permit, Refusal, RequestOutcome};
+use ccm_core::audit::{Act, AuditRecord, AuditSink, End, Leader, Refused, Unrecordable};
+use ccm_core::permit::{CloudRequest, Mode, Moment, Permit};
 use ccm_core::tenure::Tenure;
 use ccm_host::egress::{
     CallScope, Egress, EgressError, EgressLimits, FetchError, FetchRequest, FetchResponse, Lookup,
@@ -129,39 +130,65 @@ pub(crate) fn expired(audit: &Arc<Audit>) -> Arc<Permit> {
 
 /// What permits told.
 #[derive(Default)]
-pub(crate) struct Audit(Mutex<Vec<String>>);
+pub(crate) struct Audit {
+    lines: Mutex<Vec<String>>,
+    records: Mutex<Vec<AuditRecord>>,
+}
 
 impl Audit {
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.lines.lock().unwrap().clone()
+    }
+
+    pub(crate) fn records(&self) -> Vec<AuditRecord> {
+        self.records.lock().unwrap().clone()
+    }
+
+    /// The records as they would be written.
+    pub(crate) fn written(&self) -> Vec<String> {
+        let leader = Leader::default();
+        let records = self.records();
+        let lines = records.iter().map(|record| record.to_json("now", &leader));
+        lines.map(|line| line.to_string()).collect()
     }
 
     fn note(&self, word: &str, request: &CloudRequest, end: String) {
         let CloudRequest {
-            provider,
+            author,
             target,
             method,
             path,
             ..
         } = request;
-        self.0
-            .lock()
-            .unwrap()
-            .push(format!("{word} {provider}/{target} {method} {path}{end}"));
+        let provider = &author.provider;
+        let line = format!("{word} {provider}/{target} {method} {path}{end}");
+        self.lines.lock().unwrap().push(line);
     }
 }
 
 impl AuditSink for Audit {
-    fn before(&self, request: &CloudRequest) {
+    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
         self.note("before", request, String::new());
+        Ok(())
     }
 
-    fn after(&self, request: &CloudRequest, outcome: RequestOutcome) {
-        self.note("after", request, format!(" {outcome:?}"));
+    fn after(&self, record: &AuditRecord) {
+        let Act::CloudMutation { method, path, .. } = &record.act else {
+            panic!("{record:?} is not the egress's");
+        };
+        let end = match &record.end {
+            End::Answered { status, .. } => status.to_string(),
+            other => format!("{other:?}"),
+        };
+        let provider = &record.author.provider;
+        let line = format!("after {provider} {method} {path} {end}");
+        self.lines.lock().unwrap().push(line);
+        self.records.lock().unwrap().push(record.clone());
     }
 
-    fn refused(&self, request: &CloudRequest, refusal: Refusal) {
-        self.note("refused", request, format!(" {refusal:?}"));
+    fn refused(&self, refused: &Refused<'_>) {
+        let end = format!(" {:?}", refused.refusal);
+        self.note("refused", refused.request, end);
     }
 }
 

@@ -156,6 +156,12 @@ impl Hetzner {
         self.state(|state| state.token = token);
     }
 
+    /// Opens the project for reading only, to clients that send this token.
+    pub fn set_read_token(&self, token: impl Into<String>) {
+        let token = token.into();
+        self.state(|state| state.read_token = Some(token));
+    }
+
     /// Adds a fault. It stays until it is used up or cleared.
     pub fn inject(&self, fault: Fault) {
         self.state(|state| state.faults.push(fault));
@@ -171,6 +177,12 @@ impl Hetzner {
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.state(|state| state.journal.all())
+    }
+
+    /// The requests recorded after the one with this number, in the order of arrival; all of them after 0.
+    #[must_use]
+    pub fn requests_since(&self, sequence: u64) -> Vec<Request> {
+        self.state(|state| state.journal.since(sequence))
     }
 
     /// Forgets the recorded requests; their numbering goes on.

@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep, timeout};
@@ -43,6 +43,8 @@ pub(super) struct Shared {
 /// What one lock guards.
 pub(super) struct Project {
     pub(super) token: String,
+    /// Opens the project for reading only.
+    pub(super) read_token: Option<String>,
     pub(super) world: World,
     pub(super) journal: Journal,
     pub(super) faults: Vec<Fault>,
@@ -70,6 +72,7 @@ impl Shared {
         let rate_limit = self.options.rate_limit;
         let project = Arc::new(Mutex::new(Project {
             token,
+            read_token: None,
             world: World::new(
                 self.options.first_id.saturating_add(first_number.into()),
                 first_number,
@@ -95,11 +98,14 @@ impl Shared {
 
 impl Project {
     fn admits(&self, head: &Parts) -> bool {
-        let header = head
-            .headers
-            .get(AUTHORIZATION)
-            .and_then(|value| value.to_str().ok());
-        header.and_then(|value| value.strip_prefix("Bearer ")) == Some(self.token.as_str())
+        let sent = bearer(head);
+        sent.is_some() && (sent == Some(self.token.as_str()) || sent == self.read_token.as_deref())
+    }
+
+    /// Whether this is a change, and its token only allows reading.
+    fn is_read_only(&self, head: &Parts) -> bool {
+        let changes = !matches!(head.method, Method::GET | Method::HEAD);
+        changes && bearer(head) != Some(self.token.as_str())
     }
 
     /// Records a request and finds the fault that meets it.
@@ -172,7 +178,10 @@ impl Shared {
                 .into();
         }
         let spent = state.bucket.as_mut().map(|bucket| bucket.take(now));
-        let reply = if spent.as_ref().is_some_and(|spent| !spent.allowed) {
+        let reply = if state.is_read_only(head) {
+            let message = "only read access is allowed, not write access";
+            Refusal::new(StatusCode::FORBIDDEN, "token_readonly", message).into_reply()
+        } else if spent.as_ref().is_some_and(|spent| !spent.allowed) {
             let message = "limit of requests per hour reached";
             Refusal::new(
                 StatusCode::TOO_MANY_REQUESTS,
@@ -211,6 +220,11 @@ impl Shared {
             .header(RATE_REMAINING, &spent.remaining.to_string())
             .header(RATE_RESET, &full_at.to_string())
     }
+}
+
+fn bearer(head: &Parts) -> Option<&str> {
+    let header = head.headers.get(AUTHORIZATION)?;
+    header.to_str().ok()?.strip_prefix("Bearer ")
 }
 
 /// Path and query after the endpoint's `/v1`; a path without it stays whole.

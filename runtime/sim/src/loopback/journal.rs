@@ -3,6 +3,8 @@
 //! It never holds a token or a body.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::SystemTime;
 
 use http::Method;
 use http::header::USER_AGENT;
@@ -20,6 +22,10 @@ pub struct Request {
     pub sequence: u64,
     /// Counts the connections from 1: requests with the same number shared one.
     pub connection: u64,
+    /// The address that the connection came from: clients that bind different ones can be told apart.
+    pub peer: IpAddr,
+    /// When its head had arrived, on the system's clock.
+    pub received: SystemTime,
     /// The method.
     pub method: Method,
     /// Path and query as sent, after the path of the endpoint: `/servers?page=2`.
@@ -69,6 +75,8 @@ impl Journal {
         self.records.push_back(Request {
             sequence: self.last,
             connection: line.number,
+            peer: line.peer,
+            received: SystemTime::now(),
             method: head.method.clone(),
             path,
             status: None,
@@ -96,6 +104,14 @@ impl Journal {
 
     pub(crate) fn all(&self) -> Vec<Request> {
         self.records.iter().cloned().collect()
+    }
+
+    /// The records after the one with this number.
+    pub(crate) fn since(&self, sequence: u64) -> Vec<Request> {
+        let start = self
+            .records
+            .partition_point(|request| request.sequence <= sequence);
+        self.records.range(start..).cloned().collect()
     }
 
     pub(crate) fn clear(&mut self) {

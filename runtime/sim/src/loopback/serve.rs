@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub(super) async fn listen(cloud: Arc<impl Respond>, door: Door, stop: Arc<Notif
             () = stop.notified() => break,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             // Out of file descriptors, most likely: wait for some to come back.
             sleep(Duration::from_millis(20)).await;
             continue;
@@ -67,6 +68,7 @@ pub(super) async fn listen(cloud: Arc<impl Respond>, door: Door, stop: Arc<Notif
         if connections.len() < MAX_CONNECTIONS {
             let line = Line {
                 number: accepted_so_far.fetch_add(1, Ordering::Relaxed) + 1,
+                peer: peer.ip(),
                 reset: Arc::new(Notify::new()),
             };
             connections.spawn(connection(Arc::clone(&cloud), line, stream, tls.clone()));
@@ -80,6 +82,7 @@ pub(super) async fn listen(cloud: Arc<impl Respond>, door: Door, stop: Arc<Notif
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(super) number: u64,
+    pub(super) peer: IpAddr,
     reset: Arc<Notify>,
 }
 

@@ -206,3 +206,21 @@ async fn a_new_server_is_found_by_its_id_before_any_list_shows_it() {
     cloud.remove_server(id);
     assert_eq!(list(&cloud, page(1, 50)).await, ["old"]);
 }
+
+#[tokio::test]
+async fn a_token_for_reading_opens_its_project_and_changes_nothing_in_it() {
+    let cloud = cloud().await;
+    let id = cloud.add_server(ServerSpec::named("node-1"));
+    cloud.set_read_token("for-reading");
+    let reader = client(&cloud, "for-reading");
+    let params = servers_api::GetServerParams { id: id as i64 };
+    assert!(servers_api::get_server(&reader, params).await.is_ok());
+    let params = servers_api::DeleteServerParams { id: id as i64 };
+    let deleted = servers_api::delete_server(&reader, params.clone()).await;
+    assert_eq!(refusal(deleted), refused(403, "token_readonly"));
+    assert_eq!(cloud.server_ids(), [id]);
+
+    let deleted = servers_api::delete_server(&client(&cloud, TOKEN), params).await;
+    assert!(deleted.is_ok(), "{deleted:?}");
+    assert_eq!(cloud.server_ids(), [] as [u64; 0]);
+}

@@ -1,7 +1,7 @@
 //! Dedicated servers among the nodes: what is said about them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use ccm_guest::testing::{TestHost, json, node};
+use ccm_guest::testing::{TestHost, json, node, ready};
 use ccm_guest::{AddressType, EventType, FindReply, Lookup, Node};
 
 use super::project::Project;
@@ -136,19 +136,76 @@ fn instance_shutdown_of_the_go_manager() {
 }
 
 #[test]
-fn among_several_nodes_no_power_state_is_asked_for() {
-    let host = Project::of(1).dedicated(SERVERS).power("shut off").serve();
+fn the_power_state_is_asked_for_nodes_that_are_not_ready_and_no_other() {
+    let servers = [(321, "a"), (322, "b"), (323, "c"), (324, "d"), (325, "e")];
+    let host = Project::of(1).dedicated(&servers).power("shut off").serve();
+    let mut not_ready = node("b", Some("hrobot://322"));
+    not_ready.extra = vec![("ready".to_owned(), "false".to_owned())];
+    let mut untold = node("e", Some("hrobot://325"));
+    untold.extra = Vec::new();
+    // Ready; not ready; silent; new; of a host that does not say; of another machine now.
     let nodes = [
-        node("robot-server1", Some("hrobot://321")),
-        node("robot-server2", None),
+        (ready(node("a", Some("hrobot://321"))), None),
+        (not_ready, Some(true)),
+        (node("c", Some("hcloud://bm-323")), Some(true)),
+        (node("d", None), None),
+        (untold, Some(true)),
     ];
-    for lookup in find(&nodes).lookups {
+    let asked: Vec<Node> = nodes.iter().map(|(node, _)| node.clone()).collect();
+    for (lookup, (node, expected)) in find(&asked).lookups.into_iter().zip(&nodes) {
         let Lookup::Found(instance) = lookup else {
             panic!("{lookup:?}");
         };
-        assert_eq!(instance.shutdown, None);
+        assert_eq!(instance.shutdown, *expected, "{}", node.name);
     }
-    assert_eq!(robot_requests(&host), (1, 0, 0));
+    assert_eq!(robot_requests(&host), (1, 0, 3));
+
+    let host_ages = |host: &TestHost| -> Vec<String> {
+        let seen = host.seen().into_iter();
+        let seen = seen.filter(|seen| seen.path.starts_with("/reset/"));
+        seen.map(|seen| seen.headers[0].1.clone()).collect()
+    };
+    assert_eq!(host_ages(&host), ["max-age=45"; 3]);
+}
+
+#[test]
+fn many_nodes_that_are_not_ready_stay_within_what_robot_allows() {
+    let names: Vec<String> = (1..=100).map(|number| format!("r{number}")).collect();
+    let servers: Vec<(u64, &str)> = (1..).zip(names.iter().map(String::as_str)).collect();
+    let nodes: Vec<Node> = servers
+        .iter()
+        .map(|(number, name)| node(name, Some(&format!("hrobot://{number}"))))
+        .collect();
+    let host = Project::of(0).dedicated(&servers).power("shut off").serve();
+    let reply = find(&nodes);
+    let told = reply.lookups.iter().filter(|lookup| {
+        let Lookup::Found(instance) = lookup else {
+            panic!("{lookup:?}");
+        };
+        instance.shutdown == Some(true)
+    });
+    assert_eq!(told.count(), 40);
+    assert_eq!(robot_requests(&host), (1, 0, 40));
+}
+
+#[test]
+fn a_power_state_that_cannot_be_had_costs_one_request_and_no_node() {
+    let project = std::cell::RefCell::new(Project::of(0).dedicated(SERVERS));
+    let host = TestHost::new(super::project::MANIFEST, move |seen| {
+        match seen.path.as_str() {
+            "/reset/321" => json(403, RATE_LIMIT),
+            _ => project.borrow_mut().answer(seen),
+        }
+    });
+    let nodes = [
+        node("robot-server1", Some("hrobot://321")),
+        node("robot-server2", Some("hrobot://322")),
+    ];
+    assert_eq!(
+        brief(&find(&nodes)),
+        ["found hrobot://321", "found hrobot://322"]
+    );
+    assert_eq!(robot_requests(&host), (1, 0, 1));
 }
 
 #[test]
@@ -243,20 +300,22 @@ fn a_failure_of_robot_is_never_absence() {
 
 #[test]
 fn a_rename_that_cannot_be_confirmed_is_unknown() {
-    let (host, project) = Project::of(0).dedicated(SERVERS).serve_changing();
-    project.borrow_mut().rename_dedicated(321, "other");
-    // The first list answers, the second one does not.
+    let project = std::rc::Rc::new(std::cell::RefCell::new(Project::of(0).dedicated(SERVERS)));
+    // Two lists answer: one before the server was renamed, and the one that shows it. The one that is to confirm it does
+    // not.
     let mut lists = 0;
-    drop(host);
     let served = std::rc::Rc::clone(&project);
     let _host = TestHost::new(super::project::MANIFEST, move |seen| {
         lists += 1;
-        if lists == 2 {
+        if lists == 3 {
             return json(503, "");
         }
         served.borrow_mut().answer(seen)
     });
-    let reply = find(&[node("robot-server1", Some("hrobot://321"))]);
+    let nodes = [ready(node("robot-server1", Some("hrobot://321")))];
+    assert_eq!(brief(&find(&nodes)), ["found hrobot://321"]);
+    project.borrow_mut().rename_dedicated(321, "other");
+    let reply = find(&nodes);
     assert_eq!(brief(&reply), ["unknown"]);
     assert_eq!(reply.events, []);
 }

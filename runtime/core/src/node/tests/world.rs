@@ -204,6 +204,7 @@ impl World {
                     .push((event.reason.clone(), event.message.clone()));
                 Outcome::Recorded
             }
+            other => panic!("not an effect of this controller: {other}"),
         }
     }
 

@@ -1,0 +1,220 @@
+//! Writes the audit log: one line of JSON for each change at the cloud and each deletion of a node, with the time and
+//! the leader. To a file, to standard output, or into the ordinary log.
+//!
+//! A change whose record cannot be written is not made. A disk that fills up can still keep the records of changes
+//! that are on the wire at that moment from being written; they are kept in memory and written first when there is
+//! room again, and until then nothing else is changed. What is on the wire when the process is killed has no record.
+//!
+//! Lines are handed to the kernel one by one and not forced to the disk: a killed process loses none that it wrote,
+//! a machine without power may. The file is opened for each line, so that it can be moved away at any time.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, bail};
+use ccm_core::audit::{AuditRecord, AuditSink, Leader, Refused, Subject, Unrecordable};
+use ccm_core::permit::CloudRequest;
+use k8s_openapi::jiff::Timestamp;
+
+use crate::flags::AuditLog;
+
+/// Who changed what is for the operator alone to read.
+const FILE_MODE: u32 = 0o600;
+
+/// See the module's documentation. All that come of one write to the same place.
+pub(crate) struct AuditWriter {
+    lines: Arc<Lines>,
+    leader: Leader,
+}
+
+/// The place where lines go, and what waits for it.
+struct Lines {
+    place: Place,
+    waiting: Mutex<Waiting>,
+}
+
+enum Place {
+    Log,
+    Stdout,
+    File(PathBuf),
+}
+
+/// Lines that could not be written yet.
+#[derive(Default)]
+struct Waiting {
+    lines: VecDeque<String>,
+    /// Whether the last thing that was written is the beginning of a line.
+    is_torn: bool,
+    is_failing: bool,
+}
+
+impl AuditWriter {
+    /// A writer to this place, for a process without leader election.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing has been changed anywhere yet.
+    pub(crate) fn open(place: &AuditLog) -> anyhow::Result<AuditWriter> {
+        let place = match place {
+            AuditLog::Log => Place::Log,
+            AuditLog::Stdout => Place::Stdout,
+            AuditLog::File(path) => {
+                // Opening a FIFO would wait for its reader.
+                if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+                    bail!("the audit log {} is not a regular file", path.display());
+                }
+                append(path)
+                    .with_context(|| format!("cannot write the audit log {}", path.display()))?;
+                Place::File(path.clone())
+            }
+        };
+        Ok(AuditWriter {
+            lines: Arc::new(Lines {
+                place,
+                waiting: Mutex::default(),
+            }),
+            leader: Leader::default(),
+        })
+    }
+
+    /// The same place, for what is done under a lease: its holder, and how often it had changed hands then.
+    pub(crate) fn led_by(&self, identity: &str, transitions: u64) -> AuditWriter {
+        AuditWriter {
+            lines: self.lines.clone(),
+            leader: Leader {
+                identity: identity.to_owned(),
+                transitions,
+            },
+        }
+    }
+
+    fn write(&self, record: &AuditRecord) {
+        let time = format!("{:.3}", Timestamp::now());
+        let line = record.to_json(&time, &self.leader).to_string();
+        self.lines.add(line);
+    }
+}
+
+impl Lines {
+    fn add(&self, line: String) {
+        let mut waiting = self.waiting();
+        waiting.lines.push_back(line);
+        self.flush(&mut waiting);
+    }
+
+    /// Whether the next record could be written, as far as that can be told before.
+    fn ready(&self) -> Result<(), Unrecordable> {
+        let mut waiting = self.waiting();
+        self.flush(&mut waiting);
+        let result = match &self.place {
+            _ if !waiting.lines.is_empty() => return Err(Unrecordable),
+            Place::File(path) => append(path).map(drop),
+            Place::Log | Place::Stdout => Ok(()),
+        };
+        told(&mut waiting, &result);
+        result.map_err(|_| Unrecordable)
+    }
+
+    /// Writes what waits, the oldest first, as far as it can be written.
+    fn flush(&self, waiting: &mut Waiting) {
+        while let Some(line) = waiting.lines.front() {
+            let result = match &self.place {
+                Place::Log => {
+                    tracing::info!(target: "audit", "{line}");
+                    Ok(())
+                }
+                Place::Stdout => put(&mut io::stdout().lock(), line, &mut waiting.is_torn),
+                Place::File(path) => {
+                    append(path).and_then(|mut file| put(&mut file, line, &mut waiting.is_torn))
+                }
+            };
+            let has_failed = result.is_err();
+            told(waiting, &result);
+            if has_failed {
+                return;
+            }
+            waiting.lines.pop_front();
+        }
+    }
+
+    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says once that writing has begun to fail, and once that it works again.
+fn told(waiting: &mut Waiting, result: &io::Result<()>) {
+    match result {
+        Err(error) if !waiting.is_failing => {
+            tracing::error!(%error, "the audit log cannot be written: nothing is changed at the cloud and no node is deleted until it can");
+        }
+        Ok(()) if waiting.is_failing => tracing::info!("the audit log is written again"),
+        Ok(()) | Err(_) => {}
+    }
+    waiting.is_failing = result.is_err();
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(FILE_MODE)
+        .open(path)
+}
+
+/// Writes a line whole, or says that it is not. After a torn one it begins a new line.
+fn put(out: &mut impl Write, line: &str, is_torn: &mut bool) -> io::Result<()> {
+    let begin = if *is_torn { "\n" } else { "" };
+    let text = format!("{begin}{line}\n");
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        match out.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                *is_torn = true;
+                rest = rest.get(written..).unwrap_or_default();
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    out.flush()?;
+    *is_torn = false;
+    Ok(())
+}
+
+impl AuditSink for AuditWriter {
+    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+        self.lines.ready()
+    }
+
+    fn after(&self, record: &AuditRecord) {
+        self.write(record);
+    }
+
+    /// The egress has said it to the operator; it is no change.
+    fn refused(&self, refused: &Refused<'_>) {
+        let Refused {
+            subject,
+            request,
+            refusal,
+            ..
+        } = refused;
+        tracing::debug!(target: "audit", object = %subject, method = request.method, path = request.template, %refusal, "not sent");
+    }
+
+    fn before_deletion(&self, _: &Subject) -> Result<(), Unrecordable> {
+        self.lines.ready()
+    }
+
+    fn deleted(&self, record: &AuditRecord) {
+        self.write(record);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use ccm_core::audit::{Act, Author, End};
+use ccm_core::permit::Access;
+use serde_json::Value;
+
+use super::*;
+
+fn record(name: &str) -> AuditRecord {
+    AuditRecord {
+        author: Author {
+            provider: "hcloud".to_owned(),
+            digest: "sha256:0".to_owned(),
+        },
+        subject: Subject {
+            kind: "node",
+            namespace: None,
+            name: name.to_owned(),
+            uid: "u".to_owned(),
+            reason: "gone".to_owned(),
+        },
+        act: Act::NodeDeletion,
+        end: End::Done,
+        took: None,
+        brake: None,
+    }
+}
+
+fn request() -> CloudRequest {
+    CloudRequest {
+        author: Author::default(),
+        target: "api".to_owned(),
+        host: "cloud.test".to_owned(),
+        method: "POST".to_owned(),
+        path: "/servers".to_owned(),
+        template: "/servers".to_owned(),
+        rule: "POST /servers (write)".to_owned(),
+        sha256: String::new(),
+        access: Access::Write,
+    }
+}
+
+fn open(path: &Path) -> anyhow::Result<AuditWriter> {
+    AuditWriter::open(&AuditLog::File(path.to_owned()))
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line));
+    lines
+        .map(|value| {
+            value.unwrap()["object"]["name"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn each_record_is_a_line_at_the_end_of_the_file_with_the_time_and_the_leader_of_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    std::fs::write(&path, "{\"from\":\"before\"}\n").unwrap();
+    let writer = open(&path).unwrap();
+    writer.deleted(&record("hostile\n{\"a\":1}\u{2028}name"));
+    writer.led_by("pod-1_x", 7).after(&record("b"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert_eq!(lines[0]["from"], "before");
+    assert_eq!(lines[1]["leader"]["identity"], "");
+    assert_eq!(lines[2]["leader"]["identity"], "pod-1_x");
+    assert_eq!(lines[2]["leader"]["transitions"], 7);
+    for line in &lines[1..] {
+        let time = line["time"].as_str().unwrap();
+        assert!(time.parse::<Timestamp>().is_ok(), "{time}");
+    }
+}
+
+#[test]
+fn what_is_written_is_for_the_operator_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    open(&path).unwrap();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+}
+
+#[test]
+fn a_file_that_was_moved_away_is_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, old) = (folder.path().join("a"), folder.path().join("a.1"));
+    let writer = open(&path).unwrap();
+    writer.deleted(&record("one"));
+    std::fs::rename(&path, &old).unwrap();
+    writer.deleted(&record("two"));
+    assert_eq!(
+        (names(&old), names(&path)),
+        (vec!["one".to_owned()], vec!["two".to_owned()])
+    );
+}
+
+#[test]
+fn while_it_cannot_be_written_nothing_is_changed_and_no_record_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let path = inner.join("audit.jsonl");
+    let writer = open(&path).unwrap();
+    assert_eq!(writer.before(&request()), Ok(()));
+    std::fs::rename(&inner, folder.path().join("away")).unwrap();
+    // Two changes were on the wire when the folder went away.
+    writer.after(&record("one"));
+    writer.led_by("pod-1_x", 7).after(&record("two"));
+    assert_eq!(writer.before(&request()), Err(Unrecordable));
+    assert_eq!(
+        writer.before_deletion(&Subject::default()),
+        Err(Unrecordable)
+    );
+    std::fs::create_dir(&inner).unwrap();
+    assert_eq!(writer.before(&request()), Ok(()));
+    writer.after(&record("three"));
+    assert_eq!(names(&path), ["one", "two", "three"]);
+}
+
+#[test]
+fn what_cannot_be_opened_or_would_block_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [
+        folder.path().to_owned(),
+        folder.path().join("no/such/folder"),
+    ] {
+        assert!(open(&path).is_err());
+    }
+}
+
+/// Takes a few bytes at a time, and after so many in all none.
+struct Full {
+    left: usize,
+    written: Vec<u8>,
+}
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = bytes.len().min(7).min(self.left);
+        if count == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.left -= count;
+        self.written.extend_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_line_that_was_torn_by_a_full_disk_is_written_again_on_a_line_of_its_own() {
+    let (mut out, mut is_torn) = (
+        Full {
+            left: 10,
+            written: Vec::new(),
+        },
+        false,
+    );
+    assert!(put(&mut out, "{\"number\":1}", &mut is_torn).is_err());
+    out.left = 1_000;
+    put(&mut out, "{\"number\":1}", &mut is_torn).unwrap();
+    put(&mut out, "{\"number\":2}", &mut is_torn).unwrap();
+    let text = String::from_utf8(out.written).unwrap();
+    assert_eq!(text, "{\"number\":\n{\"number\":1}\n{\"number\":2}\n");
+}

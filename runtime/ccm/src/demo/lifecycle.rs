@@ -1,0 +1,124 @@
+//! The demo's second act: a machine is switched off and on again, another one is deleted, and their nodes follow.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+use ccm_core::names;
+use ccm_sim::hetzner::{Hetzner, ServerStatus};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+
+use super::narrate::Narrator;
+use super::{PACE, PATIENCE};
+
+/// What the act is played on.
+pub(super) struct Stage<'a> {
+    pub(super) nodes: &'a Api<Node>,
+    pub(super) cloud: &'a Hetzner,
+    pub(super) narrator: &'a Narrator,
+    /// Each node and the id of its server.
+    pub(super) machines: &'a [(&'static str, u64)],
+}
+
+/// Plays it.
+///
+/// # Errors
+/// Something that it shows did not happen.
+pub(super) async fn show(stage: &Stage<'_>) -> anyhow::Result<()> {
+    let [_, (stopped, its_server), (deleted, server)] = stage.machines else {
+        bail!("the act needs three machines");
+    };
+    stage.cloud.set_status(*its_server, ServerStatus::Off);
+    stage.say("cloud", stopped, "its server is switched off");
+    stage
+        .report(stopped, "Unknown", "its kubelet is silent: NotReady")
+        .await?;
+    stage
+        .until(stopped, "the shutdown taint", |node| {
+            node.is_some_and(is_shut_down)
+        })
+        .await?;
+    stage.cloud.set_status(*its_server, ServerStatus::Running);
+    stage.say("cloud", stopped, "its server is switched on");
+    stage
+        .report(stopped, "True", "its kubelet is back: Ready")
+        .await?;
+    stage
+        .until(stopped, "no shutdown taint", |node| {
+            node.is_some_and(|node| !is_shut_down(node))
+        })
+        .await?;
+
+    let since = Instant::now();
+    stage.cloud.remove_server(*server);
+    stage.say("cloud", deleted, "its server is deleted");
+    stage
+        .report(deleted, "Unknown", "its kubelet is silent: NotReady")
+        .await?;
+    stage
+        .until(deleted, "its deletion", |node| node.is_none())
+        .await?;
+    let took = since.elapsed() * PACE;
+    stage.say(
+        "cluster",
+        deleted,
+        &format!(
+            "is gone, {} s after NotReady by the simulated clock: not before it was five minutes old",
+            took.as_secs()
+        ),
+    );
+    // Whoever is left was asked about, too, and has a machine.
+    let left = stage.nodes.list(&Default::default()).await?.items.len();
+    ensure!(left == stage.machines.len(), "{left} nodes are left");
+    Ok(())
+}
+
+impl Stage<'_> {
+    fn say(&self, who: &str, about: &str, what: &str) {
+        self.narrator.say(who, about, what);
+    }
+
+    /// What a kubelet says of its node, or the cluster for it.
+    async fn report(&self, name: &str, ready: &str, what: &str) -> anyhow::Result<()> {
+        let patch = serde_json::json!({ "status": readiness(ready) });
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.nodes.patch_status(name, &params, &patch).await?;
+        self.say("cluster", name, what);
+        Ok(())
+    }
+
+    async fn until(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(Option<&Node>) -> bool,
+    ) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(self.nodes.get_opt(name).await?.as_ref()) {
+            if Instant::now() > deadline {
+                bail!("{name} waits for {what} since {} s", PATIENCE.as_secs());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+}
+
+/// A node's status with nothing but the condition `Ready`.
+pub(super) fn readiness(ready: &str) -> NodeStatus {
+    NodeStatus {
+        conditions: Some(vec![NodeCondition {
+            type_: "Ready".to_owned(),
+            status: ready.to_owned(),
+            ..NodeCondition::default()
+        }]),
+        ..NodeStatus::default()
+    }
+}
+
+fn is_shut_down(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    let mut taints = taints.into_iter().flatten();
+    taints.any(|taint| taint.key == names::SHUTDOWN_TAINT)
+}

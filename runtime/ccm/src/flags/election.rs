@@ -1,0 +1,81 @@
+//! The flags of leader election and leader migration (PROC-040 to PROC-046).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ccm_core::lease::Timing;
+use clap::ArgMatches;
+
+use super::{path, text};
+
+/// What the flags say about leadership.
+pub(crate) struct LeadershipFlags {
+    /// `None` with `--leader-elect=false`: run at once, without a lock.
+    pub election: Option<ElectionFlags>,
+    /// `--shutdown-drain`.
+    pub drain: Duration,
+}
+
+/// The lock, and how it is held.
+pub(crate) struct ElectionFlags {
+    /// `--leader-elect-lease-duration`, `-renew-deadline` and `-retry-period`.
+    pub timing: Timing,
+    /// `--leader-elect-resource-name`.
+    pub name: String,
+    /// `--leader-elect-resource-namespace`; also of the migration's Lease.
+    pub namespace: String,
+    /// `--enable-leader-migration`.
+    pub migration: Option<MigrationFlags>,
+}
+
+/// A migration is on.
+pub(crate) struct MigrationFlags {
+    /// `--leader-migration-config`; without it the built-in configuration.
+    pub config: Option<PathBuf>,
+}
+
+impl LeadershipFlags {
+    /// Adds what is wrong to `mistakes`.
+    pub(super) fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> LeadershipFlags {
+        let drain = duration(matches, "shutdown-drain");
+        let is_on = matches.get_one("leader-elect") != Some(&false);
+        let election = is_on.then(|| ElectionFlags::read(matches, mistakes));
+        LeadershipFlags { election, drain }
+    }
+}
+
+impl ElectionFlags {
+    fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> ElectionFlags {
+        let timing = Timing {
+            lease_duration: duration(matches, "leader-elect-lease-duration"),
+            renew_deadline: duration(matches, "leader-elect-renew-deadline"),
+            retry_period: duration(matches, "leader-elect-retry-period"),
+        };
+        mistakes.extend(timing.mistakes().into_iter().map(str::to_owned));
+        let lock = text(matches, "leader-elect-resource-lock").unwrap_or_default();
+        if lock != "leases" {
+            mistakes.push("resourceLock value must be \"leases\"".to_owned());
+        }
+        let mut named = |flag: &str| {
+            let name = text(matches, flag).unwrap_or_default();
+            if name.is_empty() {
+                mistakes.push(format!("--{flag} cannot be empty"));
+            }
+            name
+        };
+        ElectionFlags {
+            timing,
+            name: named("leader-elect-resource-name"),
+            namespace: named("leader-elect-resource-namespace"),
+            migration: (matches.get_one("enable-leader-migration") == Some(&true)).then(|| {
+                MigrationFlags {
+                    config: path(matches, "leader-migration-config"),
+                }
+            }),
+        }
+    }
+}
+
+fn duration(matches: &ArgMatches, name: &str) -> Duration {
+    matches.get_one(name).copied().unwrap_or_default()
+}

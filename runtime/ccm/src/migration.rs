@@ -1,0 +1,179 @@
+//! Leader migration: which controllers run under which of two leases while they move between two controller managers
+//! (PROC-044). Reads no file and elects nobody: the text is an argument.
+
+use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER};
+use serde::Deserialize;
+
+use crate::config::Mistakes;
+
+/// Who we are in such a file.
+pub(crate) const COMPONENT: &str = "cloud-controller-manager";
+const ANY: &str = "*";
+const KIND: &str = "LeaderMigrationConfiguration";
+const GROUP: &str = "controllermanager.config.k8s.io";
+const LEASES: &str = "leases";
+/// Upstream reads it and then cannot make such a lock.
+const ENDPOINTS: &str = "endpoints";
+
+/// Other names of controllers, and their canonical ones. Upstream's own built-in configuration has the names that
+/// its controllers had in the kube-controller-manager, and no longer finds them (PROC-045); files have them, too.
+const ALIASES: &[(&str, &str)] = &[
+    ("cloud-node", NODE_CONTROLLER),
+    ("cloud-node-lifecycle", NODE_LIFECYCLE_CONTROLLER),
+    ("service", "service-lb-controller"),
+    ("service-controller", "service-lb-controller"),
+    ("route", "node-route-controller"),
+    ("route-controller", "node-route-controller"),
+    ("nodeipam", "node-ipam-controller"),
+];
+
+/// Which lease a controller runs under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The main one: it does not migrate.
+    Main,
+    /// That of the migration.
+    Migration,
+    /// None: another component runs it.
+    Elsewhere,
+}
+
+/// What the file says, as written.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    leader_name: String,
+    #[serde(default)]
+    resource_lock: String,
+    #[serde(default)]
+    controller_leaders: Vec<ControllerLeader>,
+}
+
+/// One controller, and the component whose leader runs it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ControllerLeader {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    component: String,
+}
+
+/// The configuration of a migration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Migration {
+    /// The name of the migration's Lease.
+    pub leader_name: String,
+    resource_lock: String,
+    leaders: Vec<ControllerLeader>,
+}
+
+impl Migration {
+    /// What applies when no file is given (PROC-045).
+    pub(crate) fn built_in() -> Migration {
+        let leader = |name: &str| ControllerLeader {
+            name: name.to_owned(),
+            component: ANY.to_owned(),
+        };
+        Migration {
+            leader_name: "cloud-provider-extraction-migration".to_owned(),
+            resource_lock: LEASES.to_owned(),
+            leaders: vec![
+                leader("route-controller"),
+                leader("service-controller"),
+                leader(NODE_LIFECYCLE_CONTROLLER),
+            ],
+        }
+    }
+
+    /// Reads a file (PROC-011): strictly, so that a word that is misspelt leaves no controller running twice.
+    ///
+    /// # Errors
+    /// Everything that keeps the file from being used.
+    pub(crate) fn read(text: &str) -> Result<Migration, Mistakes> {
+        let migration = Migration::decode(text).map_err(|mistake| Mistakes(vec![mistake]))?;
+        let mut mistakes = migration.mistakes();
+        if migration.resource_lock == ENDPOINTS {
+            mistakes.push("resourceLock value must be \"leases\"".to_owned());
+        }
+        if mistakes.is_empty() {
+            Ok(migration)
+        } else {
+            Err(Mistakes(mistakes))
+        }
+    }
+
+    fn decode(text: &str) -> Result<Migration, String> {
+        let file: File = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let version = file.api_version.strip_prefix(GROUP);
+        let version = version.and_then(|version| version.strip_prefix('/'));
+        let is_known = matches!(version, Some("v1" | "v1beta1" | "v1alpha1"));
+        if file.kind != KIND || !is_known {
+            return Err(format!(
+                "expected {KIND} in {GROUP}/v1, v1beta1 or v1alpha1, found {} in {}",
+                file.kind, file.api_version
+            ));
+        }
+        let mut resource_lock = file.resource_lock;
+        if version == Some("v1") && resource_lock.is_empty() {
+            resource_lock = LEASES.to_owned();
+        }
+        Ok(Migration {
+            leader_name: file.leader_name,
+            resource_lock,
+            leaders: file.controller_leaders,
+        })
+    }
+
+    /// Upstream's validation.
+    fn mistakes(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        if self.leader_name.is_empty() {
+            mistakes.push("leaderName must be set".to_owned());
+        }
+        if ![LEASES, ENDPOINTS].contains(&self.resource_lock.as_str()) {
+            mistakes.push(format!(
+                "resourceLock {:?}: expected leases",
+                self.resource_lock
+            ));
+        }
+        for (index, leader) in self.leaders.iter().enumerate() {
+            if leader.name.is_empty() {
+                mistakes.push(format!("controllerLeaders[{index}].name must be set"));
+            }
+            if leader.component.is_empty() {
+                mistakes.push(format!("controllerLeaders[{index}].component must be set"));
+            }
+        }
+        mistakes
+    }
+
+    /// Where a controller, by its canonical name, runs in a process of this component. Of two entries for one
+    /// controller the last one counts, as it does upstream.
+    pub(crate) fn place(&self, controller: &str, component: &str) -> Place {
+        let entry = self
+            .leaders
+            .iter()
+            .rev()
+            .find(|leader| canonical(&leader.name) == controller);
+        match entry {
+            None => Place::Main,
+            Some(leader) if leader.component == ANY || leader.component == component => {
+                Place::Migration
+            }
+            Some(_) => Place::Elsewhere,
+        }
+    }
+}
+
+/// EDGE-094: names in the file may be aliases.
+fn canonical(name: &str) -> &str {
+    let found = ALIASES.iter().find(|(alias, _)| *alias == name);
+    found.map_or(name, |(_, canonical)| canonical)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! Winning leases and running controllers under them, to the end. One provider serves all of them (EDGE-094).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ccm_controllers::lease::{ElectionMetrics, ElectionSettings};
+use ccm_controllers::{Controllers, LeaseName, Metrics, Settings, Stopped, guarded};
+use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER};
+use ccm_core::tenure::Tenure;
+use ccm_host::Provider;
+use kube::Config;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::{Stop, as_user};
+use crate::audit::AuditWriter;
+use crate::flags::ElectionFlags;
+use crate::leadership::{Leadership, Lock};
+use crate::migration::{COMPONENT, Migration, Place};
+
+/// Controllers that run under one lease.
+pub(super) struct Group {
+    /// `None`: without one.
+    lease: Option<Lease>,
+    controllers: Vec<&'static str>,
+}
+
+struct Lease {
+    settings: ElectionSettings,
+    last_words: &'static str,
+}
+
+/// All controllers, by the lease that they run under.
+pub(super) struct Groups {
+    main: Group,
+    /// Stood for when the main lease is won (PROC-044).
+    migration: Option<Group>,
+}
+
+impl Groups {
+    /// Puts each of the enabled controllers to its lease.
+    pub(super) fn new(
+        election: Option<&ElectionFlags>,
+        migration: Option<&Migration>,
+        enabled: Vec<&'static str>,
+    ) -> Groups {
+        let Some(election) = election else {
+            let main = Group {
+                lease: None,
+                controllers: enabled,
+            };
+            return Groups {
+                main,
+                migration: None,
+            };
+        };
+        let identity = identity();
+        let group = |name: &str, last_words, place| {
+            let is_here = |controller: &&'static str| {
+                let found = migration.map(|migration| migration.place(controller, COMPONENT));
+                found.unwrap_or(Place::Main) == place
+            };
+            Group {
+                lease: Some(Lease {
+                    settings: ElectionSettings {
+                        namespace: election.namespace.clone(),
+                        name: name.to_owned(),
+                        identity: identity.clone(),
+                        timing: election.timing,
+                    },
+                    last_words,
+                }),
+                controllers: enabled.iter().copied().filter(is_here).collect(),
+            }
+        };
+        Groups {
+            main: group(&election.name, "leaderelection lost", Place::Main),
+            migration: migration.map(|migration| {
+                group(
+                    &migration.leader_name,
+                    "migration leaderelection lost",
+                    Place::Migration,
+                )
+            }),
+        }
+    }
+
+    /// Whether no controller runs in this process.
+    pub(super) fn is_idle(&self) -> bool {
+        let migrated = self.migration.as_ref();
+        self.main.controllers.is_empty()
+            && migrated.is_none_or(|group| group.controllers.is_empty())
+    }
+}
+
+/// `<hostname>_<random UUID>` (PROC-040): the host for people, the UUID because a later life of the same host is
+/// somebody else.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}_{}", host.trim(), Uuid::new_v4())
+}
+
+/// What all groups share.
+pub(super) struct Manager {
+    pub(super) kubernetes: Config,
+    pub(super) provider: Arc<Provider>,
+    pub(super) settings: Settings,
+    pub(super) audit: AuditWriter,
+    pub(super) metrics: Metrics,
+    pub(super) election_metrics: ElectionMetrics,
+}
+
+impl Manager {
+    /// Whether clients can be made at all: found out before the election.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        guarded::client(&self.kubernetes, Arc::new(Tenure::pending()), None)?;
+        Ok(())
+    }
+
+    /// Runs all groups until they are told to stop.
+    pub(super) async fn lead(&self, groups: Groups, stop: Stop) -> anyhow::Result<()> {
+        let (has_won, main_is_won) = oneshot::channel();
+        let main = self.lead_one(groups.main, stop.clone(), Some(has_won));
+        let migration = async {
+            let Some(group) = groups.migration else {
+                return Ok(());
+            };
+            match main_is_won.await {
+                Ok(()) => self.lead_one(group, stop, None).await,
+                // Told to stop before.
+                Err(_) => Ok(()),
+            }
+        };
+        tokio::try_join!(main, migration)?;
+        Ok(())
+    }
+
+    async fn lead_one(
+        &self,
+        group: Group,
+        stop: Stop,
+        has_won: Option<oneshot::Sender<()>>,
+    ) -> anyhow::Result<()> {
+        let Some(lease) = group.lease else {
+            let settings = Settings {
+                tenure: Arc::new(Tenure::unlimited()),
+                audit: Arc::new(self.audit.led_by("", 0)),
+                ..self.settings.clone()
+            };
+            self.run(&group.controllers, settings, None, stop).await?;
+            return Ok(());
+        };
+        let timing = lease.settings.timing;
+        let identity = lease.settings.identity.clone();
+        let ledger = LeaseName {
+            namespace: lease.settings.namespace.clone(),
+            name: lease.settings.name.clone(),
+        };
+        let lock = Lock {
+            config: as_user(&self.kubernetes, "/leader-election"),
+            settings: lease.settings,
+            last_words: lease.last_words,
+        };
+        let mut leadership = Leadership::stand(lock, self.election_metrics.clone())?;
+        let transitions = tokio::select! {
+            won = leadership.won() => won.context("cannot take part in the election")?,
+            () = stop.clone().told() => {
+                leadership.give_back().await;
+                return Ok(());
+            }
+        };
+        if let Some(has_won) = has_won {
+            // Without a migration nobody waits for it.
+            let _ = has_won.send(());
+        }
+        let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
+        let settings = Settings {
+            tenure: leadership.tenure(),
+            ledger: Some(ledger),
+            audit: Arc::new(self.audit.led_by(&identity, transitions)),
+            ..self.settings.clone()
+        };
+        let stopped = self
+            .run(&group.controllers, settings, Some(unacknowledged), stop)
+            .await?;
+        match stopped {
+            Stopped::Drained => {
+                tracing::info!("nothing is on the wire any more");
+                leadership.give_back().await;
+            }
+            Stopped::OnTheWire => {
+                tracing::warn!("requests are still on the wire: the lease is not released");
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs these controllers until they are told to stop.
+    async fn run(
+        &self,
+        controllers: &[&'static str],
+        settings: Settings,
+        unacknowledged: Option<Duration>,
+        stop: Stop,
+    ) -> anyhow::Result<Stopped> {
+        if controllers.is_empty() {
+            tracing::warn!("no controller runs under this lease; it is held nevertheless");
+            stop.told().await;
+            return Ok(Stopped::Drained);
+        }
+        let kubernetes = as_user(&self.kubernetes, "");
+        let client = guarded::client(&kubernetes, settings.tenure.clone(), unacknowledged)?;
+        let settings = Settings {
+            controllers: Controllers {
+                node: controllers.contains(&NODE_CONTROLLER),
+                node_lifecycle: controllers.contains(&NODE_LIFECYCLE_CONTROLLER),
+            },
+            ..settings
+        };
+        let stopped = ccm_controllers::run(
+            client,
+            self.provider.clone(),
+            settings,
+            self.metrics.clone(),
+            stop.told(),
+        );
+        Ok(stopped.await?)
+    }
+}

@@ -1,0 +1,196 @@
+//! The controllers' client: its connections refuse bytes outside of the tenure.
+//!
+//! The check sits below TLS, the pool and every buffer of ours, in the call that hands bytes to the operating system:
+//! a request that waited for a name, a handshake, a slot or a thread until the right to send it was gone is broken
+//! off there, with its connection. What the operating system has taken before cannot be called back; so that it does
+//! not deliver late either, unacknowledged bytes are dropped after the time that lies between the renew deadline
+//! and the end of the lease (`TCP_USER_TIMEOUT`), also while the process is stopped, and together with the
+//! connection (`SO_LINGER` of zero). No answer is waited for longer than the lease lasts.
+//!
+//! Everything else is what kube's own builder does with a [`Config`], without its repetitions and its tracing layer.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ccm_core::tenure::Tenure;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube::client::{Body, ConfigExt as _};
+use kube::{Client, Config};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tower::{BoxError, ServiceBuilder, ServiceExt as _};
+
+use crate::clock::boottime;
+
+/// Why a client cannot be made.
+#[derive(Debug, Error)]
+pub enum GuardedError {
+    /// A proxy is configured; this client dials the API server itself.
+    #[error("a proxy to the API server (proxy-url {0}) is not supported")]
+    Proxy(String),
+    /// The configuration cannot be used.
+    #[error("cannot make a Kubernetes client")]
+    Config(#[source] kube::Error),
+}
+
+/// A client that sends inside of `tenure`. What the API server has not acknowledged after `unacknowledged` is dropped;
+/// `None`: as long as the operating system likes. To be called inside a tokio runtime.
+///
+/// # Errors
+/// See [`GuardedError`].
+pub fn client(
+    config: &Config,
+    tenure: Arc<Tenure>,
+    unacknowledged: Option<Duration>,
+) -> Result<Client, GuardedError> {
+    if let Some(proxy) = &config.proxy_url {
+        return Err(GuardedError::Proxy(shown(proxy)));
+    }
+    let mut dial = HttpConnector::new();
+    dial.enforce_http(false);
+    dial.set_tcp_user_timeout(unacknowledged);
+    let guard = tenure.clone();
+    let dial = dial.map_response(move |stream: TokioIo<TcpStream>| {
+        // Not being able to is no reason not to connect: the guard does not stand on it.
+        let _ = stream.inner().set_zero_linger();
+        Guarded {
+            stream,
+            tenure: guard.clone(),
+        }
+    });
+    let encrypted = config
+        .rustls_https_connector_with_connector(dial)
+        .map_err(GuardedError::Config)?;
+    let mut connector = TimeoutConnector::new(encrypted);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let connections: legacy::Client<_, Body> =
+        legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let ends_with_the_lease = move |answer| {
+        let tenure = tenure.clone();
+        async move {
+            tokio::select! {
+                answer = answer => answer,
+                () = over(&tenure) => Err(BoxError::from("given up: the lease has ended")),
+            }
+        }
+    };
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(GuardedError::Config)?)
+        .layer(config.extra_headers_layer().map_err(GuardedError::Config)?)
+        .map_future(ends_with_the_lease)
+        .map_err(BoxError::from)
+        .service(connections);
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// Without user and password.
+fn shown(proxy: &http::Uri) -> String {
+    let scheme = proxy.scheme_str().unwrap_or("http");
+    format!("{scheme}://{}", proxy.host().unwrap_or_default())
+}
+
+/// How long a request may take that begins now: `most`, or the rest of the lease if that is less.
+pub(crate) fn time_left(tenure: &Tenure, most: Duration) -> Duration {
+    most.min(boottime().until(tenure.ends()))
+}
+
+/// Ends with the lease, which is later than it was when it is renewed meanwhile.
+async fn over(tenure: &Tenure) {
+    loop {
+        let left = boottime().until(tenure.ends());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left).await;
+    }
+}
+
+/// Bytes were written outside of the tenure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NotLeader;
+
+impl fmt::Display for NotLeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not sent: this process does not hold the lease (any more)")
+    }
+}
+
+impl std::error::Error for NotLeader {}
+
+/// A connection that takes bytes only while the tenure lasts.
+struct Guarded<S> {
+    stream: S,
+    tenure: Arc<Tenure>,
+}
+
+impl<S> Guarded<S> {
+    fn check(&self) -> io::Result<()> {
+        if self.tenure.may_write(boottime()) {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, NotLeader))
+        }
+    }
+}
+
+impl<S: Read + Unpin> Read for Guarded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: Write + Unpin> Write for Guarded<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check()?;
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check()?;
+        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// There is no buffer below: what was written is with the operating system.
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    /// The end of a connection is no request.
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+impl<S: Connection> Connection for Guarded<S> {
+    fn connected(&self) -> Connected {
+        self.stream.connected()
+    }
+}

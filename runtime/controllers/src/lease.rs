@@ -1,0 +1,273 @@
+//! Takes part in the election: carries out what [`ccm_core::lease`] asks for, and writes down in a [`Tenure`] how
+//! long this process may act. Writes nothing but the Lease, through a client of its own that the tenure does not
+//! guard, and Events about it.
+//!
+//! Whoever holds the Lease is known to others by the Lease alone, so there is nothing to undo when a future of this
+//! module is dropped: what was asked for last is simply not known, and the next question is a read.
+
+mod metrics;
+mod record;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::lease::{Answer, Ask, Elector, Lost, Timing, Turn, released};
+use ccm_core::permit::Moment;
+use ccm_core::tenure::Tenure;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::time::{sleep, timeout};
+
+use crate::clock::{boottime, wall};
+use crate::perform::chain;
+
+pub use metrics::ElectionMetrics;
+
+/// How often a release is tried again when somebody else wrote the Lease in between.
+const MOST_RELEASES: u32 = 3;
+/// An Event about the end is worth this much of a hand-over.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Which Lease is stood for, as whom.
+#[derive(Debug, Clone)]
+pub struct ElectionSettings {
+    /// The Lease's namespace.
+    pub namespace: String,
+    /// The Lease's name, and the `name` of the metrics.
+    pub name: String,
+    /// What stands in the Lease; no other process may ever have the same.
+    pub identity: String,
+    /// How long and how often.
+    pub timing: Timing,
+}
+
+/// One candidacy, from standing for it to giving the Lease back.
+pub struct Election {
+    leases: Api<Lease>,
+    events: Api<Event>,
+    settings: ElectionSettings,
+    elector: Elector,
+    tenure: Arc<Tenure>,
+    metrics: ElectionMetrics,
+    /// [`boottime`], or what a test has for it.
+    now: fn() -> Moment,
+    /// A write may be under way whose end is not known.
+    is_writing: bool,
+    /// Who was said last to hold the Lease.
+    said: Option<String>,
+}
+
+impl Election {
+    /// Sends nothing yet. `tenure` is one that is pending; `client` is not guarded by it and repeats nothing by
+    /// itself; `guarded` is, for Events.
+    pub fn new(
+        client: Client,
+        guarded: Client,
+        settings: ElectionSettings,
+        tenure: Arc<Tenure>,
+        metrics: ElectionMetrics,
+    ) -> Election {
+        metrics.leads(&settings.name, false);
+        Election {
+            leases: Api::namespaced(client, &settings.namespace),
+            events: Api::namespaced(guarded, &settings.namespace),
+            elector: Elector::new(
+                settings.namespace.clone(),
+                settings.name.clone(),
+                settings.identity.clone(),
+                settings.timing,
+            ),
+            settings,
+            tenure,
+            metrics,
+            now: boottime,
+            is_writing: false,
+            said: None,
+        }
+    }
+
+    /// Stands by until the Lease is ours. From then on [`Election::hold`] has to run.
+    pub async fn acquire(&mut self) {
+        tracing::info!(lease = %self.lease(), identity = self.settings.identity, "standing for election");
+        // A lease that is lost while it is acquired is said by `hold`.
+        while self.elector.renewed().is_none() && self.step().await.is_none() {}
+        self.metrics.leads(&self.settings.name, true);
+        tracing::info!(lease = %self.lease(), identity = self.settings.identity, "became leader");
+        let said = self.say("became leader");
+        tokio::spawn(said);
+    }
+
+    /// Renews the Lease until it is lost. The tenure is closed then.
+    pub async fn hold(&mut self) -> Lost {
+        let lost = loop {
+            if let Some(lost) = self.step().await {
+                break lost;
+            }
+        };
+        self.tenure.close();
+        self.metrics.leads(&self.settings.name, false);
+        lost
+    }
+
+    /// How often the Lease has changed hands, as it was read or written last.
+    pub fn transitions(&self) -> u64 {
+        let record = self.elector.lease().and_then(|lease| lease.spec.as_ref());
+        let transitions = record.and_then(|record| record.lease_transitions);
+        transitions
+            .and_then(|count| u64::try_from(count).ok())
+            .unwrap_or_default()
+    }
+
+    /// Whether the Lease may be ours: it is, or the end of a write is not known.
+    pub fn may_be_ours(&self) -> bool {
+        self.is_writing || self.elector.renewed().is_some()
+    }
+
+    /// Gives the Lease back if it is still ours, so that the next candidate need not wait for its end. Nothing may be
+    /// on the wire any more. Bounded by three requests and [`LAST_WORDS`].
+    pub async fn release(&mut self) {
+        if self.elector.renewed().is_some() {
+            // Before it is given back: a process without the Lease writes nothing.
+            let _ = timeout(LAST_WORDS, self.say("stopped leading")).await;
+        }
+        self.tenure.close();
+        self.metrics.leads(&self.settings.name, false);
+        for _ in 0..MOST_RELEASES {
+            let sent = self.ask(&Ask::Read).await;
+            let Answer::Lease(lease) = sent else { break };
+            let Some(freed) = released(&lease, &self.settings.identity, wall()) else {
+                return;
+            };
+            match self.ask(&Ask::Replace(Box::new(freed))).await {
+                Answer::Lease(_) => {
+                    tracing::info!(lease = %self.lease(), identity = self.settings.identity, "released the lease");
+                    return;
+                }
+                Answer::Conflict => {}
+                Answer::Absent => return,
+                Answer::Failed => break,
+            }
+        }
+        tracing::warn!(lease = %self.lease(), "the lease could not be released; the next leader has to wait for its end");
+    }
+
+    /// One request or one pause. Dropped in between, it leaves nothing half-done but a write whose end is not known.
+    async fn step(&mut self) -> Option<Lost> {
+        let ask = match self.elector.turn((self.now)(), wall()) {
+            Turn::Lost(lost) => return Some(lost),
+            Turn::Rest(pause) => {
+                sleep(pause).await;
+                return None;
+            }
+            Turn::Ask(ask) => ask,
+        };
+        let renewed = self.elector.renewed();
+        if ask == Ask::Read && renewed.is_some() {
+            self.metrics.slow_path(&self.settings.name);
+        }
+        self.is_writing |= ask != Ask::Read;
+        // Before the request is made: what lies between the two is lost time, not borrowed.
+        let sent = (self.now)();
+        let answer = self.ask(&ask).await;
+        let is_known = answer != Answer::Failed;
+        self.elector
+            .heard(&ask, sent, (self.now)(), answer, chance());
+        self.is_writing &= !is_known;
+        if let Some(sent) = self.elector.renewed().filter(|sent| renewed != Some(*sent)) {
+            let timing = self.settings.timing;
+            self.tenure
+                .renewed(sent, timing.renew_deadline, timing.lease_duration);
+        }
+        self.say_who_leads();
+        None
+    }
+
+    async fn ask(&self, ask: &Ask) -> Answer {
+        let params = PostParams::default();
+        let name = &self.settings.name;
+        let asked = async {
+            match ask {
+                Ask::Read => self.leases.get(name).await,
+                Ask::Create(lease) => self.leases.create(&params, lease).await,
+                Ask::Replace(lease) => self.leases.replace(name, &params, lease).await,
+            }
+        };
+        match timeout(self.request_time(), asked).await {
+            Ok(Ok(lease)) => Answer::Lease(Box::new(lease)),
+            Ok(Err(error)) => self.meaning(error),
+            Err(_) => {
+                tracing::warn!(lease = %self.lease(), "no answer about the lease in time");
+                Answer::Failed
+            }
+        }
+    }
+
+    /// PROC-040, and never longer than a renewal could be of use: whoever waits on misses the next try.
+    fn request_time(&self) -> Duration {
+        let timing = self.settings.timing;
+        let left = self.elector.renewed().map(|sent| {
+            (self.now)()
+                .until(sent.after(timing.renew_deadline))
+                .max(Duration::from_millis(1))
+        });
+        left.map_or(timing.request_time(), |left| {
+            left.min(timing.request_time())
+        })
+    }
+
+    fn meaning(&self, error: kube::Error) -> Answer {
+        if let kube::Error::Api(status) = &error {
+            match status.code {
+                404 => return Answer::Absent,
+                409 => return Answer::Conflict,
+                _ => {}
+            }
+        }
+        let error = chain(&error);
+        tracing::warn!(lease = %self.lease(), error, "the lease could not be read or written");
+        Answer::Failed
+    }
+
+    /// Says once for each other leader that it leads, as client-go's callback does.
+    fn say_who_leads(&mut self) {
+        let holder = self.elector.holder().unwrap_or_default();
+        if self.said.as_deref() == Some(holder) {
+            return;
+        }
+        self.said = Some(holder.to_owned());
+        if !holder.is_empty() && holder != self.settings.identity {
+            tracing::info!(lease = %self.lease(), leader = holder, "another process leads");
+        }
+    }
+
+    /// `namespace/name`.
+    fn lease(&self) -> String {
+        format!("{}/{}", self.settings.namespace, self.settings.name)
+    }
+
+    /// An Event about the Lease (PROC-043). Best effort.
+    fn say(&self, what: &str) -> impl Future<Output = ()> + Send + 'static {
+        let event = record::event(&self.settings, what, self.elector.lease(), wall());
+        let (events, most) = (self.events.clone(), self.settings.timing.request_time());
+        async move {
+            let params = PostParams::default();
+            match timeout(most, events.create(&params, &event)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "an Event about the lease could not be recorded");
+                }
+                Err(_) => tracing::warn!("an Event about the lease was not recorded in time"),
+            }
+        }
+    }
+}
+
+/// A number from 0 to 1. Without randomness all candidates come together, which is slower and not wrong.
+fn chance() -> f64 {
+    getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests;

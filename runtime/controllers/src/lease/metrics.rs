@@ -1,0 +1,49 @@
+//! What an election is measured by, under upstream's names (PROC-047). Holds no logic.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+type Name = [(&'static str, String); 1];
+
+/// The metrics of all elections of a process. Clones are the same metrics; the default ones nobody reads.
+#[derive(Debug, Clone, Default)]
+pub struct ElectionMetrics {
+    master_status: Family<Name, Gauge>,
+    slow_path: Family<Name, Counter>,
+}
+
+impl ElectionMetrics {
+    /// Makes the metrics and registers them.
+    pub fn register(registry: &mut Registry) -> ElectionMetrics {
+        let metrics = ElectionMetrics::default();
+        metrics.register_in(registry);
+        metrics
+    }
+
+    pub(super) fn register_in(&self, registry: &mut Registry) {
+        registry.register(
+            "leader_election_master_status",
+            "Whether this process holds the lease: 1 leader, 0 standby",
+            self.master_status.clone(),
+        );
+        registry.register(
+            "leader_election_slowpath",
+            "Renewals for which the lease had to be read again",
+            self.slow_path.clone(),
+        );
+    }
+
+    pub(super) fn leads(&self, lease: &str, leads: bool) {
+        self.master_status
+            .get_or_create(&[("name", lease.to_owned())])
+            .set(i64::from(leads));
+    }
+
+    pub(super) fn slow_path(&self, lease: &str) {
+        self.slow_path
+            .get_or_create(&[("name", lease.to_owned())])
+            .inc();
+    }
+}

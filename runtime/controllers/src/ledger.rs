@@ -1,0 +1,224 @@
+//! What was spent of the deletion budgets, written down where the next process finds it: in annotations of the
+//! manager's own Lease, which every cloud-controller-manager may read and write already. Decides nothing.
+//!
+//! It is written before what it pays for is done, so that a process that dies in between has spent and not deleted.
+
+use std::sync::Arc;
+
+use ccm_core::brake::{Brake, Budgets};
+use ccm_core::effect::ClusterError;
+use ccm_core::permit::Moment;
+use ccm_core::tenure::Tenure;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use crate::perform::in_time;
+
+/// The brakes whose budgets outlive a restart, and the annotations that hold what was spent of them: dates, separated
+/// by commas.
+const KEPT: [(Brake, &str); 2] = [
+    (Brake::NodeDeletion, "wasm-ccm.dev/spent-node-deletions"),
+    (Brake::WantedDeletion, "wasm-ccm.dev/spent-wanted-deletions"),
+];
+/// The lease is renewed every two seconds by somebody else, so that a write meets a newer version now and then.
+const MOST_CONFLICTS: u32 = 10;
+
+/// The name of a Lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// See the module's documentation.
+pub(crate) struct Ledger {
+    leases: Option<(Api<Lease>, String)>,
+    tenure: Arc<Tenure>,
+    is_read: bool,
+}
+
+/// Both clocks, to turn dates into moments and back.
+#[derive(Clone, Copy)]
+pub(crate) struct Clocks {
+    pub(crate) moment: Moment,
+    pub(crate) wall: Timestamp,
+}
+
+impl Ledger {
+    /// A ledger in the Lease of this name; without one what was spent is forgotten at a restart.
+    pub(crate) fn new(client: Client, lease: Option<LeaseName>, tenure: Arc<Tenure>) -> Ledger {
+        Ledger {
+            leases: lease.map(|lease| (Api::namespaced(client, &lease.namespace), lease.name)),
+            tenure,
+            is_read: false,
+        }
+    }
+
+    /// Whether what was spent of this brake outlives a restart.
+    pub(crate) fn keeps(brake: Brake) -> bool {
+        KEPT.iter().any(|(kept, _)| *kept == brake)
+    }
+
+    /// What was spent before this process began, once. Where the Lease may not be read, nothing is known, and that is
+    /// said.
+    ///
+    /// # Errors
+    /// The API server cannot be asked now.
+    pub(crate) async fn read(
+        &mut self,
+        at: Clocks,
+    ) -> Result<Vec<(Brake, Vec<Moment>)>, ClusterError> {
+        if self.is_read {
+            return Ok(Vec::new());
+        }
+        let Some((api, name)) = &self.leases else {
+            self.is_read = true;
+            return Ok(Vec::new());
+        };
+        let lease = match in_time(&self.tenure, api.get(name)).await {
+            Ok(lease) => lease,
+            Err(error @ (ClusterError::Denied(_) | ClusterError::Rejected(_))) => {
+                self.give_up(&error);
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        self.is_read = true;
+        let annotations = lease.and_then(|lease| lease.metadata.annotations);
+        let annotations = annotations.unwrap_or_default();
+        let spent = |(brake, key): (Brake, &str)| {
+            let text = annotations.get(key).map(String::as_str).unwrap_or_default();
+            (brake, spent(text, at))
+        };
+        Ok(KEPT.into_iter().map(spent).collect())
+    }
+
+    /// Writes down what is spent by now.
+    ///
+    /// # Errors
+    /// The API server did not store it, and may do so later.
+    pub(crate) async fn write(
+        &mut self,
+        budgets: &Budgets,
+        at: Clocks,
+    ) -> Result<(), ClusterError> {
+        let mut budgets = budgets.clone();
+        let dates = |budget: &mut Budgets, brake| {
+            let spent: Vec<String> = budget
+                .of(brake)
+                .spent()
+                .map(|moment| date(moment, at))
+                .collect();
+            spent.join(",")
+        };
+        let kept = KEPT.map(|(brake, key)| (key.to_owned(), dates(&mut budgets, brake)));
+        let Some((api, name)) = &self.leases else {
+            return Ok(());
+        };
+        let params = PostParams::default();
+        let mut last = String::new();
+        for _ in 0..MOST_CONFLICTS {
+            let stored = match in_time(&self.tenure, api.get(name)).await? {
+                Some(mut lease) => {
+                    let annotations = lease.metadata.annotations.get_or_insert_default();
+                    annotations.extend(kept.clone());
+                    in_time(&self.tenure, api.replace(name, &params, &lease)).await
+                }
+                None => {
+                    let lease = Lease {
+                        metadata: ObjectMeta {
+                            name: Some(name.clone()),
+                            annotations: Some(kept.clone().into()),
+                            ..ObjectMeta::default()
+                        },
+                        spec: None,
+                    };
+                    in_time(&self.tenure, api.create(&params, &lease)).await
+                }
+            };
+            match stored {
+                Ok(Some(_)) => return Ok(()),
+                // Gone in between.
+                Ok(None) => {}
+                Err(ClusterError::Conflict(why)) => last = why,
+                Err(error @ (ClusterError::Denied(_) | ClusterError::Rejected(_))) => {
+                    self.give_up(&error);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ClusterError::Conflict(last))
+    }
+
+    /// Without the right to write the Lease, as with `--leader-elect=false`, the budget is kept in memory.
+    fn give_up(&mut self, error: &ClusterError) {
+        self.leases = None;
+        tracing::warn!(%error, "the Lease cannot be used to write down how many nodes were deleted: a restart gives the brake a new budget");
+    }
+}
+
+fn date(moment: Moment, at: Clocks) -> String {
+    let ago = SignedDuration::try_from(moment.until(at.moment)).unwrap_or(SignedDuration::MAX);
+    let date = at.wall.checked_sub(ago).unwrap_or(Timestamp::MIN);
+    // Rounded up, so that reading it back never frees anything early.
+    let date = date
+        .checked_add(SignedDuration::from_millis(999))
+        .unwrap_or(date);
+    Timestamp::from_second(date.as_second())
+        .unwrap_or(date)
+        .to_string()
+}
+
+/// The moments of the dates in `text`. What is no date is left out: somebody else may write here, too. A date in the
+/// future, after a clock that was wrong, counts as now.
+fn spent(text: &str, at: Clocks) -> Vec<Moment> {
+    let dates = text
+        .split(',')
+        .filter_map(|date| date.trim().parse::<Timestamp>().ok());
+    let ago = |date: Timestamp| std::time::Duration::try_from(at.wall.duration_since(date));
+    dates
+        .map(|date| Moment(at.moment.0.saturating_sub(ago(date).unwrap_or_default())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn clocks(seconds: u64, wall: &str) -> Clocks {
+        Clocks {
+            moment: Moment(Duration::from_secs(seconds)),
+            wall: wall.parse().unwrap_or_default(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_by_a_process_with_another_clock() {
+        let old = clocks(1000, "2026-11-21T12:00:00Z");
+        let text = [900, 1000]
+            .map(|at| date(Moment(Duration::from_secs(at)), old))
+            .join(",");
+        assert_eq!(text, "2026-11-21T11:58:20Z,2026-11-21T12:00:00Z");
+        let new = clocks(5000, "2026-11-21T12:00:10Z");
+        let read = spent(&text, new);
+        assert_eq!(read, [4890, 4990].map(|at| Moment(Duration::from_secs(at))));
+    }
+
+    #[test]
+    fn what_is_no_date_is_left_out_and_the_future_is_now() {
+        let now = clocks(100, "2026-11-21T12:00:00Z");
+        let read = spent("x, 2026-11-21T13:00:00Z,,1e9,2020-01-01T00:00:00Z", now);
+        assert_eq!(
+            read,
+            [Moment(Duration::from_secs(100)), Moment(Duration::ZERO)]
+        );
+    }
+}

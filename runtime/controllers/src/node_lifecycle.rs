@@ -1,0 +1,201 @@
+//! The node lifecycle controller's passes: every `--node-monitor-period` over all nodes as they are known, with
+//! look-ups and conversations beside them, so that a slow answer about some nodes delays no others (EDGE-007).
+//! Makes no decision and performs nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ccm_core::cloud::{FindReply, ProviderError};
+use ccm_core::effect::{Effect, Outcome};
+use ccm_core::names::NODE_LIFECYCLE_CONTROLLER;
+use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
+use ccm_core::permit::Moment;
+use ccm_core::settings::{LifecycleRules, LifecycleSettings};
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::reflector::Store;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use crate::clock::Clock;
+use crate::perform::{Door, Lane, Turn};
+use crate::reconcile::{Conclusion, converse};
+
+/// See the module's documentation.
+pub(crate) struct NodeLifecycleController {
+    door: Arc<Door>,
+    nodes: Store<Node>,
+    settings: LifecycleSettings,
+    rules: Arc<LifecycleRules>,
+    clock: Clock,
+    memory: Memory,
+    tasks: JoinSet<Ended>,
+    /// Whom each task is about.
+    names: HashMap<Id, Vec<String>>,
+}
+
+/// What a task has brought.
+enum Ended {
+    /// An answer, and when it came.
+    Survey(Arc<Survey>, Box<Result<FindReply, ProviderError>>, Moment),
+    /// The end of a conversation.
+    Conversation(Box<Conclusion<Facts>>),
+}
+
+impl NodeLifecycleController {
+    /// A controller that acts through `door` on what `nodes` holds. Somebody else keeps that true.
+    pub(crate) fn new(door: Arc<Door>, settings: LifecycleSettings, nodes: Store<Node>) -> Self {
+        NodeLifecycleController {
+            clock: door.clock(),
+            door,
+            nodes,
+            rules: Arc::new(settings.rules.clone()),
+            settings,
+            memory: Memory::default(),
+            tasks: JoinSet::new(),
+            names: HashMap::new(),
+        }
+    }
+
+    /// Runs until it is dropped or drained. LIFE-003 is not followed: a list that is not complete yet says nothing
+    /// about who is there, and a mass is measured against all nodes.
+    pub(crate) async fn run(&mut self) {
+        if self.nodes.wait_until_ready().await.is_err() {
+            return;
+        }
+        let mut ticks = interval_at(
+            Instant::now(),
+            self.clock.timer(self.settings.monitor_period),
+        );
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            // In this order, so that the same world gives the same sequence.
+            tokio::select! {
+                biased;
+                ended = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
+                    if let Some(ended) = ended {
+                        self.end(ended);
+                    }
+                }
+                _ = ticks.tick() => self.pass(),
+            }
+        }
+    }
+
+    /// Waits for what is on the wire, and starts nothing else.
+    pub(crate) async fn drain(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// LIFE-002.
+    fn pass(&mut self) {
+        let nodes = self.sorted();
+        self.hear_of_others(&nodes);
+        let surveys = self.with_pass(&nodes, |memory, pass| memory.begin(pass));
+        for survey in surveys {
+            let names = survey.about.iter().map(|node| name(node).to_owned());
+            let names = names.collect();
+            let (door, clock) = (self.door.clone(), self.clock);
+            let task = self
+                .tasks
+                .spawn(async move { ask(survey, &door, clock).await });
+            self.names.insert(task.id(), names);
+        }
+        self.start_conversations(&nodes);
+    }
+
+    /// What the node controller was told about the same machines counts, too.
+    fn hear_of_others(&mut self, nodes: &[Arc<Node>]) {
+        let neighbours = self.door.neighbours();
+        for node in nodes {
+            let uid = node.metadata.uid.as_deref().unwrap_or_default();
+            if let Some(at) = neighbours.found(name(node), uid) {
+                self.memory.found(name(node), uid, at);
+            }
+        }
+    }
+
+    fn start_conversations(&mut self, nodes: &[Arc<Node>]) {
+        for facts in self.with_pass(nodes, |memory, pass| memory.facts(pass)) {
+            let names = vec![name(&facts.node).to_owned()];
+            let (door, clock) = (self.door.clone(), self.clock);
+            let task = self.tasks.spawn(async move {
+                Ended::Conversation(Box::new(converse(facts, &door, clock).await))
+            });
+            self.names.insert(task.id(), names);
+        }
+    }
+
+    fn end(&mut self, ended: Result<(Id, Ended), JoinError>) {
+        let now = self.clock.now();
+        match ended {
+            Ok((id, ended)) => {
+                self.names.remove(&id);
+                match ended {
+                    Ended::Survey(survey, answer, at) => {
+                        self.memory.absorb(&survey, &answer, at);
+                        let nodes = self.sorted();
+                        self.hear_of_others(&nodes);
+                        self.start_conversations(&nodes);
+                    }
+                    Ended::Conversation(conclusion) => {
+                        self.memory
+                            .conclude(&conclusion.facts, &conclusion.when, now);
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "a pass over NotReady nodes ended with a panic; this is a defect");
+                let names = self.names.remove(&error.id()).unwrap_or_default();
+                self.memory.abandon(names.iter().map(String::as_str), now);
+            }
+        }
+    }
+
+    fn with_pass<T>(
+        &mut self,
+        nodes: &[Arc<Node>],
+        what: impl FnOnce(&mut Memory, &Pass<'_>) -> T,
+    ) -> T {
+        let claimant = self.door.claimant();
+        let pass = Pass {
+            nodes,
+            claimant: &claimant,
+            rules: &self.rules,
+            now: self.clock.both(),
+        };
+        what(&mut self.memory, &pass)
+    }
+
+    /// All nodes, by name.
+    fn sorted(&self) -> Vec<Arc<Node>> {
+        let mut nodes = self.nodes.state();
+        nodes.sort_unstable_by(|left, right| name(left).cmp(name(right)));
+        nodes
+    }
+}
+
+async fn ask(survey: Survey, door: &Door, clock: Clock) -> Ended {
+    let survey = Arc::new(survey);
+    let effect = Effect::Survey(survey.clone());
+    let outcome = door
+        .perform(
+            &effect,
+            NODE_LIFECYCLE_CONTROLLER,
+            Lane::Known,
+            &mut Turn::default(),
+        )
+        .await;
+    let object = "nodes";
+    tracing::info!(target: "decision", controller = NODE_LIFECYCLE_CONTROLLER, object, %effect, %outcome);
+    let answer = match outcome {
+        Outcome::Surveyed(answer) => answer,
+        other => Err(ProviderError::Internal(format!(
+            "a survey ended with: {other}"
+        ))),
+    };
+    Ended::Survey(survey, Box::new(answer), clock.now())
+}
+
+fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
+}

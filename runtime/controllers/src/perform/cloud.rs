@@ -1,0 +1,93 @@
+//! Every call of the provider, under a permit.
+
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, CloudProvider, FindReply, ProviderError};
+use ccm_core::neighbours::Neighbours;
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::tenure::Tenure;
+use tokio::task::JoinSet;
+
+use super::locked;
+use crate::clock::{Clock, boottime};
+use crate::plan::Planner;
+
+/// How much longer than its permit a provider call is waited for: the host ends it on time, and this
+/// only guards against a host that does not.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The provider, and what every call of it needs.
+#[derive(Clone)]
+pub(super) struct Cloud {
+    pub(super) provider: Arc<dyn CloudProvider>,
+    pub(super) neighbours: Arc<StdMutex<Neighbours>>,
+    pub(super) mode: Mode,
+    pub(super) planner: Arc<Planner>,
+    pub(super) call_time: Duration,
+    /// Of decisions: what was answered is dated by it.
+    pub(super) clock: Clock,
+    pub(super) tenure: Arc<Tenure>,
+}
+
+impl Cloud {
+    /// One look-up in a task of its own: a provider that panics ends one call and not the batch.
+    pub(super) async fn find_apart(
+        self,
+        nodes: Vec<CloudNode>,
+        is_fresh: bool,
+    ) -> Result<FindReply, ProviderError> {
+        // Dropped, it ends the call.
+        let mut call = JoinSet::new();
+        call.spawn(self.find(nodes, is_fresh));
+        match call.join_next().await {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => Err(ProviderError::Internal(format!(
+                "the call ended with a panic: {error}"
+            ))),
+            None => Err(ProviderError::Internal("the call did not begin".to_owned())),
+        }
+    }
+
+    /// One look-up of many nodes, under a permit that allows reads only.
+    async fn find(self, nodes: Vec<CloudNode>, is_fresh: bool) -> Result<FindReply, ProviderError> {
+        if !self.tenure.may_begin(boottime()) {
+            return Err(ProviderError::Unavailable(
+                "the manager is stopping".to_owned(),
+            ));
+        }
+        let permit = Arc::new(Permit::new(
+            boottime().after(self.call_time),
+            self.mode,
+            0,
+            self.tenure.clone(),
+            self.planner.clone(),
+        ));
+        let began = boottime();
+        let call = match is_fresh {
+            true => self.provider.find_fresh(&nodes, permit),
+            false => self.provider.find(&nodes, permit),
+        };
+        let answer = match tokio::time::timeout(self.call_time.saturating_add(GRACE), call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ProviderError::TimedOut(format!(
+                "find of {} nodes took longer than {:?}",
+                nodes.len(),
+                self.call_time
+            ))),
+        };
+        // Of the whole answer at once, and before anybody hears his part: two nodes of one answer see each other.
+        if let Ok(reply) = &answer {
+            locked(&self.neighbours).answered(&nodes, reply, self.clock.now());
+        }
+        tracing::debug!(
+            provider = self.provider.name(),
+            nodes = nodes.len(),
+            is_fresh,
+            took = ?began.until(boottime()),
+            result = answer.as_ref().map_or_else(ProviderError::reason, |_| "answered"),
+            "find"
+        );
+        answer
+    }
+}

@@ -1,0 +1,280 @@
+//! The plan while it is made: takes what the door withheld and what permits refused, prints the first change of each
+//! object, counts, and keeps the rest for whoever asks. Passes everything that the audit is told on to it.
+//!
+//! Decides nothing and withholds nothing: in enforce mode it has nothing to do.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ccm_core::audit::{AuditRecord, AuditSink, Refused, Subject, Unrecordable};
+use ccm_core::effect::{Effect, When};
+use ccm_core::permit::{CloudRequest, Mode, Refusal};
+use ccm_core::plan::{Plan, Planned};
+
+use crate::metrics::Metrics;
+
+/// The plan of a process, for those who want to read it. Clones are the same plan.
+#[derive(Clone, Default)]
+pub struct PlanBook(Arc<Mutex<Plan>>);
+
+impl PlanBook {
+    /// The plan as it is now.
+    pub fn plan(&self) -> Plan {
+        self.open().clone()
+    }
+
+    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    fn open(&self) -> MutexGuard<'_, Plan> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for PlanBook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PlanBook({})", *self.open())
+    }
+}
+
+/// See the module's documentation. It is the audit sink of every permit of a leadership.
+pub(crate) struct Planner {
+    book: PlanBook,
+    mode: Mode,
+    audit: Arc<dyn AuditSink>,
+    metrics: Metrics,
+}
+
+impl Planner {
+    /// A planner that writes into `book` when the mode is to plan, and tells `audit` what it is told.
+    pub(crate) fn new(
+        book: PlanBook,
+        mode: Mode,
+        audit: Arc<dyn AuditSink>,
+        metrics: Metrics,
+    ) -> Planner {
+        Planner {
+            book,
+            mode,
+            audit,
+            metrics,
+        }
+    }
+
+    /// A write to the cluster was worked out by this controller and not made.
+    pub(crate) fn withheld(&self, effect: &Effect, controller: &'static str) {
+        if self.mode == Mode::Plan
+            && let Some(planned) = Planned::of_effect(effect, controller)
+        {
+            self.add(planned);
+        }
+    }
+
+    /// This controller has looked at the object to the end; `has_withheld` says whether a change was withheld.
+    pub(crate) fn concluded(
+        &self,
+        object: &str,
+        controller: &'static str,
+        when: &When,
+        has_withheld: bool,
+    ) {
+        if self.mode != Mode::Plan {
+            return;
+        }
+        let why = match when {
+            When::AwaitChange => None,
+            When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => {
+                Some(why.as_str())
+            }
+        };
+        let mut plan = self.book.open();
+        plan.set_unsure(object, controller, why.filter(|_| !has_withheld));
+        let is_settled = why.is_none() && !has_withheld && plan.settled(object, controller);
+        drop(plan);
+        if is_settled {
+            self.taken_out(object);
+        }
+    }
+
+    /// The first pass over everything is over.
+    pub(crate) fn passed(&self) {
+        self.book.open().set_whole();
+        self.sum_up();
+    }
+
+    /// There is no such object any more.
+    pub(crate) fn gone(&self, object: &str) {
+        if self.mode == Mode::Plan && self.book.open().gone(object) {
+            self.taken_out(object);
+        }
+    }
+
+    fn taken_out(&self, object: &str) {
+        tracing::info!(target: "plan", object, "would not be changed any more");
+        self.count();
+    }
+
+    /// Sums the plan up in one line.
+    pub(crate) fn sum_up(&self) {
+        if self.mode == Mode::Plan {
+            let plan = self.book.plan();
+            tracing::info!(target: "plan", changes = plan.changes().count(), empty = plan.is_empty(), "{plan}");
+        }
+    }
+
+    fn add(&self, planned: Planned) {
+        if !self.book.open().add(planned.clone()) {
+            return;
+        }
+        let Planned {
+            kind,
+            object,
+            verb,
+            what,
+            said,
+            by: _,
+        } = planned;
+        tracing::info!(target: "plan", kind, object, verb, change = what, said, "would be changed");
+        self.count();
+    }
+
+    fn count(&self) {
+        // Not while the book is open: a scrape waits for nobody.
+        let counts = self.book.open().counts();
+        self.metrics.planned(&counts);
+    }
+}
+
+impl AuditSink for Planner {
+    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
+        self.audit.before(request)
+    }
+
+    fn after(&self, record: &AuditRecord) {
+        self.audit.after(record);
+    }
+
+    fn refused(&self, refused: &Refused<'_>) {
+        if self.mode == Mode::Plan && matches!(refused.refusal, Refusal::Mode(_)) {
+            self.add(Planned::of_request(refused));
+        }
+        self.audit.refused(refused);
+    }
+
+    fn before_deletion(&self, subject: &Subject) -> Result<(), Unrecordable> {
+        self.audit.before_deletion(subject)
+    }
+
+    fn deleted(&self, record: &AuditRecord) {
+        self.audit.deleted(record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use ccm_core::audit::{Author, NoAudit};
+    use ccm_core::brake::Brake;
+    use ccm_core::effect::{NodeDeletion, NodeRef};
+    use ccm_core::permit::Access;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    fn deletion(name: &str) -> Effect {
+        let node = NodeRef {
+            name: name.to_owned(),
+            uid: "u".to_owned(),
+        };
+        Effect::DeleteNode(
+            node,
+            NodeDeletion {
+                resource_version: "7".to_owned(),
+                brake: Brake::NodeDeletion,
+                reason: String::new(),
+            },
+        )
+    }
+
+    fn planner(mode: Mode) -> (Planner, PlanBook, Registry) {
+        let (book, mut registry) = (PlanBook::default(), Registry::default());
+        let metrics = Metrics::register(&mut registry);
+        let planner = Planner::new(book.clone(), mode, Arc::new(NoAudit), metrics);
+        (planner, book, registry)
+    }
+
+    fn refuse(planner: &Planner, refusal: Refusal) {
+        let request = CloudRequest {
+            author: Author::default(),
+            target: "api".to_owned(),
+            host: "cloud.test".to_owned(),
+            method: "POST".to_owned(),
+            path: "/servers".to_owned(),
+            template: "/servers".to_owned(),
+            rule: "POST /servers (write)".to_owned(),
+            sha256: String::new(),
+            access: Access::Write,
+        };
+        planner.refused(&Refused {
+            subject: &Subject::default(),
+            request: &request,
+            refusal,
+            said: None,
+        });
+    }
+
+    fn scraped(registry: &Registry) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn what_is_planned_is_counted_by_kind_and_counted_down_when_it_is_settled() {
+        let (planner, book, registry) = planner(Mode::Plan);
+        planner.withheld(&deletion("a"), "node");
+        planner.withheld(&deletion("a"), "node");
+        planner.withheld(&deletion("b"), "node");
+        refuse(&planner, Refusal::Mode("plan"));
+        let text = scraped(&registry);
+        assert!(text.contains("ccm_plan_pending{kind=\"node\"} 2"), "{text}");
+        assert!(
+            text.contains("ccm_plan_pending{kind=\"cloud\"} 1"),
+            "{text}"
+        );
+        planner.concluded("node/a", "node", &When::AwaitChange, true);
+        planner.concluded("node/b", "another", &When::AwaitChange, false);
+        assert_eq!(book.plan().changes().count(), 3);
+        planner.concluded("node/a", "node", &When::AwaitChange, false);
+        planner.gone("node/b");
+        let text = scraped(&registry);
+        assert!(text.contains("ccm_plan_pending{kind=\"node\"} 0"), "{text}");
+        assert_eq!(book.plan().changes().count(), 1);
+    }
+
+    #[test]
+    fn what_nothing_can_be_said_about_yet_is_no_part_of_a_promise() {
+        let (planner, book, _) = planner(Mode::Plan);
+        planner.passed();
+        assert!(book.plan().is_sure());
+        let waits = When::Blocked {
+            why: "the cloud is away".to_owned(),
+        };
+        planner.concluded("node/a", "node", &waits, false);
+        assert!(!book.plan().is_sure());
+        planner.concluded("node/a", "node", &When::AwaitChange, false);
+        assert!(book.plan().is_sure());
+    }
+
+    #[test]
+    fn only_plan_mode_makes_a_plan_and_only_the_mode_is_a_reason_to_plan() {
+        for mode in [Mode::Enforce, Mode::Observe] {
+            let (planner, book, _) = planner(mode);
+            planner.withheld(&deletion("a"), "node");
+            refuse(&planner, Refusal::Mode("observe"));
+            assert!(book.plan().is_empty());
+        }
+        let (planner, book, _) = planner(Mode::Plan);
+        refuse(&planner, Refusal::Revoked);
+        assert!(book.plan().is_empty());
+    }
+}

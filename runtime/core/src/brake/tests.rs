@@ -1,0 +1,238 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::permit::Moment;
+
+mod targets;
+
+fn at(seconds: u64) -> Moment {
+    Moment(Duration::from_secs(seconds))
+}
+
+/// max(3, 10 %), at most 20, in ten minutes.
+fn tenth() -> Allowance {
+    Allowance::default_of(Brake::NodeDeletion)
+}
+
+#[test]
+fn every_brake_lets_through_what_its_row_says() {
+    let rows: [(Brake, [(usize, usize); 6]); 9] = [
+        (Brake::InternalIp, TENTH),
+        (Brake::Relabel, TENTH),
+        (Brake::NodeDeletion, TENTH),
+        (Brake::ShutdownTaint, TENTH),
+        (Brake::WantedDeletion, ALWAYS_50),
+        (
+            Brake::LoadBalancerDeletion,
+            [(0, 1), (1, 1), (19, 1), (20, 2), (200, 20), (5_000, 20)],
+        ),
+        (
+            Brake::RouteDeletion,
+            [(0, 2), (1, 2), (29, 2), (30, 3), (500, 50), (5_000, 50)],
+        ),
+        (
+            Brake::StatusClear,
+            [(0, 1), (1, 1), (19, 1), (20, 2), (200, 20), (5_000, 20)],
+        ),
+        (
+            Brake::CloudMutations,
+            [0, 1, 39, 40, 200, 5_000].map(|objects| (objects, 600)),
+        ),
+    ];
+    assert!(
+        Brake::ALL
+            .iter()
+            .all(|brake| rows.iter().any(|(row, _)| row == brake))
+    );
+    for (brake, row) in rows {
+        let allowance = Allowances::default().of(brake);
+        assert_eq!(allowance.window, Duration::from_secs(600), "{brake}");
+        for (objects, most) in row {
+            assert_eq!(allowance.of(objects), most, "{brake}, {objects} objects");
+        }
+    }
+}
+
+const TENTH: [(usize, usize); 6] = [(0, 3), (1, 3), (39, 3), (40, 4), (199, 19), (5_000, 20)];
+const ALWAYS_50: [(usize, usize); 6] =
+    [(0, 50), (1, 50), (39, 50), (40, 50), (200, 50), (5_000, 50)];
+
+#[test]
+fn every_brake_has_a_word_of_its_own_by_which_it_is_found() {
+    for brake in Brake::ALL {
+        assert_eq!(Brake::named(brake.as_str()), Some(brake));
+    }
+    assert_eq!(Brake::named("node_deletion"), None);
+}
+
+#[test]
+fn what_was_spent_comes_back_one_by_one_after_the_window() {
+    let mut budget = Budget::new(tenth());
+    for second in [0, 10, 20] {
+        assert_eq!(budget.take(at(second), 5), Ok(()));
+    }
+    assert_eq!(budget.take(at(30), 5), Err(at(600)));
+    assert_eq!(budget.take(at(599), 5), Err(at(600)));
+    assert_eq!(budget.take(at(600), 5), Ok(()));
+    assert_eq!(budget.take(at(600), 5), Err(at(610)));
+}
+
+#[test]
+fn a_cluster_that_shrinks_waits_until_enough_is_free() {
+    let mut budget = Budget::new(tenth());
+    for second in 0..5 {
+        assert_eq!(budget.take(at(second), 50), Ok(()));
+    }
+    assert_eq!(budget.take(at(100), 10), Err(at(602)));
+    assert_eq!(budget.take(at(601), 10), Err(at(602)));
+    assert_eq!(budget.take(at(602), 10), Ok(()));
+}
+
+#[test]
+fn an_allowance_of_zero_stops_for_good() {
+    let none = Allowance {
+        least: 0,
+        percent: 0,
+        ..tenth()
+    };
+    let end = Moment(Duration::MAX);
+    assert_eq!(Budget::new(none).take(at(1), 1_000), Err(end));
+}
+
+#[test]
+fn one_brake_spends_nothing_of_another() {
+    let mut budgets = Budgets::new(&Allowances::default());
+    for _ in 0..3 {
+        assert_eq!(budgets.of(Brake::NodeDeletion).take(at(1), 5), Ok(()));
+    }
+    assert!(budgets.of(Brake::NodeDeletion).take(at(1), 5).is_err());
+    for brake in Brake::ALL {
+        let taken = budgets.of(brake).take(at(1), 5);
+        assert_eq!(taken.is_ok(), brake != Brake::NodeDeletion, "{brake}");
+    }
+}
+
+#[test]
+fn what_an_operator_says_replaces_the_default_of_this_brake_only() {
+    let mut allowances = Allowances::default();
+    let said = Allowance {
+        least: 1,
+        percent: 0,
+        most: 1,
+        window: Duration::from_secs(60),
+    };
+    assert!(allowances.set(Brake::NodeDeletion, said));
+    assert!(!allowances.set(Brake::NodeDeletion, said));
+    let mut budgets = Budgets::new(&allowances);
+    assert_eq!(budgets.of(Brake::NodeDeletion).take(at(0), 99), Ok(()));
+    assert_eq!(budgets.of(Brake::NodeDeletion).take(at(1), 99), Err(at(60)));
+    assert_eq!(budgets.of(Brake::Relabel).take(at(1), 99), Ok(()));
+}
+
+#[test]
+fn a_restored_budget_goes_on_where_it_was() {
+    let mut budgets = Budgets::new(&Allowances::default());
+    let spent = [at(20), at(0), at(10)];
+    budgets.restore(Brake::NodeDeletion, spent.into_iter());
+    let budget = budgets.of(Brake::NodeDeletion);
+    assert_eq!(budget.take(at(30), 5), Err(at(600)));
+    assert_eq!(budget.take(at(600), 5), Ok(()));
+    assert_eq!(
+        budget.spent().collect::<Vec<_>>(),
+        [at(10), at(20), at(600)]
+    );
+    let standing = |now| {
+        Budget::restore(tenth(), spent.into_iter())
+            .standing(at(now), 5)
+            .taken
+    };
+    assert_eq!([standing(599), standing(600), standing(615)], [3, 2, 1]);
+}
+
+#[test]
+fn however_much_is_restored_only_the_newest_are_kept() {
+    let budget = Budget::restore(tenth(), (0..100_000).map(at));
+    assert_eq!(budget.spent().count(), 20);
+    assert_eq!(budget.spent().next(), Some(at(99_980)));
+}
+
+#[test]
+fn a_shared_budget_is_one_budget_for_all_who_take_at_the_same_time() {
+    let budget = SharedBudget::new(
+        Brake::CloudMutations,
+        Allowance::default_of(Brake::CloudMutations),
+    );
+    let taken: usize = std::thread::scope(|scope| {
+        let takers: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| (0..400).filter(|_| budget.take(at(5)).is_ok()).count()))
+            .collect();
+        takers.into_iter().map(|taker| taker.join().unwrap()).sum()
+    });
+    assert_eq!(taken, 600);
+    assert_eq!(
+        budget.standing(at(5)),
+        Standing {
+            taken: 600,
+            allowed: 600
+        }
+    );
+}
+
+/// What a process does with its budget.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Time passes, and then one change is wanted among this many objects.
+    Take { wait: u64, objects: usize },
+    /// The process starts anew with what was written down, in some order.
+    Restart { reversed: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        9 => (0_u64..200, prop_oneof![Just(60), 0_usize..400])
+            .prop_map(|(wait, objects)| Step::Take { wait, objects }),
+        1 => any::<bool>().prop_map(|reversed| Step::Restart { reversed }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_window_ever_has_more_than_the_allowance_also_across_restarts(
+        steps in proptest::collection::vec(step(), 1..300),
+        brake in proptest::sample::select(Brake::ALL.to_vec()),
+    ) {
+        let allowance = Allowance::default_of(brake);
+        let mut budget = Budget::new(allowance);
+        let (mut now, mut granted) = (0, Vec::new());
+        for step in steps {
+            match step {
+                Step::Restart { reversed } => {
+                    let mut spent: Vec<_> = budget.spent().collect();
+                    if reversed {
+                        spent.reverse();
+                    }
+                    budget = Budget::restore(allowance, spent.into_iter());
+                }
+                Step::Take { wait, objects } => {
+                    now += wait;
+                    match budget.take(at(now), objects) {
+                        Ok(()) => granted.push((now, allowance.of(objects))),
+                        Err(free) => {
+                            prop_assert!(free > at(now));
+                            prop_assert_eq!(budget.clone().take(free, objects), Ok(()), "what is promised is kept");
+                        }
+                    }
+                }
+            }
+        }
+        // Each change that was let through was within what its own moment allowed.
+        for (index, (end, allowed)) in granted.iter().enumerate() {
+            let within = granted[..=index].iter().filter(|(at, _)| end - at < 600).count();
+            prop_assert!(within <= *allowed, "{within} within ten minutes, {allowed} allowed");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Large removals of load-balancer targets.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::at;
+use crate::brake::targets::{CONFIRM_AFTER, Verdict, Wish, judge};
+use crate::permit::Moment;
+
+fn set(names: &str) -> BTreeSet<String> {
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+fn ask(current: &str, wanted: &str, before: Option<&Wish>, now: u64) -> Verdict {
+    let (current, wanted) = (set(current), set(wanted));
+    judge(&current, &wanted, true, before, CONFIRM_AFTER, at(now))
+}
+
+fn wish(verdict: Verdict) -> (Wish, Moment) {
+    match verdict {
+        Verdict::Confirm { wish, again } => (wish, again),
+        other => unreachable!("{other:?}"),
+    }
+}
+
+#[test]
+fn up_to_half_of_the_targets_may_go_at_once() {
+    for (current, wanted) in [
+        ("", ""),
+        ("", "a b"),
+        ("a b", "a b"),
+        ("a b", "a"),
+        ("a b c", "a b"),
+        ("a b c d", "a b e"),
+        ("a", "a"),
+    ] {
+        assert_eq!(
+            ask(current, wanted, None, 0),
+            Verdict::Go,
+            "{current} -> {wanted}"
+        );
+    }
+}
+
+#[test]
+fn more_than_half_or_all_need_the_same_wish_half_a_minute_later() {
+    for (current, wanted) in [("a b c", "a"), ("a", ""), ("a b", ""), ("a b", "c d e f")] {
+        let (first, again) = wish(ask(current, wanted, None, 100));
+        assert_eq!(again, at(130), "{current} -> {wanted}");
+        let (second, again) = wish(ask(current, wanted, Some(&first), 129));
+        assert_eq!(
+            again,
+            at(130),
+            "asking early moves nothing: {current} -> {wanted}"
+        );
+        assert_eq!(ask(current, wanted, Some(&second), 130), Verdict::Go);
+    }
+}
+
+#[test]
+fn without_a_synced_node_cache_nothing_large_goes_however_often_it_is_wanted() {
+    let (current, wanted) = (set("a b c"), set(""));
+    let (before, _) = wish(ask("a b c", "", None, 0));
+    let verdict = judge(
+        &current,
+        &wanted,
+        false,
+        Some(&before),
+        CONFIRM_AFTER,
+        at(999),
+    );
+    assert_eq!(verdict, Verdict::Unsynced);
+    let small = judge(&current, &set("a b"), false, None, CONFIRM_AFTER, at(0));
+    assert_eq!(small, Verdict::Go);
+}
+
+#[test]
+fn a_wish_that_grows_begins_anew_and_one_that_shrinks_does_not() {
+    let (before, _) = wish(ask("a b c d e", "a b", None, 0));
+    let (_, again) = wish(ask("a b c d e", "a", Some(&before), 40));
+    assert_eq!(again, at(70));
+    let (before, _) = wish(ask("a b c d e", "a", None, 0));
+    assert_eq!(ask("a b c d e", "a b", Some(&before), 40), Verdict::Go);
+}
+
+#[test]
+fn a_wait_of_zero_still_needs_a_second_wish_at_a_later_moment() {
+    let (current, wanted) = (set("a"), set(""));
+    let verdict = |before: Option<&Wish>, now| {
+        judge(&current, &wanted, true, before, Duration::ZERO, at(now))
+    };
+    let (first, _) = wish(verdict(None, 5));
+    assert!(matches!(verdict(Some(&first), 5), Verdict::Confirm { .. }));
+    assert_eq!(verdict(Some(&first), 6), Verdict::Go);
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_wanted_no_target_goes_with_a_majority_before_it_was_unwanted_for_half_a_minute(
+        steps in proptest::collection::vec((0_u64..40, proptest::collection::btree_set("[a-e]", 0..5), any::<bool>()), 1..60),
+    ) {
+        let current: BTreeSet<String> = set("a b c d e");
+        let (mut now, mut before) = (0, None::<Wish>);
+        let mut kept_at: std::collections::BTreeMap<String, u64> = current.iter().map(|name| (name.clone(), 0)).collect();
+        for (wait, wanted, synced) in steps {
+            now += wait;
+            for name in &wanted {
+                kept_at.insert(name.clone(), now);
+            }
+            let removed: Vec<_> = current.difference(&wanted).collect();
+            match judge(&current, &wanted, synced, before.as_ref(), CONFIRM_AFTER, at(now)) {
+                Verdict::Go if removed.len() * 2 > current.len() => {
+                    prop_assert!(synced);
+                    for name in removed {
+                        prop_assert!(now - kept_at[name] >= 30, "{name} was wanted {} s ago", now - kept_at[name]);
+                    }
+                    before = None;
+                }
+                Verdict::Go | Verdict::Unsynced => before = None,
+                Verdict::Confirm { wish, .. } => before = Some(wish),
+            }
+        }
+    }
+}

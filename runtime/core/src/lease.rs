@@ -1,0 +1,404 @@
+//! The election of a leader by a Lease, as client-go does it: decides what to ask of the API server next, and
+//! what its answers mean. Sends nothing and reads no clock.
+//!
+//! ```text
+//! turn ──Ask──► (the request) ──► heard ──► turn ──Rest──► … ──► turn ──Lost
+//! ```
+//!
+//! Others' leases are measured on our own clock: one is over when its record has not changed for as long as it says,
+//! counted from when *we* saw it change. The timestamps in the record are never compared with anything, so that wrong
+//! clocks do no harm; clocks that run at different speeds do none as long as the speeds differ by less than
+//! `leaseDuration / renewDeadline`.
+//!
+//! Ours is counted from when the last successful renewal was *sent*. An answer that was lost renews nothing, even
+//! when the record says later that the write was made.
+
+use std::fmt;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+
+use crate::permit::Moment;
+
+/// What client-go's start check allows for the jitter of retries (PROC-041).
+const JITTER_OF_CHECK: f64 = 1.2;
+/// How much longer than a retry period a candidate waits at most. client-go's 1.2 would mean up to 4.4 s between two
+/// looks at a lease that may have been given back; with this it is 2.4 s, at one small read in 2.2 s on average
+/// instead of one in 3.2 s. What jitter is for, that candidates do not all come in one moment, it still does.
+const JITTER: f64 = 0.2;
+/// How often within one try a leader reads again after a conflict. Each means that somebody else, such as our own
+/// record of spent budgets, wrote the Lease in between.
+const MOST_CONFLICTS: u32 = 8;
+
+/// The three durations of an election.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// How long others respect a lease that is not renewed.
+    pub lease_duration: Duration,
+    /// How long a leader acts after its last renewal.
+    pub renew_deadline: Duration,
+    /// Between two tries.
+    pub retry_period: Duration,
+}
+
+impl Timing {
+    /// What is wrong with the durations (PROC-041). Nobody may be elected with any of it.
+    pub fn mistakes(&self) -> Vec<&'static str> {
+        let jittered = self.retry_period.mul_f64(JITTER_OF_CHECK);
+        [
+            (
+                self.lease_duration <= self.renew_deadline,
+                "leaseDuration must be greater than renewDeadline",
+            ),
+            (
+                self.renew_deadline <= jittered,
+                "renewDeadline must be greater than retryPeriod*JitterFactor",
+            ),
+            (
+                self.lease_duration.is_zero(),
+                "leaseDuration must be greater than zero",
+            ),
+            (
+                self.renew_deadline.is_zero(),
+                "renewDeadline must be greater than zero",
+            ),
+            (
+                self.retry_period.is_zero(),
+                "retryPeriod must be greater than zero",
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(is_broken, rule)| is_broken.then_some(rule))
+        .collect()
+    }
+
+    /// How long one request of the election may take (PROC-040).
+    pub fn request_time(&self) -> Duration {
+        (self.renew_deadline / 2).max(Duration::from_secs(1))
+    }
+
+    /// A Lease holds whole seconds; rounded up, so that others never count less than we do.
+    fn whole_seconds(&self) -> i32 {
+        let seconds = self.lease_duration.as_nanos().div_ceil(1_000_000_000);
+        i32::try_from(seconds).unwrap_or(i32::MAX)
+    }
+}
+
+/// A request to the API server.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ask {
+    /// Read the Lease.
+    Read,
+    /// Create it. It must not exist.
+    Create(Box<Lease>),
+    /// Replace it. It must not have changed since it was read: resourceVersion and uid are in there.
+    Replace(Box<Lease>),
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The Lease as it is now.
+    Lease(Box<Lease>),
+    /// There is none.
+    Absent,
+    /// Somebody else was faster.
+    Conflict,
+    /// Refused, or no answer in time. Whether a write was made is not known.
+    Failed,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Turn {
+    /// Send this and tell [`Elector::heard`] what came of it.
+    Ask(Ask),
+    /// Nothing for this long.
+    Rest(Duration),
+    /// The lease was ours and is not any more. This is said again at every turn.
+    Lost(Lost),
+}
+
+/// Why a lease was lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lost {
+    /// No renewal succeeded within the renew deadline.
+    Expired,
+    /// Somebody else holds it.
+    Taken(String),
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lost::Expired => f.write_str("it was not renewed within the renew deadline"),
+            Lost::Taken(holder) => write!(f, "{holder} holds it"),
+        }
+    }
+}
+
+/// What was read or written last.
+#[derive(Debug, Clone, PartialEq)]
+enum View {
+    /// Nothing that the next write could stand on.
+    Unknown,
+    Absent,
+    Lease(Box<Lease>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Standing {
+    Candidate,
+    /// The last successful renewal was sent then.
+    Holder(Moment),
+    Lost(Lost),
+}
+
+/// One participant of an election. See the module's documentation.
+#[derive(Debug)]
+pub struct Elector {
+    namespace: String,
+    name: String,
+    identity: String,
+    timing: Timing,
+    standing: Standing,
+    view: View,
+    /// The record that was seen last, and when it was first seen like this.
+    observed: Option<(LeaseSpec, Moment)>,
+    /// Before that, nothing is sent.
+    next_try: Option<Moment>,
+    conflicts: u32,
+}
+
+impl Elector {
+    /// A candidate for the Lease `namespace/name`. `identity` is nobody else's, also not that of an earlier life of
+    /// the same process.
+    pub fn new(namespace: String, name: String, identity: String, timing: Timing) -> Elector {
+        Elector {
+            namespace,
+            name,
+            identity,
+            timing,
+            standing: Standing::Candidate,
+            view: View::Unknown,
+            observed: None,
+            next_try: None,
+            conflicts: 0,
+        }
+    }
+
+    /// When the last successful renewal was sent, of a lease that is ours.
+    pub fn renewed(&self) -> Option<Moment> {
+        match self.standing {
+            Standing::Holder(sent) => Some(sent),
+            Standing::Candidate | Standing::Lost(_) => None,
+        }
+    }
+
+    /// Who holds the Lease, as far as it was seen; nobody is `""`.
+    pub fn holder(&self) -> Option<&str> {
+        self.observed.as_ref().map(|(record, _)| holder(record))
+    }
+
+    /// The Lease as it was read or written last.
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.view {
+            View::Lease(lease) => Some(lease),
+            View::Unknown | View::Absent => None,
+        }
+    }
+
+    /// What to do at `now`, which is `wall` on people's clocks.
+    pub fn turn(&mut self, now: Moment, wall: Timestamp) -> Turn {
+        if let Standing::Holder(sent) = self.standing
+            && now > sent.after(self.timing.renew_deadline)
+        {
+            self.standing = Standing::Lost(Lost::Expired);
+        }
+        if let Standing::Lost(lost) = &self.standing {
+            return Turn::Lost(lost.clone());
+        }
+        if let Some(next) = self.next_try.filter(|next| now < *next) {
+            return Turn::Rest(self.rest(now, next));
+        }
+        match &self.view {
+            View::Unknown => Turn::Ask(Ask::Read),
+            View::Absent => Turn::Ask(Ask::Create(Box::new(self.first(wall)))),
+            View::Lease(lease) => Turn::Ask(Ask::Replace(Box::new(self.claimed(lease, wall)))),
+        }
+    }
+
+    /// Until the next try, or until the deadline of a holder if that is earlier.
+    fn rest(&self, now: Moment, next: Moment) -> Duration {
+        let end = match self.standing {
+            Standing::Holder(sent) => next.min(sent.after(self.timing.renew_deadline)),
+            Standing::Candidate | Standing::Lost(_) => next,
+        };
+        // Past the deadline, not on it.
+        now.until(end).max(Duration::from_millis(1))
+    }
+
+    /// `ask` was sent at `sent`, and now its end is known. `chance` is anything from 0 to 1.
+    pub fn heard(&mut self, ask: &Ask, sent: Moment, now: Moment, answer: Answer, chance: f64) {
+        match (ask, answer) {
+            (Ask::Read, Answer::Lease(lease)) => self.read(lease, now, chance),
+            (Ask::Create(_) | Ask::Replace(_), Answer::Lease(lease)) => {
+                self.written(lease, sent, now, chance);
+            }
+            // Read: there is none. Replaced: it was deleted meanwhile.
+            (Ask::Read | Ask::Replace(_), Answer::Absent) => self.view = View::Absent,
+            (_, Answer::Conflict) => {
+                self.view = View::Unknown;
+                self.conflicts += 1;
+                let is_holder = matches!(self.standing, Standing::Holder(_));
+                if !is_holder || self.conflicts > MOST_CONFLICTS {
+                    self.try_again(now, chance);
+                }
+            }
+            // A Lease that cannot be created because something is absent has no namespace.
+            (_, Answer::Failed) | (Ask::Create(_), Answer::Absent) => {
+                self.view = View::Unknown;
+                // Counted from when it was sent: whoever waited for an answer that did not come has waited enough.
+                self.try_again(sent, chance);
+            }
+        }
+    }
+
+    fn read(&mut self, lease: Box<Lease>, now: Moment, chance: f64) {
+        self.observe(&lease, now);
+        let record = lease.spec.clone().unwrap_or_default();
+        let is_free = self.is_free(&record, now);
+        self.view = View::Lease(lease);
+        match self.standing {
+            Standing::Holder(_) => self.check_holder(&record),
+            Standing::Candidate if !is_free => {
+                self.view = View::Unknown;
+                self.try_again(now, chance);
+            }
+            Standing::Candidate | Standing::Lost(_) => {}
+        }
+    }
+
+    fn written(&mut self, lease: Box<Lease>, sent: Moment, now: Moment, chance: f64) {
+        self.observe(&lease, now);
+        let record = lease.spec.clone().unwrap_or_default();
+        self.view = View::Lease(lease);
+        if holder(&record) == self.identity {
+            if !matches!(self.standing, Standing::Lost(_)) {
+                self.standing = Standing::Holder(sent);
+            }
+            self.conflicts = 0;
+            self.next_try = Some(sent.after(self.timing.retry_period));
+            return;
+        }
+        // Something between us and the store has changed what we wrote.
+        self.view = View::Unknown;
+        self.check_holder(&record);
+        self.try_again(now, chance);
+    }
+
+    /// A tenure is over as soon as somebody else holds the Lease, however much of its time is left.
+    fn check_holder(&mut self, record: &LeaseSpec) {
+        let holder = holder(record);
+        if matches!(self.standing, Standing::Holder(_))
+            && !holder.is_empty()
+            && holder != self.identity
+        {
+            self.standing = Standing::Lost(Lost::Taken(holder.to_owned()));
+        }
+    }
+
+    /// The rule of observed changes: only another record starts the clock again. Labels and annotations are no part
+    /// of it.
+    fn observe(&mut self, lease: &Lease, now: Moment) {
+        let record = lease.spec.clone().unwrap_or_default();
+        if self.observed.as_ref().map(|(seen, _)| seen) != Some(&record) {
+            self.observed = Some((record, now));
+        }
+    }
+
+    /// Whether the Lease may be taken by us.
+    fn is_free(&self, record: &LeaseSpec, now: Moment) -> bool {
+        let holder = holder(record);
+        if holder.is_empty() || holder == self.identity {
+            return true;
+        }
+        let Some((_, since)) = &self.observed else {
+            return false;
+        };
+        // Whoever does not say how long is given as long as we take.
+        let seconds = record.lease_duration_seconds;
+        let lasts = seconds.map_or(self.timing.lease_duration, |seconds| {
+            Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+        });
+        now > since.after(lasts)
+    }
+
+    fn try_again(&mut self, since: Moment, chance: f64) {
+        let jitter = match self.standing {
+            Standing::Candidate => chance.clamp(0.0, 1.0) * JITTER,
+            // A leader that cannot renew has no time to lose.
+            Standing::Holder(_) | Standing::Lost(_) => 0.0,
+        };
+        self.conflicts = 0;
+        self.next_try = Some(since.after(self.timing.retry_period.mul_f64(1.0 + jitter)));
+    }
+
+    /// The Lease of a cluster that has none.
+    fn first(&self, wall: Timestamp) -> Lease {
+        Lease {
+            metadata: ObjectMeta {
+                namespace: Some(self.namespace.clone()),
+                name: Some(self.name.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(self.identity.clone()),
+                lease_duration_seconds: Some(self.timing.whole_seconds()),
+                acquire_time: Some(MicroTime(wall)),
+                renew_time: Some(MicroTime(wall)),
+                lease_transitions: Some(0),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+
+    /// `lease` with us as its holder. What is not part of the election stays as it is.
+    fn claimed(&self, lease: &Lease, wall: Timestamp) -> Lease {
+        let mut claimed = lease.clone();
+        let record = claimed.spec.get_or_insert_default();
+        if holder(record) != self.identity {
+            record.holder_identity = Some(self.identity.clone());
+            record.acquire_time = Some(MicroTime(wall));
+            let transitions = record.lease_transitions.unwrap_or(0);
+            record.lease_transitions = Some(transitions.saturating_add(1));
+        }
+        record.lease_duration_seconds = Some(self.timing.whole_seconds());
+        record.renew_time = Some(MicroTime(wall));
+        claimed
+    }
+}
+
+/// `lease` without a holder, so that the next candidate need not wait; `None` when it is not `identity` that holds
+/// it.
+pub fn released(lease: &Lease, identity: &str, wall: Timestamp) -> Option<Lease> {
+    let mut released = lease.clone();
+    let record = released.spec.get_or_insert_default();
+    if holder(record) != identity {
+        return None;
+    }
+    record.holder_identity = Some(String::new());
+    record.lease_duration_seconds = Some(1);
+    record.acquire_time = Some(MicroTime(wall));
+    record.renew_time = Some(MicroTime(wall));
+    Some(released)
+}
+
+fn holder(record: &LeaseSpec) -> &str {
+    record.holder_identity.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Several electors, one Lease, and everything that can come between: clocks that differ by half, requests and
+//! answers that are late or lost, processes that stand still, and somebody who writes annotations. Never may two begin
+//! anything at one moment.
+
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::tenure::Tenure;
+
+/// Fine enough that a limit is not stepped over unseen.
+const TICK: u64 = 50;
+
+/// What one participant's world does to it.
+#[derive(Debug, Clone)]
+struct Nature {
+    /// Its clock runs this much faster than time, in hundredths.
+    rate: u64,
+    /// Where its clock began.
+    offset: u64,
+    /// For each of its requests in turn: milliseconds to the server, milliseconds back, and what is lost.
+    ways: Vec<(u64, u64, Fate)>,
+    /// It stands still from here, for so long.
+    pause: (u64, u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fate {
+    Arrives,
+    RequestLost,
+    AnswerLost,
+}
+
+fn nature() -> impl Strategy<Value = Nature> {
+    let fate = prop_oneof![
+        8 => Just(Fate::Arrives),
+        1 => Just(Fate::RequestLost),
+        1 => Just(Fate::AnswerLost),
+    ];
+    let delay = || prop_oneof![6 => 0u64..200, 1 => 0u64..7_000];
+    (
+        100u64..=150,
+        0u64..1_000_000,
+        vec((delay(), delay(), fate), 1..40),
+        (0u64..120_000, prop_oneof![Just(0u64), 0u64..40_000]),
+    )
+        .prop_map(|(rate, offset, ways, pause)| Nature {
+            rate,
+            offset,
+            ways,
+            pause,
+        })
+}
+
+/// The one Lease, as an API server keeps it.
+#[derive(Default)]
+struct Server {
+    lease: Option<Box<Lease>>,
+    version: u64,
+}
+
+impl Server {
+    fn answer(&mut self, ask: &Ask) -> Answer {
+        let version = |lease: &Lease| lease.metadata.resource_version.clone();
+        match (ask, &self.lease) {
+            (Ask::Read, Some(lease)) => Answer::Lease(lease.clone()),
+            (Ask::Read | Ask::Replace(_), None) => Answer::Absent,
+            (Ask::Create(_), Some(_)) => Answer::Conflict,
+            (Ask::Replace(new), Some(old)) if version(new) != version(old) => Answer::Conflict,
+            (Ask::Create(new) | Ask::Replace(new), _) => self.keep(new.clone()),
+        }
+    }
+
+    fn keep(&mut self, mut lease: Box<Lease>) -> Answer {
+        self.version += 1;
+        lease.metadata.resource_version = Some(self.version.to_string());
+        self.lease = Some(lease.clone());
+        Answer::Lease(lease)
+    }
+
+    /// Somebody keeps a note on the Lease.
+    fn note(&mut self) {
+        if let Some(mut lease) = self.lease.take() {
+            let notes = lease.metadata.annotations.get_or_insert_default();
+            notes.insert("note".to_owned(), self.version.to_string());
+            self.keep(lease);
+        }
+    }
+}
+
+/// A request under way.
+struct Pending {
+    ask: Ask,
+    sent: Moment,
+    arrives: u64,
+    answer: Option<Answer>,
+    /// When the answer is back; `None`: never.
+    back: Option<u64>,
+    given_up: Moment,
+}
+
+struct Participant {
+    nature: Nature,
+    lives: u64,
+    elector: Elector,
+    tenure: Arc<Tenure>,
+    pending: Option<Pending>,
+    asked: usize,
+}
+
+impl Participant {
+    fn new(name: usize, nature: Nature) -> Participant {
+        Participant {
+            nature,
+            lives: 0,
+            elector: elector(&format!("{name}-0")),
+            tenure: Arc::new(Tenure::pending()),
+            pending: None,
+            asked: 0,
+        }
+    }
+
+    fn clock(&self, time: u64) -> Moment {
+        Moment(Duration::from_millis(
+            self.nature.offset + time * self.nature.rate / 100,
+        ))
+    }
+
+    fn stands_still(&self, time: u64) -> bool {
+        let (from, how_long) = self.nature.pause;
+        (from..from + how_long).contains(&time)
+    }
+
+    /// What happens to its request at the server, whether it runs or not.
+    fn travel(&mut self, time: u64, server: &mut Server) {
+        let Some(pending) = &mut self.pending else {
+            return;
+        };
+        if pending.answer.is_none() && time >= pending.arrives {
+            pending.answer = Some(server.answer(&pending.ask));
+        }
+    }
+
+    fn run(&mut self, name: usize, time: u64) {
+        let now = self.clock(time);
+        if let Some(pending) = &mut self.pending {
+            let is_back = pending.back.is_some_and(|back| time >= back);
+            let answer = if is_back {
+                pending.answer.take().unwrap()
+            } else if now >= pending.given_up {
+                Answer::Failed
+            } else {
+                return;
+            };
+            let pending = self.pending.take().unwrap();
+            self.elector
+                .heard(&pending.ask, pending.sent, now, answer, 0.3);
+            if let Some(sent) = self.elector.renewed() {
+                self.tenure
+                    .renewed(sent, TIMING.renew_deadline, TIMING.lease_duration);
+            }
+        }
+        match self.elector.turn(now, wall(time)) {
+            Turn::Rest(_) => {}
+            Turn::Lost(_) => {
+                // The process ends and another one begins in its place.
+                self.lives += 1;
+                self.elector = elector(&format!("{name}-{}", self.lives));
+                self.tenure.close();
+                self.tenure = Arc::new(Tenure::pending());
+            }
+            Turn::Ask(ask) => {
+                let ways = &self.nature.ways;
+                let (there, back, fate) = ways[self.asked % ways.len()];
+                self.asked += 1;
+                self.pending = Some(Pending {
+                    ask,
+                    sent: now,
+                    arrives: if fate == Fate::RequestLost {
+                        u64::MAX
+                    } else {
+                        time + there
+                    },
+                    answer: None,
+                    back: (fate == Fate::Arrives).then_some(time + there + back),
+                    given_up: now.after(TIMING.request_time()),
+                });
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn never_may_two_begin_at_one_moment(
+        natures in vec(nature(), 2..5),
+        notes in 200u64..5_000,
+    ) {
+        let mut server = Server::default();
+        let mut participants: Vec<_> = natures
+            .into_iter()
+            .enumerate()
+            .map(|(name, nature)| Participant::new(name, nature))
+            .collect();
+        let mut has_led = false;
+        for time in (0..120_000).step_by(usize::try_from(TICK).unwrap()) {
+            if time % notes < TICK {
+                server.note();
+            }
+            for (name, participant) in participants.iter_mut().enumerate() {
+                participant.travel(time, &mut server);
+                if !participant.stands_still(time) {
+                    participant.run(name, time);
+                }
+            }
+            // Also one that stands still could begin something if it woke up now.
+            let may_begin: Vec<_> = participants
+                .iter()
+                .enumerate()
+                .filter(|(_, one)| one.tenure.may_begin(one.clock(time)))
+                .map(|(name, _)| name)
+                .collect();
+            prop_assert!(may_begin.len() <= 1, "at {time} ms: {may_begin:?}");
+            has_led |= !may_begin.is_empty();
+        }
+        // Unless everything is lost or late, somebody leads at some time.
+        let well = |one: &Participant| one.nature.ways.iter().all(|(there, back, fate)| {
+            there + back < 1_000 && *fate == Fate::Arrives
+        });
+        prop_assert!(has_led || !participants.iter().any(well));
+    }
+}

@@ -1,0 +1,303 @@
+//! The node lifecycle controller's decisions: taint what is switched off, untaint what is back, and delete the
+//! nodes of machines that are gone, and no others.
+//!
+//! Every `--node-monitor-period` one pass: [`Memory::begin`] says about which NotReady nodes the provider is to be
+//! asked, in one look-up for each provider ID scheme; [`Memory::absorb`] takes the answers; [`Memory::facts`] makes of
+//! them one conversation for each node about which there is something to do; [`decide`] leads it, and
+//! [`Memory::conclude`] keeps what the next pass has to know.
+//!
+//! Guarantees: the provider is never asked about a Ready node but to vouch for its answers, nothing is deleted
+//! without every condition in [`deletion_guard`], and a node of somebody else is never touched.
+
+mod case;
+pub mod deletion_guard;
+mod facts;
+mod mass;
+mod memory;
+mod survey;
+
+use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::jiff::Timestamp;
+
+use crate::answer;
+use crate::brake::Brake;
+use crate::cloud::{CloudEvent, EventType};
+use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, NodeRef, When};
+use crate::names::SHUTDOWN_TAINT;
+use crate::node::is_ready;
+use crate::ownership::{Owner, owner};
+use crate::patch::{NodePatch, TaintChange, Taints};
+use crate::permit::Moment;
+use crate::retry;
+
+pub use deletion_guard::Held;
+pub use facts::{Facts, Finding};
+pub use memory::{Memory, Pass};
+pub use survey::Survey;
+
+/// How long the same thing about the same node is not said again: as long as client-go's recorder counts an
+/// Event up.
+const SAID: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// The moment of a decision, on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// What everything but ages and dates is measured on.
+    pub moment: Moment,
+    /// The wall's clock.
+    pub wall: Timestamp,
+}
+
+/// What to do next about the node in `facts`. Pure.
+pub fn decide(facts: &Facts, now: Now) -> Decision {
+    if facts.is_over() {
+        return Decision::Done(When::AwaitChange);
+    }
+    if facts.has_to_read_again() {
+        return Decision::Do(vec![Effect::ReadNode(node_ref(&facts.node))]);
+    }
+    if let Some(error) = facts.trouble() {
+        return failed(facts, error);
+    }
+    // Whatever was found was found about a node of ours.
+    if matches!(owner(&facts.node, &facts.claimant), Owner::Other(_)) {
+        return Decision::Done(When::AwaitChange);
+    }
+    match &facts.finding {
+        Finding::Back => untaint(facts),
+        _ if is_ready(&facts.node) => Decision::Done(When::AwaitChange),
+        Finding::Running => untaint(facts),
+        Finding::ShutDown => taint(facts),
+        Finding::Gone(_) if facts.has_changed() => {
+            let why = "the node's readiness has changed meanwhile: all is asked again".to_owned();
+            Decision::Done(When::Retry { after: SOON, why })
+        }
+        Finding::Gone(evidence) => delete(facts, evidence, now),
+    }
+}
+
+/// LIFE-013, LIFE-014: only while the brake has budget. A provider that calls every machine switched off would
+/// otherwise empty the cluster (F17).
+fn taint(facts: &Facts) -> Decision {
+    let node = &facts.node;
+    if taints(node).iter().any(is_shutdown_taint) {
+        return Decision::Done(When::AwaitChange);
+    }
+    match facts.budget(Brake::ShutdownTaint) {
+        None => {
+            let effect = Effect::TakeBudget(node_ref(node), Brake::ShutdownTaint);
+            Decision::Do(vec![effect])
+        }
+        Some(Err(_)) => {
+            let why = format!(
+                "the cloud says that the machine is switched off; the brake {} is engaged, because as many nodes as is allowed in a while got the shutdown taint",
+                Brake::ShutdownTaint
+            );
+            say(facts, "BrakeEngaged", &why).unwrap_or(Decision::Done(When::Blocked { why }))
+        }
+        Some(Ok(())) => {
+            // One with the same key and effect, whatever its value, is replaced where it stands (LIFE-014).
+            let mut all = taints(node).to_vec();
+            let ours = shutdown_taint();
+            match all
+                .iter_mut()
+                .find(|one| one.key == ours.key && one.effect == ours.effect)
+            {
+                Some(old) => *old = ours,
+                None => all.push(ours),
+            }
+            write(facts, all, TaintChange::Added("shutdown"))
+        }
+    }
+}
+
+/// LIFE-005, LIFE-015; and as soon as the cloud says that the machine runs again (EDGE-011).
+fn untaint(facts: &Facts) -> Decision {
+    let mut all = taints(&facts.node).to_vec();
+    let before = all.len();
+    all.retain(|one| !has_shutdown_key_and_effect(one));
+    if all.len() == before {
+        return Decision::Done(When::AwaitChange);
+    }
+    write(facts, all, TaintChange::Removed("shutdown"))
+}
+
+fn write(facts: &Facts, taints: Vec<Taint>, change: TaintChange) -> Decision {
+    let node = &facts.node;
+    let patch = NodePatch {
+        uid: facts.uid().to_owned(),
+        taints: Some(Taints {
+            resource_version: node.metadata.resource_version.clone().unwrap_or_default(),
+            taints,
+            change,
+        }),
+        ..NodePatch::default()
+    };
+    Decision::Do(vec![Effect::PatchNode(node_ref(node), patch)])
+}
+
+/// LIFE-010, after every condition of the guard. The node is read from the API server itself first: the cache may
+/// be old, and a node that is Ready there by now stays.
+fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decision {
+    if let Err(held) = deletion_guard::check(&facts.node, evidence, &facts.rules, now) {
+        return hold(facts, &held, now);
+    }
+    if !facts.is_read() {
+        return Decision::Do(vec![Effect::ReadNode(node_ref(&facts.node))]);
+    }
+    let brake = match deletion_guard::is_wanted(&facts.node, now) {
+        true => Brake::WantedDeletion,
+        false => Brake::NodeDeletion,
+    };
+    // What was taken for this node just before and led to nothing is not taken again. Not for long: budget that many
+    // nodes have gathered while nothing could be deleted would be spent at once when it can.
+    let is_paid = facts.past.paid.is_some_and(|at| at.after(PAID) > now.moment);
+    if !is_paid {
+        match facts.budget(brake) {
+            None => return Decision::Do(vec![Effect::TakeBudget(node_ref(&facts.node), brake)]),
+            Some(Err(free)) => return hold(facts, &Held::Braked { brake, free }, now),
+            Some(Ok(())) => {}
+        }
+    }
+    let name = &node_ref(&facts.node).name;
+    let mut effects = Vec::new();
+    // The failure that follows is said instead, as long as it does.
+    if facts.past.failures == 0 && !facts.has_told() {
+        let message =
+            format!("Deleting node {name} because it does not exist in the cloud provider");
+        effects.push(event(facts, EventType::Normal, "DeletingNode", &message));
+    }
+    let deletion = NodeDeletion {
+        resource_version: facts.node.metadata.resource_version.clone().unwrap_or_default(),
+        brake,
+        reason: evidence.reason(),
+    };
+    effects.push(Effect::DeleteNode(node_ref(&facts.node), deletion));
+    Decision::Do(effects)
+}
+
+/// Not now: said when it is new, and every ten minutes. The ordinary wait of half a minute is not worth an Event.
+fn hold(facts: &Facts, held: &Held, now: Now) -> Decision {
+    let after = held.again(now);
+    let told = held.told(now);
+    let why = format!("the cloud says that the machine is gone, and the node stays: {told}");
+    let decision = match held.is_ordinary() {
+        true => None,
+        false => say_held(facts, held, &why, now),
+    };
+    decision.unwrap_or(Decision::Done(When::Retry { after, why }))
+}
+
+fn say_held(facts: &Facts, held: &Held, why: &str, now: Now) -> Option<Decision> {
+    let said = facts.past.held.as_ref();
+    let is_known = said.is_some_and(|(condition, at)| {
+        *condition == held.condition() && at.after(SAID) > now.moment
+    });
+    if is_known || facts.has_held() {
+        return None;
+    }
+    let effect = Effect::Hold(node_ref(&facts.node), held.condition());
+    let told = event(
+        facts,
+        EventType::Warning,
+        "NodeDeletionHeld",
+        &answer::message(why),
+    );
+    Some(Decision::Do(vec![effect, told]))
+}
+
+/// The API server would not. DeletingNodeFailed is said once for each cause (LIFE-010, EDGE-006).
+fn failed(facts: &Facts, error: &ClusterError) -> Decision {
+    let failures = facts.past.failures.saturating_add(1);
+    let is_final = matches!(error, ClusterError::Denied(_) | ClusterError::Rejected(_));
+    let after = match &facts.finding {
+        // Each try costs a look-up at the cloud, too (EDGE-006).
+        Finding::Gone(_) if is_final => FORBIDDEN.after(failures),
+        Finding::Gone(_) => retry::cluster(error).after(failures).max(FORBIDDEN.first),
+        _ => retry::cluster(error).after(failures),
+    };
+    let name = &node_ref(&facts.node).name;
+    let why = match &facts.finding {
+        Finding::Gone(_) => format!("Failed deleting node {name}: {error}"),
+        _ => format!("the API server did not store the taints of node {name}: {error}"),
+    };
+    let reason = match &facts.finding {
+        Finding::Gone(_) => "DeletingNodeFailed",
+        _ => "NodeUpdateFailed",
+    };
+    let is_due = is_final || matches!(facts.finding, Finding::Gone(_));
+    if is_due && let Some(decision) = say(facts, reason, &why) {
+        return decision;
+    }
+    Decision::Done(When::Retry { after, why })
+}
+
+/// The next pass: by then the cache should have what the API server has.
+const SOON: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// How long it counts that budget was taken for a deletion that has failed: for its next try.
+const PAID: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// A deletion that has failed is not tried again before the next pass but one, and one that is refused waits for a
+/// person.
+const FORBIDDEN: retry::Backoff = retry::Backoff {
+    first: std::time::Duration::from_secs(10),
+    most: std::time::Duration::from_secs(300),
+};
+
+/// `None`: it was said in this conversation or lately.
+fn say(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision> {
+    if facts.has_said(reason) || facts.past.said == Some(reason) {
+        return None;
+    }
+    let message = answer::message(why);
+    Some(Decision::Do(vec![event(
+        facts,
+        EventType::Warning,
+        reason,
+        &message,
+    )]))
+}
+
+fn event(facts: &Facts, event_type: EventType, reason: &str, message: &str) -> Effect {
+    let event = CloudEvent {
+        event_type,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    };
+    Effect::RecordNodeEvent(node_ref(&facts.node), event)
+}
+
+/// LIFE-013.
+fn shutdown_taint() -> Taint {
+    Taint {
+        key: SHUTDOWN_TAINT.to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    }
+}
+
+fn is_shutdown_taint(taint: &Taint) -> bool {
+    has_shutdown_key_and_effect(taint) && taint.value.as_deref().unwrap_or_default().is_empty()
+}
+
+/// This taint is matched by key and effect (LIFE-005, LIFE-014).
+fn has_shutdown_key_and_effect(taint: &Taint) -> bool {
+    taint.key == SHUTDOWN_TAINT && taint.effect == "NoSchedule"
+}
+
+fn node_ref(node: &Node) -> NodeRef {
+    NodeRef {
+        name: node.metadata.name.clone().unwrap_or_default(),
+        uid: node.metadata.uid.clone().unwrap_or_default(),
+    }
+}
+
+fn taints(node: &Node) -> &[Taint] {
+    let spec = node.spec.as_ref();
+    spec.and_then(|spec| spec.taints.as_deref())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

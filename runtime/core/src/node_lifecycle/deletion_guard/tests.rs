@@ -1,0 +1,192 @@
+//! Each condition alone: a node that may be deleted, and one thing that is different.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::names::DELETE_UNTIL;
+
+const NOW: u64 = 10_000;
+
+fn at(seconds: u64) -> Moment {
+    Moment(Duration::from_secs(seconds))
+}
+
+fn now() -> Now {
+    Now {
+        moment: at(NOW),
+        wall: "2026-11-21T12:00:00Z".parse().unwrap(),
+    }
+}
+
+fn node(change: impl FnOnce(&mut Value)) -> Node {
+    let mut node = json!({
+        "metadata": { "name": "a", "uid": "u", "annotations": {},
+            "creationTimestamp": "2026-11-21T11:55:00Z" },
+        "spec": { "providerID": "sim://1", "taints": [] },
+    });
+    change(&mut node);
+    serde_json::from_value(node).unwrap()
+}
+
+/// Everything holds, and nothing more than that.
+fn evidence() -> Evidence {
+    Evidence {
+        not_ready_since: at(NOW - 30),
+        first_seen: None,
+        first: at(NOW - 10),
+        last: at(NOW),
+        answers: 2,
+        enough: 2,
+        is_fresh: true,
+        known_good: ["b".to_owned()].into(),
+        contradicted_by: None,
+        mass_until: None,
+        is_last: false,
+    }
+}
+
+fn verdict(node: &Node, evidence: &Evidence, rules: &LifecycleRules) -> Result<(), &'static str> {
+    check(node, evidence, rules, now()).map_err(|held| held.condition())
+}
+
+fn judged(evidence: &Evidence) -> Result<(), &'static str> {
+    verdict(&node(|_| {}), evidence, &LifecycleRules::default())
+}
+
+#[test]
+fn what_just_meets_every_condition_may_go() {
+    assert_eq!(judged(&evidence()), Ok(()));
+}
+
+#[test]
+fn each_condition_holds_alone() {
+    type Change = fn(&mut Evidence);
+    let changes: [(&str, Change); 9] = [
+        ("just-not-ready", |one| one.not_ready_since = at(NOW - 29)),
+        ("young", |one| one.first_seen = Some(at(NOW - 299))),
+        ("unconfirmed", |one| one.first = at(NOW - 9)),
+        ("unconfirmed", |one| one.is_fresh = false),
+        ("unconfirmed", |one| one.answers = 1),
+        ("unconfirmed", |one| one.enough = 3),
+        ("no-known-good-node", |one| one.known_good.clear()),
+        ("contradicted", |one| {
+            one.contradicted_by = Some("b".to_owned());
+        }),
+        ("mass", |one| one.mass_until = Some(at(NOW + 1))),
+    ];
+    for (condition, change) in changes {
+        let mut evidence = evidence();
+        change(&mut evidence);
+        assert_eq!(judged(&evidence), Err(condition));
+    }
+}
+
+#[test]
+fn f16_a_node_that_registered_a_moment_ago_stays_whatever_the_wall_says() {
+    let rules = LifecycleRules::default();
+    let young = node(|node| {
+        node["metadata"]["creationTimestamp"] = json!("2026-11-21T11:55:01Z");
+    });
+    assert_eq!(verdict(&young, &evidence(), &rules), Err("young"));
+    let undated = node(|node| node["metadata"]["creationTimestamp"] = Value::Null);
+    assert_eq!(verdict(&undated, &evidence(), &rules), Err("young"));
+    let from_the_future = node(|node| {
+        node["metadata"]["creationTimestamp"] = json!("2030-01-01T00:00:00Z");
+    });
+    assert_eq!(verdict(&from_the_future, &evidence(), &rules), Err("young"));
+}
+
+#[test]
+fn a_node_without_provider_id_stays_until_a_person_says_so() {
+    let rules = LifecycleRules::default();
+    let mut unvouched = evidence();
+    unvouched.known_good.clear();
+    for (until, verdict_of_it) in [
+        ("", Err("no-provider-id")),
+        ("tomorrow", Err("no-provider-id")),
+        ("2026-11-21T12:00:00Z", Err("no-provider-id")),
+        ("2026-11-21T12:00:01Z", Ok(())),
+        ("2026-11-22T00:00:00+14:00", Err("no-provider-id")),
+    ] {
+        let node = node(|node| {
+            node["spec"]["providerID"] = json!("");
+            node["metadata"]["annotations"][DELETE_UNTIL] = json!(until);
+        });
+        assert_eq!(verdict(&node, &unvouched, &rules), verdict_of_it, "{until}");
+    }
+}
+
+#[test]
+fn a_persons_word_stands_for_no_answer_and_no_age() {
+    let rules = LifecycleRules::default();
+    let asked_for = node(|node| {
+        node["metadata"]["annotations"][DELETE_UNTIL] = json!("2026-11-21T13:00:00Z");
+    });
+    let mut one_answer = evidence();
+    one_answer.answers = 1;
+    assert_eq!(verdict(&asked_for, &one_answer, &rules), Err("unconfirmed"));
+    let mut mass = evidence();
+    mass.mass_until = Some(at(NOW + 1));
+    assert_eq!(verdict(&asked_for, &mass, &rules), Ok(()));
+}
+
+#[test]
+fn delete_last_node_counts_only_when_no_other_node_could_vouch() {
+    let rules = LifecycleRules {
+        delete_last_node: true,
+        ..LifecycleRules::default()
+    };
+    let mut unvouched = evidence();
+    unvouched.known_good.clear();
+    assert_eq!(
+        verdict(&node(|_| {}), &unvouched, &rules),
+        Err("no-known-good-node")
+    );
+    unvouched.is_last = true;
+    assert_eq!(verdict(&node(|_| {}), &unvouched, &rules), Ok(()));
+}
+
+#[test]
+fn a_scale_down_that_was_announced_is_no_mass() {
+    let mut mass = evidence();
+    mass.mass_until = Some(at(NOW + 900));
+    for (key, verdict_of_it) in [
+        ("ToBeDeletedByClusterAutoscaler", Ok(())),
+        ("node.kubernetes.io/out-of-service", Ok(())),
+        ("DeletionCandidateOfClusterAutoscaler", Err("mass")),
+    ] {
+        let node = node(|node| {
+            node["spec"]["taints"] = json!([{ "key": key, "effect": "NoSchedule" }]);
+        });
+        assert_eq!(
+            verdict(&node, &mass, &LifecycleRules::default()),
+            verdict_of_it,
+            "{key}"
+        );
+    }
+    mass.mass_until = Some(at(NOW));
+    assert_eq!(judged(&mass), Ok(()), "a quarter of an hour is over");
+}
+
+#[test]
+fn f15_a_provider_that_changed_its_mind_has_to_say_it_longer() {
+    let mut doubted = evidence();
+    (doubted.enough, doubted.answers) = (4, 4);
+    doubted.first = at(NOW - 29);
+    assert_eq!(judged(&doubted), Err("unconfirmed"));
+    doubted.first = at(NOW - 30);
+    assert_eq!(judged(&doubted), Ok(()));
+}
+
+#[test]
+fn what_is_told_says_the_condition_and_when_it_is_tried_again() {
+    let told = |held: Held| held.told(now());
+    assert_eq!(
+        told(Held::Mass(at(NOW + 900))),
+        "more than a third of the provider's nodes are said to be gone at once; asked again every minute, and not deleted before 2026-11-21T12:15:00Z"
+    );
+    let unvouched = told(Held::NoKnownGood);
+    assert!(unvouched.contains(DELETE_UNTIL), "{unvouched}");
+    assert!(unvouched.ends_with("tried again within a minute"));
+}

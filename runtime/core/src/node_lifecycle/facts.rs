@@ -1,0 +1,250 @@
+//! What one conversation about a NotReady node, or one that is back, knows. Decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+
+use crate::brake::Brake;
+use crate::effect::{ClusterError, Effect, Outcome};
+use crate::ownership::Claimant;
+use crate::permit::Moment;
+use crate::settings::LifecycleRules;
+
+use super::case::transition;
+use super::deletion_guard::Evidence;
+
+/// How often a conversation reads the node again after a conflict; upstream's number (LIFE-014).
+const MAX_CONFLICTS: u32 = 5;
+
+/// Why there is something to do about a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// It is Ready (LIFE-005). The provider was not asked.
+    Back,
+    /// Its machine runs.
+    Running,
+    /// Its machine is switched off.
+    ShutDown,
+    /// Its machine is called gone.
+    Gone(Box<Evidence>),
+}
+
+/// What earlier conversations about the node have left behind.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Past {
+    /// How many have failed in a row.
+    pub failures: u32,
+    /// The condition that was said to hold its deletion, and when.
+    pub held: Option<(&'static str, Moment)>,
+    /// The reason of the last Event about a failure.
+    pub said: Option<&'static str>,
+    /// When budget was taken for its deletion, which did not happen.
+    pub paid: Option<Moment>,
+}
+
+/// The facts of one conversation. [`Facts::absorb`] adds to them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The node: as it was in the cache, or as the API server answered since.
+    pub node: Arc<Node>,
+    /// The provider that this is about.
+    pub claimant: Arc<Claimant>,
+    /// What decisions are held against.
+    pub rules: Arc<LifecycleRules>,
+    /// What was found.
+    pub finding: Finding,
+    /// What was before.
+    pub past: Past,
+    learnt: Learnt,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Learnt {
+    is_read: bool,
+    conflicts: u32,
+    read_again: bool,
+    /// As it was read, its readiness has changed since the question was asked.
+    has_changed: bool,
+    /// Its deletion was worked out and not made: nothing may be changed.
+    is_withheld: bool,
+    suspect: Option<ClusterError>,
+    trouble: Option<ClusterError>,
+    budgets: BTreeMap<Brake, Result<(), Moment>>,
+    /// Reasons of the Events of this conversation.
+    said: Vec<String>,
+    held: Option<&'static str>,
+    over: bool,
+}
+
+impl Facts {
+    /// What is known at the beginning.
+    pub fn new(
+        node: Arc<Node>,
+        claimant: Arc<Claimant>,
+        rules: Arc<LifecycleRules>,
+        finding: Finding,
+        past: Past,
+    ) -> Facts {
+        Facts {
+            node,
+            claimant,
+            rules,
+            finding,
+            past,
+            learnt: Learnt::default(),
+        }
+    }
+
+    /// Adds how `effect` ended.
+    pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
+        let learnt = &mut self.learnt;
+        match outcome {
+            Outcome::Budget(result) => {
+                if let Effect::TakeBudget(_, brake) = effect {
+                    learnt.budgets.insert(*brake, result);
+                }
+            }
+            Outcome::Recorded | Outcome::Withheld => self.note(effect),
+            Outcome::Deleted => learnt.over = true,
+            Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
+                learnt.has_changed |= transition(&node) != transition(&self.node);
+                self.node = Arc::from(node);
+                match effect {
+                    Effect::ReadNode(_) => {
+                        learnt.is_read = true;
+                        learnt.read_again = false;
+                        learnt.trouble = learnt.suspect.take();
+                    }
+                    _ => learnt.over = true,
+                }
+            }
+            // Gone, or made again under the same name: the new one has a conversation of its own (EDGE-005).
+            Outcome::Node(Ok(_)) => learnt.over = true,
+            Outcome::Node(Err(error)) => self.absorb_error(effect, error),
+            Outcome::Looked(_) | Outcome::Surveyed(_) => {}
+        }
+    }
+
+    /// Something was said; a write outside of enforce mode is the end, as it would be when it is made.
+    fn note(&mut self, effect: &Effect) {
+        match effect {
+            Effect::RecordNodeEvent(_, event) => self.learnt.said.push(event.reason.clone()),
+            Effect::Hold(_, condition) => self.learnt.held = Some(condition),
+            Effect::PatchNode(..) => self.learnt.over = true,
+            Effect::DeleteNode(..) => {
+                self.learnt.is_withheld = true;
+                self.learnt.over = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn absorb_error(&mut self, effect: &Effect, error: ClusterError) {
+        let is_read = matches!(effect, Effect::ReadNode(_));
+        let learnt = &mut self.learnt;
+        match error {
+            ClusterError::Conflict(_) if !is_read && learnt.conflicts < MAX_CONFLICTS => {
+                learnt.conflicts += 1;
+                learnt.read_again = true;
+            }
+            ClusterError::Rejected(_) if !is_read => {
+                learnt.suspect = Some(error);
+                learnt.read_again = true;
+            }
+            _ => {
+                learnt.read_again = false;
+                learnt.trouble = Some(error);
+            }
+        }
+    }
+
+    /// What the next conversation about this node has to know.
+    pub(super) fn left_behind(&self, now: Moment) -> Past {
+        let failures = match self.learnt.trouble {
+            Some(_) => self.past.failures.saturating_add(1),
+            None => 0,
+        };
+        let failed = self.learnt.said.iter().rev().find_map(|reason| {
+            REPEATED
+                .into_iter()
+                .find(|repeated| *repeated == reason.as_str())
+        });
+        let is_blocked = self
+            .learnt
+            .budgets
+            .values()
+            .any(Result::is_err);
+        let deletions = [Brake::NodeDeletion, Brake::WantedDeletion];
+        let has_paid = deletions.map(|brake| self.budget(brake)).contains(&Some(Ok(())));
+        Past {
+            failures,
+            held: self
+                .learnt
+                .held
+                .map(|condition| (condition, now))
+                .or(self.past.held),
+            said: match self.learnt.trouble.is_some() || is_blocked {
+                true => failed.or(self.past.said),
+                false => None,
+            },
+            paid: match has_paid {
+                // Where nothing is deleted, each node pays once: what is planned next is planned on what is left then.
+                _ if self.learnt.is_withheld => Some(Moment(std::time::Duration::MAX)),
+                true => Some(now),
+                false => self.past.paid,
+            },
+        }
+    }
+
+    pub(super) fn uid(&self) -> &str {
+        self.node.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the node is as the API server itself has it.
+    pub(super) fn is_read(&self) -> bool {
+        self.learnt.is_read
+    }
+
+    /// Whether it was NotReady for another reason, or Ready for a while, when that was last looked at.
+    pub(super) fn has_changed(&self) -> bool {
+        self.learnt.has_changed
+    }
+
+    pub(super) fn has_to_read_again(&self) -> bool {
+        self.learnt.read_again
+    }
+
+    /// What the API server would not do.
+    pub(super) fn trouble(&self) -> Option<&ClusterError> {
+        self.learnt.trouble.as_ref()
+    }
+
+    /// Whether there was something left in a brake's budget, when it was asked.
+    pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
+        self.learnt.budgets.get(&brake).copied()
+    }
+
+    /// An Event was recorded in this conversation.
+    pub(super) fn has_told(&self) -> bool {
+        !self.learnt.said.is_empty()
+    }
+
+    /// An Event with this reason was.
+    pub(super) fn has_said(&self, reason: &str) -> bool {
+        self.learnt.said.iter().any(|said| said == reason)
+    }
+
+    /// A hold was said in this conversation.
+    pub(super) fn has_held(&self) -> bool {
+        self.learnt.held.is_some()
+    }
+
+    /// There is nothing more to say about this node.
+    pub(super) fn is_over(&self) -> bool {
+        self.learnt.over
+    }
+}
+
+/// Reasons of Events that are said once and not at every try.
+const REPEATED: [&str; 3] = ["DeletingNodeFailed", "NodeUpdateFailed", "BrakeEngaged"];

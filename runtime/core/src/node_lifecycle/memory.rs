@@ -1,0 +1,484 @@
+//! What passes leave behind, and how a pass is held: whom to ask, what the answers mean, about whom there is
+//! something to do. Performs nothing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+
+use crate::cloud::{FindReply, Instance, Lookup, ProviderError};
+use crate::effect::When;
+use crate::names::SHUTDOWN_TAINT;
+use crate::node::{is_ready, is_uninitialized};
+use crate::ownership::{Claimant, Owner, owner, stored_provider_id};
+use crate::permit::Moment;
+use crate::settings::LifecycleRules;
+
+use super::case::{Case, Gone};
+use super::deletion_guard::{Evidence, age, is_wanted};
+use super::facts::{Facts, Finding};
+use super::mass::{Called, Mass};
+use super::survey::{Survey, scheme, surveys};
+use super::{Now, taints};
+
+/// One pass: the cluster as it is known now.
+pub struct Pass<'a> {
+    /// All nodes, by name.
+    pub nodes: &'a [Arc<Node>],
+    /// The provider.
+    pub claimant: &'a Arc<Claimant>,
+    /// What decisions are held against.
+    pub rules: &'a Arc<LifecycleRules>,
+    /// When it is held.
+    pub now: Now,
+}
+
+/// See the module's documentation. It lives as long as the process leads: after a restart every row of answers
+/// begins anew, which only costs time.
+#[derive(Debug, Default)]
+pub struct Memory {
+    cases: BTreeMap<String, Case>,
+    /// Every node's UID, and when it came, for those that came after the first pass.
+    seen: HashMap<String, (String, Option<Moment>)>,
+    has_seen_all: bool,
+    /// Who was found under the provider ID that it has, by UID.
+    known_good: BTreeMap<String, String>,
+    /// Who was asked to vouch, by UID, and could not: somebody else is asked first.
+    in_vain: BTreeMap<String, String>,
+    /// Ready nodes that were known good and are called gone.
+    doubts: BTreeMap<String, Doubt>,
+    mass: Mass,
+}
+
+/// Since when a node has been in doubt, and when that was said last.
+#[derive(Debug, Clone, Copy)]
+struct Doubt {
+    since: Moment,
+    last: Moment,
+}
+
+/// A doubt that nobody has renewed for so long is another one when it comes again: with no node NotReady, nobody
+/// asks. While one is, it is asked about every minute.
+const RENEWED: Duration = Duration::from_secs(180);
+
+/// Nothing more is to be done about a node that is gone: whatever comes, comes by the watch.
+const LATER: Duration = Duration::from_secs(60);
+
+impl Memory {
+    /// Begins a pass: about whom the provider is to be asked.
+    pub fn begin(&mut self, pass: &Pass<'_>) -> Vec<Survey> {
+        self.look_around(pass);
+        let now = pass.now.moment;
+        let mut due = Vec::new();
+        for node in pass.nodes {
+            if is_ready(node) {
+                self.ready(node, now);
+                continue;
+            }
+            let is_other = matches!(owner(node, pass.claimant), Owner::Other(_));
+            if is_other || node.metadata.deletion_timestamp.is_some() {
+                self.cases.remove(name(node));
+                continue;
+            }
+            let case = self.cases.entry(name(node).to_owned());
+            let case = case.or_insert_with(|| Case::new(node, now));
+            if !case.is_about(node) {
+                *case = Case::new(node, now);
+            }
+            case.see(node, now);
+            // The node controller asks about it already, and it is too young for anything else.
+            let first_seen = self.seen.get(name(node)).and_then(|(_, at)| *at);
+            let is_starting =
+                is_uninitialized(node) && age(node, first_seen, pass.now) < pass.rules.min_age;
+            if case.next <= now && !case.is_busy && !is_starting {
+                case.is_busy = true;
+                due.push(node.clone());
+            }
+        }
+        let (cases, known_good, doubts) = (&self.cases, &self.known_good, &self.doubts);
+        let in_vain = &self.in_vain;
+        surveys(
+            due,
+            pass.nodes,
+            pass.claimant,
+            now,
+            |node| {
+                cases
+                    .get(name(node))
+                    .is_some_and(|case| case.gone.is_some())
+            },
+            |node| {
+                let is_doubtful = doubts.contains_key(name(node));
+                let is_known = known_good.get(name(node)).is_some_and(|uid| uid == uid_of(node));
+                // One that is in doubt is asked again, so that the doubt can end; more than one would leave no room for
+                // those that are known to be good.
+                let is_next_doubt = doubts.keys().next().is_some_and(|doubt| doubt == name(node));
+                let is_in_vain = in_vain.get(name(node)).is_some_and(|uid| uid == uid_of(node));
+                Some(match (is_known, is_doubtful) {
+                    _ if is_next_doubt => 0,
+                    (true, false) => 0,
+                    (false, false) if !is_in_vain => 1,
+                    (_, true) => 2,
+                    (false, false) => 3,
+                })
+            },
+        )
+    }
+
+    /// Forgets who is not there any more, and notes who came.
+    fn look_around(&mut self, pass: &Pass<'_>) {
+        let now = pass.now.moment;
+        let first_seen = self.has_seen_all.then_some(now);
+        let mut seen = HashMap::with_capacity(pass.nodes.len());
+        for node in pass.nodes {
+            let uid = uid_of(node);
+            let known = self.seen.remove(name(node));
+            let at = match known {
+                Some((known, at)) if known == uid => at,
+                Some(_) | None => first_seen,
+            };
+            // Once it is old, when it came does not matter any more.
+            let at = at.filter(|at| at.after(pass.rules.min_age) > now);
+            seen.insert(name(node).to_owned(), (uid.to_owned(), at));
+        }
+        self.seen = seen;
+        self.has_seen_all = self.has_seen_all || !pass.nodes.is_empty();
+        let seen = &self.seen;
+        self.cases.retain(|name, _| seen.contains_key(name));
+        self.known_good
+            .retain(|name, uid| seen.get(name).is_some_and(|(now, _)| now == uid));
+        self.in_vain
+            .retain(|name, uid| seen.get(name).is_some_and(|(now, _)| now == uid));
+        self.doubts.retain(|name, _| seen.contains_key(name));
+    }
+
+    /// LIFE-005: the only thing there is to do about a Ready node is to take the shutdown taint away.
+    fn ready(&mut self, node: &Node, now: Moment) {
+        if !taints(node).iter().any(|one| one.key == SHUTDOWN_TAINT) {
+            self.cases.remove(name(node));
+            return;
+        }
+        let case = self.cases.entry(name(node).to_owned());
+        let case = case.or_insert_with(|| Case::new(node, now));
+        if !case.is_about(node) {
+            *case = Case::new(node, now);
+        }
+        case.gone = None;
+        case.was_ready = true;
+        if !case.is_busy {
+            case.finding = Some(Finding::Back);
+        }
+    }
+
+    /// Takes the answer to a survey, given at `at`.
+    pub fn absorb(
+        &mut self,
+        survey: &Survey,
+        answer: &Result<FindReply, ProviderError>,
+        at: Moment,
+    ) {
+        let asked = survey.about.len() + survey.vouching.len();
+        let reply = match answer {
+            Ok(reply) if reply.lookups.len() == asked => reply,
+            Ok(_) | Err(_) => return self.nothing_learnt(survey, answer.as_ref().err(), at),
+        };
+        let is_unknown = |lookup: &Lookup| matches!(lookup, Lookup::Unknown(_));
+        let is_complete = reply.complete && !reply.lookups.iter().any(is_unknown);
+        let answers: Vec<(&Arc<Node>, &Lookup)> = survey.nodes().zip(&reply.lookups).collect();
+        let found: BTreeSet<String> = answers
+            .iter()
+            .filter(|(node, lookup)| vouches(node, lookup))
+            .map(|(node, _)| name(node).to_owned())
+            .collect();
+        for (node, lookup) in &answers[survey.about.len()..] {
+            self.heard_of_witness(node, lookup, is_complete, at);
+        }
+        if !is_complete {
+            self.mass.interrupt(at);
+        }
+        for (node, lookup) in &answers[..survey.about.len()] {
+            self.heard_of(survey, node, lookup, is_complete, &found, at);
+        }
+        for (node, lookup) in &answers {
+            let (name, uid) = (name(node).to_owned(), uid_of(node).to_owned());
+            if found.contains(&name) {
+                self.in_vain.remove(&name);
+                self.known_good.insert(name, uid);
+            } else if !matches!(lookup, Lookup::Unknown(_)) {
+                self.in_vain.insert(name, uid);
+            }
+        }
+    }
+
+    /// No answer, or one of the wrong length: it says nothing about anybody (LIFE-007).
+    fn nothing_learnt(&mut self, survey: &Survey, error: Option<&ProviderError>, at: Moment) {
+        let asked_for = match error {
+            Some(ProviderError::Throttled { retry_after, .. }) => *retry_after,
+            _ => None,
+        };
+        self.mass.interrupt(at);
+        for node in &survey.about {
+            let case = self.cases.get_mut(name(node));
+            if let Some(case) = case.filter(|case| case.is_about(node)) {
+                case.is_busy = false;
+                case.back_off(at);
+                case.next = case.next.max(at.after(asked_for.unwrap_or_default()));
+            }
+        }
+    }
+
+    fn heard_of_witness(&mut self, node: &Node, lookup: &Lookup, is_complete: bool, at: Moment) {
+        match lookup {
+            Lookup::Gone if is_complete && is_ready(node) => {
+                let is_known = self.known_good.get(name(node)).map(String::as_str);
+                if is_known == Some(uid_of(node)) {
+                    let new = Doubt {
+                        since: at,
+                        last: at,
+                    };
+                    let doubt = self.doubts.entry(name(node).to_owned()).or_insert(new);
+                    if doubt.last.after(RENEWED) < at {
+                        *doubt = new;
+                    }
+                    doubt.last = at;
+                }
+            }
+            // It was wrong about this machine; what it said about others meanwhile proves nothing.
+            Lookup::Found(_) if self.doubts.remove(name(node)).is_some() => {
+                self.cases
+                    .values_mut()
+                    .for_each(|case| case.is_called_found(at));
+            }
+            Lookup::Found(_) | Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => {}
+        }
+    }
+
+    fn heard_of(
+        &mut self,
+        survey: &Survey,
+        node: &Node,
+        lookup: &Lookup,
+        is_complete: bool,
+        found: &BTreeSet<String>,
+        at: Moment,
+    ) {
+        // An answer about the node that had this name before says nothing about this one.
+        let case = self.cases.get_mut(name(node));
+        let Some(case) = case.filter(|case| case.is_about(node)) else {
+            return;
+        };
+        case.is_busy = false;
+        case.back_off(at);
+        match lookup {
+            Lookup::Gone if is_complete => {
+                case.quiet = 0;
+                case.is_called_gone(survey.asked, at, survey.is_fresh, found);
+                // Replaced by the evidence when all answers of the pass are in.
+                case.finding = Some(Finding::Running);
+            }
+            Lookup::Gone | Lookup::Unknown(_) => {}
+            Lookup::NotMine => case.is_called_found(at),
+            Lookup::Found(instance) => {
+                case.is_called_found(at);
+                case.finding = power(instance).filter(|_| is_its_machine(node, instance));
+            }
+        }
+    }
+
+    /// Somebody else was told at `at` that the machine of this node exists.
+    pub fn found(&mut self, name: &str, uid: &str, at: Moment) {
+        if let Some(case) = self.cases.get_mut(name)
+            && case.uid == uid
+            && case.gone.as_ref().is_some_and(|gone| gone.first < at)
+        {
+            case.is_called_found(at);
+        }
+    }
+
+    /// Ends the questions of a pass: a conversation for each node about which there is something to do, by name.
+    pub fn facts(&mut self, pass: &Pass<'_>) -> Vec<Facts> {
+        self.weigh(pass);
+        let until = self.mass.until(pass.rules.mass_hold);
+        let contradicted_by = self.contradicted_by(pass);
+        let last = LastOfScheme::new(pass, &self.cases);
+        let mut conversations = Vec::new();
+        for node in pass.nodes {
+            let case = self.cases.get_mut(name(node));
+            let Some(case) = case.filter(|case| case.is_about(node)) else {
+                continue;
+            };
+            let Some(mut finding) = case.finding.take() else {
+                continue;
+            };
+            case.is_busy = true;
+            if let (Some(gone), true) = (&case.gone, finding != Finding::Back) {
+                let first_seen = self.seen.get(name(node)).and_then(|(_, at)| *at);
+                finding = Finding::Gone(Box::new(Evidence {
+                    not_ready_since: case.not_ready_since,
+                    first_seen,
+                    first: gone.first,
+                    last: gone.last,
+                    answers: gone.answers,
+                    enough: case.enough(pass.now.moment),
+                    is_fresh: gone.is_fresh,
+                    known_good: gone.known_good.clone(),
+                    contradicted_by: contradicted_by.clone(),
+                    mass_until: until,
+                    is_last: last.is_last(node),
+                }));
+            }
+            conversations.push(Facts::new(
+                node.clone(),
+                pass.claimant.clone(),
+                pass.rules.clone(),
+                finding,
+                case.past.clone(),
+            ));
+        }
+        conversations
+    }
+
+    /// Counts who is called gone. Who is called so now counts before the second answer: one after another would be
+    /// no mass.
+    fn weigh(&mut self, pass: &Pass<'_>) {
+        let is_called =
+            |case: &Case, node: &Node| case.gone.is_some() && stored_provider_id(node).is_some();
+        let mut called = Called::new();
+        for node in pass.nodes {
+            if let Some(case) = self.cases.get(name(node))
+                && is_called(case, node)
+                && !is_wanted(node, pass.now)
+            {
+                called.insert(name(node).to_owned(), case.uid.clone());
+            }
+        }
+        let is_ours = |node: &&Arc<Node>| {
+            matches!(
+                owner(node, pass.claimant),
+                Owner::Recorded | Owner::Implied
+            )
+        };
+        for node in self.doubted(pass) {
+            called.insert(name(node).to_owned(), uid_of(node).to_owned());
+        }
+        let owned = match called.len() {
+            0 => 0,
+            _ => pass.nodes.iter().filter(is_ours).count(),
+        };
+        let seen = &self.seen;
+        let exists =
+            |name: &str, uid: &str| seen.get(name).is_some_and(|(known, _)| known == uid);
+        self.mass.update(called, owned, exists, pass.now.moment);
+    }
+
+    fn contradicted_by(&self, pass: &Pass<'_>) -> Option<String> {
+        let mut doubted = self.doubted(pass);
+        doubted.next().map(|node| name(node).to_owned())
+    }
+
+    /// The Ready nodes that are called gone. After a while such a node is an oddity of its own.
+    fn doubted<'a>(&'a self, pass: &'a Pass<'_>) -> impl Iterator<Item = &'a Arc<Node>> {
+        let is_young = |doubt: &Doubt| doubt.since.after(pass.rules.mass_hold) > pass.now.moment;
+        let young = self.doubts.iter().filter(move |(_, doubt)| is_young(doubt));
+        let nodes = young.filter_map(|(doubt, _)| {
+            let place = pass.nodes.binary_search_by(|node| name(node).cmp(doubt));
+            pass.nodes.get(place.ok()?)
+        });
+        nodes.filter(|node| is_ready(node))
+    }
+
+    /// Notes how a conversation ended: `when` says when the node is asked about again.
+    pub fn conclude(&mut self, facts: &Facts, when: &When, now: Moment) {
+        let case = self.cases.get_mut(name(&facts.node));
+        let Some(case) = case.filter(|case| case.uid == uid_of(&facts.node)) else {
+            return;
+        };
+        case.is_busy = false;
+        case.past = facts.left_behind(now);
+        match when {
+            When::Retry { after, .. } | When::NotBefore { after, .. } => {
+                case.next = now.after(*after);
+            }
+            // It was deleted, and the watch is late; or it would have been, and nothing may be.
+            _ if matches!(facts.finding, Finding::Gone(_)) => case.next = now.after(LATER),
+            When::AwaitChange | When::Blocked { .. } => {}
+        }
+    }
+
+    /// Nothing came of a question or of a conversation about these nodes: it panicked.
+    pub fn abandon<'a>(&mut self, names: impl Iterator<Item = &'a str>, now: Moment) {
+        self.mass.interrupt(now);
+        for name in names {
+            if let Some(case) = self.cases.get_mut(name) {
+                case.is_busy = false;
+                case.finding = None;
+                case.back_off(now);
+            }
+        }
+    }
+
+    /// How many nodes are called gone now and are still there, for metrics.
+    pub fn called_gone(&self) -> usize {
+        let gone = |case: &&Case| case.gone.is_some();
+        self.cases.values().filter(gone).count()
+    }
+}
+
+/// Whether a node is the last one of its scheme that could exist: counted once in a pass.
+struct LastOfScheme(BTreeSet<String>);
+
+impl LastOfScheme {
+    fn new(pass: &Pass<'_>, cases: &BTreeMap<String, Case>) -> LastOfScheme {
+        let is_gone = |node: &Node| {
+            let gone: Option<&Gone> = cases.get(name(node)).and_then(|case| case.gone.as_ref());
+            gone.is_some()
+        };
+        if cases.values().all(|case| case.gone.is_none()) {
+            return LastOfScheme(BTreeSet::new());
+        }
+        let existing = pass.nodes.iter().filter(|node| !is_gone(node));
+        LastOfScheme(
+            existing
+                .filter_map(|node| scheme(node))
+                .map(str::to_owned)
+                .collect(),
+        )
+    }
+
+    fn is_last(&self, node: &Node) -> bool {
+        scheme(node).is_some_and(|scheme| !self.0.contains(scheme))
+    }
+}
+
+fn power(instance: &Instance) -> Option<Finding> {
+    match instance.shutdown {
+        Some(true) => Some(Finding::ShutDown),
+        Some(false) => Some(Finding::Running),
+        None => None,
+    }
+}
+
+/// Found under the provider ID that is written down, by the answer's own word: machines of the same name there are in
+/// other accounts, too.
+fn vouches(node: &Node, lookup: &Lookup) -> bool {
+    match lookup {
+        Lookup::Found(instance) => stored_provider_id(node) == Some(&instance.provider_id),
+        Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => false,
+    }
+}
+
+/// Another provider ID than the one that is written down is another machine; where the answer has none, this one is
+/// meant (NODE-022).
+fn is_its_machine(node: &Node, instance: &Instance) -> bool {
+    let answered = instance.provider_id.as_str();
+    stored_provider_id(node).is_some_and(|stored| answered.is_empty() || answered == stored)
+}
+
+fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn uid_of(node: &Node) -> &str {
+    node.metadata.uid.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,120 @@
+//! One look-up of a pass: the nodes that it is about, and those that vouch for the answer.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+
+use crate::node::is_ready;
+use crate::permit::Moment;
+use crate::ownership::{Claimant, Owner, owner, stored_provider_id};
+use crate::provider_id::ProviderId;
+
+/// Most nodes of one look-up, those that vouch included: half of what the contract allows.
+const MOST: usize = 2500;
+/// How many nodes vouch for an answer. One could be gone itself; three that are gone at once are a mass.
+const VOUCHING: usize = 3;
+
+/// See the module's documentation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Survey {
+    /// The NotReady nodes, by name.
+    pub about: Vec<Arc<Node>>,
+    /// Nodes of the same scheme that should be found.
+    pub vouching: Vec<Arc<Node>>,
+    /// Whether nothing may be used that was kept of earlier answers.
+    pub is_fresh: bool,
+    /// When it is asked: an answer is about some moment from then on.
+    pub asked: Moment,
+}
+
+impl Survey {
+    /// All nodes that are asked about, in the order of the answer.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.about.iter().chain(&self.vouching)
+    }
+}
+
+impl fmt::Display for Survey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |nodes: &[Arc<Node>]| {
+            let names = nodes.iter().map(|node| node.metadata.name.as_deref());
+            let names: Vec<&str> = names.map(Option::unwrap_or_default).collect();
+            names.join(" ")
+        };
+        let word = if self.is_fresh { "find fresh" } else { "find" };
+        write!(f, "{word} {}", names(&self.about))?;
+        if !self.vouching.is_empty() {
+            write!(f, " with {}", names(&self.vouching))?;
+        }
+        Ok(())
+    }
+}
+
+/// The scheme of a node's provider ID: one provider may have several clouds behind it, with a credential each, and
+/// a node of one proves nothing about the other.
+pub(super) fn scheme(node: &Node) -> Option<&str> {
+    ProviderId::parse(stored_provider_id(node)?)
+        .ok()
+        .map(|id| id.scheme)
+}
+
+/// The surveys of a pass about the nodes that are `due`. `rank` says how good a witness a node is: lower is better,
+/// none is no witness.
+pub(super) fn surveys(
+    due: Vec<Arc<Node>>,
+    nodes: &[Arc<Node>],
+    claimant: &Claimant,
+    asked: Moment,
+    is_fresh: impl Fn(&Node) -> bool,
+    rank: impl Fn(&Node) -> Option<u8>,
+) -> Vec<Survey> {
+    let mut by_scheme: BTreeMap<Option<String>, Vec<Arc<Node>>> = BTreeMap::new();
+    for node in due {
+        let scheme = scheme(&node).map(str::to_owned);
+        by_scheme.entry(scheme).or_default().push(node);
+    }
+    let mut surveys = Vec::new();
+    for (wanted, about) in by_scheme {
+        for about in about.chunks(MOST - VOUCHING) {
+            surveys.push(Survey {
+                vouching: match &wanted {
+                    Some(wanted) => vouching(wanted, about, nodes, claimant, &rank),
+                    None => Vec::new(),
+                },
+                is_fresh: about.iter().any(|node| is_fresh(node)),
+                asked,
+                about: about.to_vec(),
+            });
+        }
+    }
+    surveys
+}
+
+/// The best witnesses of a scheme: known ones first, Ready ones first.
+fn vouching(
+    wanted: &str,
+    about: &[Arc<Node>],
+    nodes: &[Arc<Node>],
+    claimant: &Claimant,
+    rank: &impl Fn(&Node) -> Option<u8>,
+) -> Vec<Arc<Node>> {
+    let mut best: Vec<(u8, bool, &Arc<Node>)> = Vec::new();
+    for node in nodes {
+        let is_other = scheme(node) != Some(wanted);
+        if is_other || about.iter().any(|one| Arc::ptr_eq(one, node)) {
+            continue;
+        }
+        if !matches!(owner(node, claimant), Owner::Recorded | Owner::Implied) {
+            continue;
+        }
+        let Some(rank) = rank(node) else {
+            continue;
+        };
+        best.push((rank, !is_ready(node), node));
+        best.sort_by_key(|(rank, is_not_ready, _)| (*is_not_ready, *rank));
+        best.truncate(VOUCHING);
+    }
+    best.into_iter().map(|(_, _, node)| node.clone()).collect()
+}

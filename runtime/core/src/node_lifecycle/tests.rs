@@ -1,0 +1,6 @@
+//! Whole passes against a small cluster and a cloud that says what it is told to.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod passes;
+mod taint;
+mod world;

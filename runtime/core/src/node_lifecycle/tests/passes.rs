@@ -1,0 +1,356 @@
+//! When a node goes, and when it stays.
+
+use super::super::*;
+use super::world::World;
+use crate::cloud::{Lookup, ProviderError};
+
+#[test]
+fn a_node_whose_machine_is_gone_goes_within_ninety_seconds() {
+    let mut world = World::new(&["a", "b", "c", "d"]);
+    world.run(60).dies("a");
+    world.run(60);
+    let log = world.log.clone();
+    assert!(!world.exists("a"), "{log:#?}");
+    assert_eq!(
+        world.done(),
+        [
+            "90 event node/a Normal DeletingNode",
+            "90 delete node/a"
+        ]
+    );
+    assert_eq!(
+        log[..3],
+        [
+            "60 find a with b c d",
+            "90 find fresh a with b c d",
+            "90 event node/a Normal DeletingNode"
+        ]
+    );
+}
+
+#[test]
+fn a_restart_in_the_middle_begins_the_row_of_answers_anew() {
+    let mut world = World::new(&["a", "b"]);
+    world.dies("a");
+    world.run(25).restart();
+    world.run(30);
+    assert!(world.exists("a"));
+    world.run(10);
+    assert!(!world.exists("a"));
+}
+
+#[test]
+fn found_and_not_ready_is_asked_again_after_five_seconds_growing_to_a_minute() {
+    let mut world = World::new(&["a", "b"]);
+    world.ready("a", "False");
+    world.run(300);
+    let asked: Vec<&str> = world.log.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(asked, ["0", "5", "15", "35", "75", "135", "195", "255"]);
+}
+
+#[test]
+fn life_005_nothing_is_asked_about_ready_nodes() {
+    let mut world = World::new(&["a", "b"]);
+    world.cloud.insert("a".to_owned(), Lookup::Gone);
+    world.run(600);
+    assert_eq!(world.log, [""; 0]);
+}
+
+#[test]
+fn one_survey_for_all_nodes_of_a_pass() {
+    let names: Vec<String> = (0..40).map(|index| format!("n{index:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&names);
+    for name in &names[..20] {
+        world.ready(name, "Unknown");
+    }
+    world.run(5);
+    assert_eq!(world.log.len(), 1);
+    assert!(world.log[0].ends_with("with n20 n21 n22"), "{:?}", world.log);
+}
+
+#[test]
+fn f14_everybody_gone_deletes_nobody() {
+    let names = ["a", "b", "c", "d", "e"];
+    let mut world = World::new(&names);
+    for name in names {
+        world.dies(name);
+    }
+    world.run(7200);
+    assert_eq!(world.nodes.len(), 5);
+    assert!(
+        world
+            .done()
+            .contains(&"30 event node/a Warning NodeDeletionHeld".to_owned())
+    );
+}
+
+#[test]
+fn e13_another_accounts_credential_deletes_nobody_and_says_so_every_ten_minutes() {
+    let mut world = World::new(&["a", "b", "c", "d"]);
+    world.ready("a", "Unknown");
+    for name in ["a", "b", "c", "d"] {
+        world.cloud.insert(name.to_owned(), Lookup::Gone);
+    }
+    world.run(3600);
+    assert!(world.exists("a"));
+    let held = world.done();
+    let events = held.iter().filter(|line| line.contains("NodeDeletionHeld"));
+    assert!((5..=7).contains(&events.count()), "{held:#?}");
+    assert!(held[0].ends_with("hold deletion node/a no-known-good-node"), "{held:#?}");
+}
+
+#[test]
+fn f15_a_cloud_that_changes_its_mind_at_each_answer_deletes_nobody() {
+    let mut world = World::new(&["a", "b", "c", "d"]);
+    world.ready("a", "Unknown");
+    world.lie = |answer, _, count| {
+        answer.map(|mut reply| {
+            if count % 2 == 1 {
+                reply.lookups[0] = Lookup::Gone;
+            }
+            reply
+        })
+    };
+    world.run(7200);
+    assert!(world.exists("a"));
+}
+
+#[test]
+fn an_answer_from_memory_is_not_confirmed_by_a_fresh_one() {
+    let mut world = World::new(&["a", "b"]);
+    world.ready("a", "Unknown");
+    world.lie = |answer, is_fresh, _| {
+        answer.map(|mut reply| {
+            if !is_fresh {
+                reply.lookups[0] = Lookup::Gone;
+            }
+            reply
+        })
+    };
+    world.run(3600);
+    assert!(world.exists("a"));
+}
+
+#[test]
+fn answers_that_are_not_complete_prove_nothing() {
+    type Lie = fn(super::world::Answer, bool, usize) -> super::world::Answer;
+    let lies: [Lie; 4] = [
+        |answer, _, _| {
+            answer.map(|mut reply| {
+                reply.complete = false;
+                reply
+            })
+        },
+        |answer, _, _| {
+            answer.map(|mut reply| {
+                reply.lookups[1] = Lookup::Unknown("?".to_owned());
+                reply
+            })
+        },
+        |answer, _, _| {
+            answer.map(|mut reply| {
+                reply.lookups.pop();
+                reply
+            })
+        },
+        |_, _, _| Err(ProviderError::Denied("401".to_owned())),
+    ];
+    for (index, lie) in lies.into_iter().enumerate() {
+        let mut world = World::new(&["a", "b", "c"]);
+        world.dies("a");
+        world.lie = lie;
+        world.run(1800);
+        assert!(world.exists("a"), "lie {index}");
+    }
+}
+
+#[test]
+fn half_the_cluster_is_held_for_a_quarter_of_an_hour_and_then_goes_at_the_ordinary_rate() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let mut world = World::new(&names);
+    for name in &names[..5] {
+        world.dies(name);
+    }
+    world.run(895);
+    assert_eq!(world.nodes.len(), 10);
+    world.run(125);
+    assert_eq!(world.nodes.len(), 7, "{:#?}", world.done());
+    world.run(475);
+    assert_eq!(world.nodes.len(), 7);
+    world.run(130);
+    assert_eq!(world.nodes.len(), 5, "{:#?}", world.done());
+}
+
+#[test]
+fn an_autoscaler_that_says_so_takes_ten_nodes_to_five_at_once() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let mut world = World::new(&names);
+    for name in &names[..5] {
+        let node = world.nodes.get_mut(*name).unwrap();
+        node["spec"]["taints"] =
+            serde_json::json!([{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }]);
+        world.dies(name);
+    }
+    world.run(90);
+    assert_eq!(world.nodes.len(), 5, "{:#?}", world.done());
+}
+
+#[test]
+fn one_node_alone_is_held_and_of_two_the_other_one_vouches() {
+    let mut world = World::new(&["a"]);
+    world.dies("a");
+    world.run(3600);
+    assert!(world.exists("a"));
+    world.rules.delete_last_node = true;
+    world.run(120);
+    assert!(!world.exists("a"));
+    let mut world = World::new(&["a", "b"]);
+    world.dies("a");
+    world.run(60);
+    assert!(!world.exists("a"));
+}
+
+#[test]
+fn a_ready_node_that_is_called_gone_holds_all_others() {
+    let mut world = World::new(&["a", "b", "c", "d", "e", "f", "g"]);
+    world.ready("a", "Unknown");
+    world.run(60);
+    world.dies("a");
+    world.cloud.insert("b".to_owned(), Lookup::Gone);
+    world.run(600);
+    assert!(world.exists("a"));
+    let done = world.done();
+    assert!(done.iter().any(|line| line.ends_with("node/a contradicted")), "{done:#?}");
+    world.run(600);
+    assert!(!world.exists("a"), "an oddity of its own holds nobody for ever");
+}
+
+#[test]
+fn edge_006_a_deletion_that_is_forbidden_backs_off_and_is_said_once() {
+    let mut world = World::new(&["a", "b", "c", "d"]);
+    world.dies("a");
+    world.refusals = vec![ClusterError::Denied("forbidden".to_owned()); 5];
+    world.run(1800);
+    let done = world.done();
+    let failed = done.iter().filter(|line| line.contains("DeletingNodeFailed"));
+    assert_eq!(failed.count(), 1, "{done:#?}");
+    let deletions = done.iter().filter(|line| line.contains(" delete ")).count();
+    assert_eq!(deletions, 6, "{done:#?}");
+    assert!(!world.exists("a"));
+}
+
+#[test]
+fn edge_005_a_conflict_is_read_again_and_decided_again() {
+    let mut world = World::new(&["a", "b"]);
+    world.dies("a");
+    world.refusals = vec![ClusterError::Conflict("newer".to_owned()); 2];
+    world.run(40);
+    assert_eq!(
+        world.done(),
+        [
+            "30 event node/a Normal DeletingNode",
+            "30 delete node/a",
+            "30 delete node/a",
+            "30 delete node/a"
+        ]
+    );
+}
+
+#[test]
+fn life_019_a_node_of_somebody_else_is_neither_asked_about_nor_deleted() {
+    let mut world = World::new(&["a", "b"]);
+    let node = world.nodes.get_mut("a").unwrap();
+    node["metadata"]["labels"]["wasm-ccm.dev/provider"] = serde_json::json!("other");
+    world.dies("a");
+    world.run(600);
+    assert_eq!(world.log, [""; 0]);
+}
+
+#[test]
+fn a_node_that_was_ready_in_between_begins_anew() {
+    let mut world = World::new(&["a", "b"]);
+    world.dies("a");
+    world.run(25);
+    // Between two passes, so that only the transition time says so.
+    world.ready("a", "Unknown");
+    world.run(25);
+    assert!(world.exists("a"));
+    world.run(15);
+    assert!(!world.exists("a"));
+}
+
+#[test]
+fn a_doubt_of_long_ago_is_no_oddity_when_it_comes_again() {
+    let mut world = World::new(&["a", "b", "c", "d"]);
+    let lie = |world: &mut World| {
+        world.ready("a", "Unknown");
+        world.cloud.insert("a".to_owned(), Lookup::Gone);
+        world.cloud.insert("b".to_owned(), Lookup::Gone);
+    };
+    let truth = |world: &mut World| {
+        world.says_found("a", None);
+        world.says_found("b", None);
+    };
+    // So that the cloud is known to know b.
+    world.ready("a", "Unknown");
+    world.run(30);
+    lie(&mut world);
+    world.run(120);
+    truth(&mut world);
+    world.ready("a", "True");
+    world.run(3600);
+    lie(&mut world);
+    world.run(600);
+    assert!(world.exists("a"), "{:#?}", world.done());
+}
+
+#[test]
+fn an_answer_about_the_node_that_had_the_name_before_counts_for_nobody() {
+    let mut world = World::new(&["a", "b"]);
+    world.dies("a");
+    world.run(25);
+    world.nodes.remove("a");
+    world.add("a", 0);
+    world.dies("a");
+    world.run(30);
+    assert!(world.exists("a"), "{:#?}", world.done());
+    // It came while we watched, so that its own date says nothing about its age.
+    world.run(330);
+    assert!(!world.exists("a"));
+}
+
+#[test]
+fn somebody_else_is_asked_when_the_first_three_cannot_vouch() {
+    let mut world = World::new(&["a", "b", "c", "d", "e"]);
+    for stranger in ["a", "b", "c"] {
+        world.cloud.insert(stranger.to_owned(), Lookup::NotMine);
+    }
+    world.dies("d");
+    world.run(180);
+    assert!(!world.exists("d"), "{:#?}", world.log);
+}
+
+#[test]
+fn a_node_that_answers_without_a_provider_id_vouches_for_nobody() {
+    let mut world = World::new(&["a", "b"]);
+    world.cloud.insert("b".to_owned(), Lookup::Found(Box::default()));
+    world.dies("a");
+    world.run(600);
+    assert!(world.exists("a"), "{:#?}", world.done());
+}
+
+#[test]
+fn what_many_deletions_have_paid_in_vain_is_not_spent_at_once() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
+    let mut world = World::new(&names);
+    for name in &names[..5] {
+        world.dies(name);
+    }
+    world.refusals = vec![ClusterError::Denied("forbidden".to_owned()); 4000];
+    world.run(3600);
+    assert_eq!(world.nodes.len(), 16);
+    world.refusals.clear();
+    world.run(590);
+    assert!(world.nodes.len() >= 13, "{:#?}", world.done());
+}

@@ -1,0 +1,83 @@
+//! The shutdown taint.
+
+use serde_json::json;
+
+use super::world::World;
+use crate::names::SHUTDOWN_TAINT;
+
+fn taints(world: &World, name: &str) -> usize {
+    let list = world.nodes[name]["spec"]["taints"].as_array().unwrap();
+    let ours = |taint: &&serde_json::Value| taint["key"] == json!(SHUTDOWN_TAINT);
+    list.iter().filter(ours).count()
+}
+
+#[test]
+fn life_013_a_machine_that_is_switched_off_gets_the_taint_and_loses_it_when_the_node_is_ready() {
+    let mut world = World::new(&["a", "b"]);
+    world.says_found("a", Some(true));
+    world.run(30);
+    assert_eq!(world.log, [""; 0], "life_005: it is Ready");
+    world.ready("a", "Unknown");
+    world.run(60);
+    assert_eq!(taints(&world, "a"), 1);
+    assert_eq!(world.done(), ["30 patch node/a +taint(shutdown) taints(1)"]);
+    world.ready("a", "True");
+    world.run(10);
+    assert_eq!(taints(&world, "a"), 0);
+    assert_eq!(world.done(), ["90 patch node/a -taint(shutdown) taints(0)"]);
+}
+
+#[test]
+fn edge_011_it_loses_it_as_soon_as_the_cloud_says_that_it_runs() {
+    let mut world = World::new(&["a", "b"]);
+    world.says_found("a", Some(true));
+    world.ready("a", "Unknown");
+    world.run(10);
+    assert_eq!(taints(&world, "a"), 1);
+    world.says_found("a", None);
+    world.run(120);
+    assert_eq!(taints(&world, "a"), 1, "a cloud that cannot tell changes nothing");
+    world.says_found("a", Some(false));
+    world.run(65);
+    assert_eq!(taints(&world, "a"), 0);
+}
+
+#[test]
+fn life_014_other_taints_keep_their_place_and_one_with_a_value_is_replaced_where_it_stands() {
+    let mut world = World::new(&["a", "b"]);
+    world.nodes.get_mut("a").unwrap()["spec"]["taints"] = json!([
+        { "key": "x", "effect": "NoSchedule" },
+        { "key": SHUTDOWN_TAINT, "value": "v", "effect": "NoSchedule" },
+        { "key": SHUTDOWN_TAINT, "effect": "NoExecute" },
+    ]);
+    world.says_found("a", Some(true));
+    world.ready("a", "Unknown");
+    world.run(10);
+    assert_eq!(
+        world.nodes["a"]["spec"]["taints"],
+        json!([
+            { "key": "x", "effect": "NoSchedule" },
+            { "key": SHUTDOWN_TAINT, "effect": "NoSchedule" },
+            { "key": SHUTDOWN_TAINT, "effect": "NoExecute" },
+        ])
+    );
+}
+
+#[test]
+fn f17_everybody_switched_off_taints_three_in_ten_minutes() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut world = World::new(&names);
+    for name in names {
+        world.says_found(name, Some(true));
+        world.ready(name, "Unknown");
+    }
+    world.run(595);
+    let tainted = names.iter().filter(|name| taints(&world, name) == 1).count();
+    assert_eq!(tainted, 3);
+    let done = world.done();
+    let said = done.iter().filter(|line| line.contains("BrakeEngaged")).count();
+    assert_eq!(said, 5, "once for each node: {done:#?}");
+    world.run(120);
+    let tainted = names.iter().filter(|name| taints(&world, name) == 1).count();
+    assert_eq!(tainted, 6);
+}

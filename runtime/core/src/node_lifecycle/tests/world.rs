@@ -1,0 +1,232 @@
+//! A cluster of nodes, a cloud, and a manager that holds passes. Time goes on in steps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::*;
+use crate::brake::{Allowances, Budgets};
+use crate::cloud::{FindReply, Instance, Lookup, ProviderError};
+use crate::effect::Outcome;
+use crate::ownership::Claimant;
+use crate::permit::Moment;
+use crate::settings::LifecycleRules;
+
+pub(super) type Answer = Result<FindReply, ProviderError>;
+
+pub(super) struct World {
+    pub(super) nodes: BTreeMap<String, Value>,
+    /// By node: what the cloud says.
+    pub(super) cloud: BTreeMap<String, Lookup>,
+    /// Changes what the cloud says on its way: the answer, whether it is fresh, how many answers came before.
+    pub(super) lie: fn(Answer, bool, usize) -> Answer,
+    pub(super) rules: LifecycleRules,
+    pub(super) now: u64,
+    /// What was done, with the second it was done in.
+    pub(super) log: Vec<String>,
+    pub(super) asked: usize,
+    /// The answers of the API server to the next deletions.
+    pub(super) refusals: Vec<ClusterError>,
+    memory: Memory,
+    budgets: Budgets,
+    versions: u64,
+}
+
+impl World {
+    /// These nodes, Ready and an hour old, each with its machine.
+    pub(super) fn new(names: &[&str]) -> World {
+        let mut world = World {
+            nodes: BTreeMap::new(),
+            cloud: BTreeMap::new(),
+            lie: |answer, _, _| answer,
+            rules: LifecycleRules::default(),
+            now: 3600,
+            log: Vec::new(),
+            asked: 0,
+            refusals: Vec::new(),
+            memory: Memory::default(),
+            budgets: Budgets::new(&Allowances::default()),
+            versions: 1,
+        };
+        for name in names {
+            world.add(name, 0);
+        }
+        world
+    }
+
+    pub(super) fn add(&mut self, name: &str, created: i64) {
+        let created = Timestamp::from_second(created).unwrap().to_string();
+        let node = json!({
+            "metadata": { "name": name, "uid": format!("uid-{name}-{}", self.versions), "resourceVersion": "1",
+                "creationTimestamp": created, "labels": { "wasm-ccm.dev/provider": "sim" },
+                "annotations": {} },
+            "spec": { "providerID": format!("sim://{name}"), "taints": [] },
+            "status": { "conditions": [{ "type": "Ready", "status": "True",
+                "lastTransitionTime": created }] },
+        });
+        self.versions += 1;
+        self.nodes.insert(name.to_owned(), node);
+        self.says_found(name, None);
+    }
+
+    pub(super) fn says_found(&mut self, name: &str, shutdown: Option<bool>) {
+        let instance = Instance {
+            provider_id: format!("sim://{name}"),
+            shutdown,
+            ..Instance::default()
+        };
+        self.cloud
+            .insert(name.to_owned(), Lookup::Found(Box::new(instance)));
+    }
+
+    pub(super) fn ready(&mut self, name: &str, status: &str) {
+        let at = Timestamp::from_second(i64::try_from(self.now).unwrap()).unwrap();
+        let node = self.nodes.get_mut(name).unwrap();
+        node["status"]["conditions"][0]["status"] = json!(status);
+        node["status"]["conditions"][0]["lastTransitionTime"] = json!(at.to_string());
+    }
+
+    /// The machine is gone, and the kubelet with it.
+    pub(super) fn dies(&mut self, name: &str) {
+        self.ready(name, "Unknown");
+        self.cloud.insert(name.to_owned(), Lookup::Gone);
+    }
+
+    /// The manager is another process now; what was spent is written down.
+    pub(super) fn restart(&mut self) {
+        self.memory = Memory::default();
+    }
+
+    pub(super) fn exists(&self, name: &str) -> bool {
+        self.nodes.contains_key(name)
+    }
+
+    /// Passes, every five seconds, until so many seconds are over.
+    pub(super) fn run(&mut self, seconds: u64) -> &mut World {
+        for _ in 0..seconds / 5 {
+            self.pass();
+            self.now += 5;
+        }
+        self
+    }
+
+    fn both(&self) -> Now {
+        Now {
+            moment: Moment(Duration::from_secs(self.now)),
+            wall: Timestamp::from_second(i64::try_from(self.now).unwrap()).unwrap(),
+        }
+    }
+
+    fn pass(&mut self) {
+        let nodes: Vec<Arc<Node>> = self
+            .nodes
+            .values()
+            .map(|node| Arc::new(serde_json::from_value(node.clone()).unwrap()))
+            .collect();
+        let claimant = Arc::new(Claimant {
+            name: "sim".to_owned(),
+            schemes: vec!["sim".to_owned()],
+        });
+        let rules = Arc::new(self.rules.clone());
+        let pass = Pass {
+            nodes: &nodes,
+            claimant: &claimant,
+            rules: &rules,
+            now: self.both(),
+        };
+        let mut memory = std::mem::take(&mut self.memory);
+        for survey in memory.begin(&pass) {
+            self.note(&survey);
+            let answer = self.answer(&survey);
+            memory.absorb(&survey, &answer, pass.now.moment);
+        }
+        for mut facts in memory.facts(&pass) {
+            let when = self.converse(&mut facts);
+            memory.conclude(&facts, &when, self.both().moment);
+        }
+        self.memory = memory;
+    }
+
+    fn answer(&mut self, survey: &Survey) -> Answer {
+        let of = |node: &Arc<Node>| {
+            let name = node.metadata.name.as_deref().unwrap();
+            self.cloud.get(name).cloned().unwrap_or(Lookup::NotMine)
+        };
+        let reply = FindReply {
+            lookups: survey.nodes().map(of).collect(),
+            events: Vec::new(),
+            complete: true,
+        };
+        self.asked += 1;
+        (self.lie)(Ok(reply), survey.is_fresh, self.asked)
+    }
+
+    fn converse(&mut self, facts: &mut Facts) -> When {
+        for _ in 0..20 {
+            let effects = match decide(facts, self.both()) {
+                Decision::Done(when) => return when,
+                Decision::Do(effects) => effects,
+            };
+            for effect in effects {
+                let outcome = self.perform(&effect);
+                let goes_on = outcome.is_success();
+                facts.absorb(&effect, outcome);
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+        panic!("the conversation does not end: {:#?}", self.log);
+    }
+
+    fn perform(&mut self, effect: &Effect) -> Outcome {
+        if !matches!(effect, Effect::ReadNode(_) | Effect::TakeBudget(..)) {
+            self.note(effect);
+        }
+        match effect {
+            Effect::ReadNode(node) => {
+                let stored = self.nodes.get(&node.name);
+                Outcome::Node(Ok(stored.map(|stored| {
+                    Box::new(serde_json::from_value(stored.clone()).unwrap())
+                })))
+            }
+            Effect::TakeBudget(_, brake) => {
+                let (now, count) = (self.both().moment, self.nodes.len());
+                Outcome::Budget(self.budgets.of(*brake).take(now, count))
+            }
+            Effect::PatchNode(node, patch) => {
+                let stored = self.nodes.get_mut(&node.name).unwrap();
+                stored["spec"]["taints"] = json!(patch.taints.as_ref().unwrap().taints);
+                Outcome::Node(Ok(Some(Box::new(
+                    serde_json::from_value(stored.clone()).unwrap(),
+                ))))
+            }
+            Effect::DeleteNode(node, deletion) => {
+                if !self.refusals.is_empty() {
+                    return Outcome::Node(Err(self.refusals.remove(0)));
+                }
+                let stored = self.nodes.get(&node.name).unwrap();
+                assert_eq!(stored["metadata"]["uid"], json!(node.uid));
+                let version = &stored["metadata"]["resourceVersion"];
+                assert_eq!(*version, json!(deletion.resource_version));
+                self.nodes.remove(&node.name);
+                Outcome::Deleted
+            }
+            Effect::RecordNodeEvent(..) | Effect::Hold(..) => Outcome::Recorded,
+            other => panic!("not an effect of this controller: {other}"),
+        }
+    }
+
+    fn note(&mut self, what: &dyn std::fmt::Display) {
+        self.log.push(format!("{} {what}", self.now - 3600));
+    }
+
+    /// What was done since the last time, without the questions.
+    pub(super) fn done(&mut self) -> Vec<String> {
+        let mut log = std::mem::take(&mut self.log);
+        log.retain(|line| !line.contains(" find "));
+        log
+    }
+}

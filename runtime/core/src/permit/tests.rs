@@ -1,0 +1,186 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::audit::Unrecordable;
+use crate::brake::{Allowance, Standing};
+
+/// Remembers what it was told; cannot write when it is broken.
+#[derive(Default)]
+struct Heard {
+    is_broken: bool,
+    records: Mutex<Vec<AuditRecord>>,
+    refused: Mutex<Vec<(Refusal, Option<String>)>>,
+}
+
+impl AuditSink for Heard {
+    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+        if self.is_broken {
+            Err(Unrecordable)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn after(&self, record: &AuditRecord) {
+        self.records.lock().unwrap().push(record.clone());
+    }
+
+    fn refused(&self, refused: &Refused<'_>) {
+        let said = refused.said.map(str::to_owned);
+        self.refused.lock().unwrap().push((refused.refusal, said));
+    }
+}
+
+fn at(seconds: u64) -> Moment {
+    Moment(Duration::from_secs(seconds))
+}
+
+fn request(access: Access) -> CloudRequest {
+    CloudRequest {
+        author: Author {
+            provider: "hcloud".to_owned(),
+            digest: "sha256:0".to_owned(),
+        },
+        target: "api".to_owned(),
+        host: "api.example.com".to_owned(),
+        method: "POST".to_owned(),
+        path: "/load_balancers/secret-looking-name".to_owned(),
+        template: "/load_balancers/{id}".to_owned(),
+        rule: "POST /load_balancers/{id} (write)".to_owned(),
+        sha256: "00".to_owned(),
+        access,
+    }
+}
+
+fn permit(mode: Mode, mutations: u32, heard: &Arc<Heard>) -> Permit {
+    let tenure = Arc::new(Tenure::unlimited());
+    Permit::new(
+        Moment(Duration::MAX),
+        mode,
+        mutations,
+        tenure,
+        heard.clone(),
+    )
+}
+
+fn budget(most: usize) -> Arc<SharedBudget> {
+    let allowance = Allowance {
+        least: most,
+        most,
+        ..Allowance::default_of(Brake::CloudMutations)
+    };
+    Arc::new(SharedBudget::new(Brake::CloudMutations, allowance))
+}
+
+#[test]
+fn one_budget_holds_back_all_calls_and_comes_back_after_its_window() {
+    let (heard, budget) = (Arc::default(), budget(3));
+    let permit = || permit(Mode::Enforce, 9, &heard).sharing(budget.clone());
+    let (first, second) = (permit(), permit());
+    let write = request(Access::Write);
+    assert_eq!(first.ask(at(0), &write), Ok(()));
+    assert_eq!(second.ask(at(1), &write), Ok(()));
+    assert_eq!(first.ask(at(2), &write), Ok(()));
+    let engaged = Refusal::Brake {
+        brake: Brake::CloudMutations,
+        again: at(600),
+    };
+    assert_eq!(second.ask(at(3), &write), Err(engaged));
+    assert_eq!(second.ask(at(3), &request(Access::Read)), Ok(()));
+    assert_eq!((first.mutations_made(), second.mutations_made()), (2, 1));
+    assert_eq!(*heard.refused.lock().unwrap(), [(engaged, None)]);
+    assert_eq!(second.ask(at(600), &write), Ok(()));
+}
+
+#[test]
+fn a_call_that_has_made_all_its_changes_takes_nothing_from_the_others() {
+    let (heard, budget) = (Arc::default(), budget(3));
+    let greedy = permit(Mode::Enforce, 1, &heard).sharing(budget.clone());
+    let write = request(Access::Write);
+    assert_eq!(greedy.ask(at(0), &write), Ok(()));
+    for _ in 0..9 {
+        assert_eq!(greedy.ask(at(0), &write), Err(Refusal::Budget(1)));
+    }
+    let standing = Standing {
+        taken: 1,
+        allowed: 3,
+    };
+    assert_eq!(budget.standing(at(0)), standing);
+}
+
+#[test]
+fn what_is_refused_for_the_mode_takes_nothing_and_carries_the_providers_last_words() {
+    for (mode, word) in [(Mode::Plan, "plan"), (Mode::Observe, "observe")] {
+        let (heard, budget) = (Arc::default(), budget(3));
+        let permit = permit(mode, 9, &heard).sharing(budget.clone());
+        permit.say("first");
+        permit.say(&"x".repeat(5_000));
+        assert_eq!(
+            permit.ask(at(0), &request(Access::Write)),
+            Err(Refusal::Mode(word))
+        );
+        assert_eq!(permit.ask(at(0), &request(Access::Read)), Ok(()));
+        let expected = [(Refusal::Mode(word), Some("x".repeat(MOST_SAID)))];
+        assert_eq!(*heard.refused.lock().unwrap(), expected);
+        assert_eq!(budget.standing(at(0)).taken, 0);
+        assert_eq!(permit.mutations_made(), 0);
+    }
+}
+
+#[test]
+fn a_call_that_only_looks_is_refused_its_changes_in_every_mode_for_the_same_reason() {
+    for mode in Mode::ALL {
+        let heard = Arc::default();
+        let permit = permit(mode, 0, &heard);
+        let verdict = permit.ask(at(0), &request(Access::Write));
+        assert_eq!(verdict, Err(Refusal::Budget(0)), "no plan is made of it");
+    }
+}
+
+#[test]
+fn a_change_that_cannot_be_recorded_is_not_made_and_reads_go_on() {
+    let heard = Arc::new(Heard {
+        is_broken: true,
+        ..Heard::default()
+    });
+    let permit = permit(Mode::Enforce, 9, &heard);
+    assert_eq!(
+        permit.ask(at(0), &request(Access::Write)),
+        Err(Refusal::Unaudited)
+    );
+    assert_eq!(permit.ask(at(0), &request(Access::Read)), Ok(()));
+}
+
+#[test]
+fn a_record_has_the_calls_object_the_rules_pattern_and_the_budget_and_not_the_path() {
+    let (heard, budget) = (Arc::new(Heard::default()), budget(3));
+    let subject = Subject {
+        kind: "service",
+        namespace: Some("default".to_owned()),
+        name: "web".to_owned(),
+        uid: "u-1".to_owned(),
+        reason: "it has no load balancer".to_owned(),
+    };
+    let permit = permit(Mode::Enforce, 9, &heard)
+        .sharing(budget)
+        .about(subject.clone());
+    let write = request(Access::Write);
+    permit.ask(at(1), &write).unwrap();
+    let answered = RequestOutcome::Answered(201, Some("r-1".to_owned()));
+    permit.ended(at(1), at(3), &write, answered);
+    permit.ask(at(4), &write).unwrap();
+    permit.ended(at(4), at(9), &write, RequestOutcome::Failed);
+    permit.ended(at(9), at(9), &request(Access::Read), RequestOutcome::Failed);
+    let records = heard.records.lock().unwrap();
+    let [first, second] = records.as_slice() else {
+        unreachable!("{records:?}")
+    };
+    assert_eq!(first.subject, subject);
+    assert_eq!(first.took, Some(Duration::from_secs(2)));
+    assert_eq!(second.end, End::Unknown);
+    assert_eq!(first.brake.unwrap().standing.taken, 1);
+    assert_eq!(second.brake.unwrap().standing.taken, 2);
+    let line = first.to_json("t", &Default::default()).to_string();
+    assert!(line.contains("/load_balancers/{id}"), "{line}");
+    assert!(!line.contains("secret-looking-name"), "{line}");
+}

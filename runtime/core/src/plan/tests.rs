@@ -1,0 +1,194 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::audit::{Author, Subject};
+use crate::brake::Brake;
+use crate::effect::{NodeDeletion, NodeRef};
+use crate::patch::NodeStatusPatch;
+use crate::permit::{Access, Refusal};
+
+fn node(name: &str) -> NodeRef {
+    NodeRef {
+        name: name.to_owned(),
+        uid: "u".to_owned(),
+    }
+}
+
+fn deletes(name: &str) -> Effect {
+    let deletion = NodeDeletion {
+        resource_version: "7".to_owned(),
+        brake: Brake::NodeDeletion,
+        reason: String::new(),
+    };
+    Effect::DeleteNode(node(name), deletion)
+}
+
+fn deletion(name: &str) -> Planned {
+    Planned::of_effect(&deletes(name), "lifecycle").unwrap()
+}
+
+fn refused(subject: &Subject, said: Option<&str>) -> Planned {
+    let request = CloudRequest {
+        author: Author {
+            provider: "hcloud".to_owned(),
+            digest: "sha256:0".to_owned(),
+        },
+        target: "api".to_owned(),
+        host: "api.example.com".to_owned(),
+        method: "DELETE".to_owned(),
+        path: "/load_balancers/7".to_owned(),
+        template: "/load_balancers/{id}".to_owned(),
+        rule: "DELETE /load_balancers/{id} (write)".to_owned(),
+        sha256: String::new(),
+        access: Access::Write,
+    };
+    Planned::of_request(&Refused {
+        subject,
+        request: &request,
+        refusal: Refusal::Mode("plan"),
+        said,
+    })
+}
+
+#[test]
+fn only_effects_that_change_an_object_of_the_cluster_are_planned() {
+    let status = NodeStatusPatch {
+        uid: "u".to_owned(),
+        addresses: Vec::new(),
+    };
+    let status = Effect::PatchNodeStatus(node("a"), status);
+    let planned = |effect: &Effect| Planned::of_effect(effect, "node");
+    assert_eq!(planned(&status).unwrap().verb, "patch status");
+    assert_eq!(planned(&deletes("a")).unwrap().verb, "delete");
+    assert_eq!(
+        planned(&deletes("a")).unwrap().what,
+        deletes("a").to_string()
+    );
+    assert_eq!(planned(&Effect::ReadNode(node("a"))), None);
+}
+
+#[test]
+fn the_first_change_of_each_object_counts() {
+    let mut plan = Plan::default();
+    assert!(plan.is_empty());
+    assert!(plan.add(deletion("b")));
+    assert!(plan.add(deletion("a")));
+    let later = Planned {
+        verb: "patch".to_owned(),
+        ..deletion("a")
+    };
+    assert!(!plan.add(later));
+    let objects: Vec<_> = plan
+        .changes()
+        .map(|one| (one.object.as_str(), one.verb.as_str()))
+        .collect();
+    assert_eq!(objects, [("node/a", "delete"), ("node/b", "delete")]);
+    assert_eq!(plan.counts().into_iter().collect::<Vec<_>>(), [("node", 2)]);
+}
+
+#[test]
+fn what_somebody_else_has_changed_is_not_in_the_plan_any_more() {
+    let mut plan = Plan::default();
+    plan.add(deletion("a"));
+    assert!(!plan.settled("node/b", "lifecycle"));
+    assert!(plan.settled("node/a", "lifecycle"));
+    assert!(plan.is_empty());
+}
+
+#[test]
+fn one_controller_that_has_nothing_to_do_does_not_speak_for_another() {
+    let mut plan = Plan::default();
+    plan.add(deletion("a"));
+    assert!(!plan.settled("node/a", "another"));
+    assert!(!plan.is_empty());
+    assert!(plan.gone("node/a"));
+    assert!(plan.is_empty());
+}
+
+#[test]
+fn a_refused_request_is_planned_for_its_object_with_the_providers_own_words() {
+    let service = Subject {
+        kind: "service",
+        namespace: Some("default".to_owned()),
+        name: "web".to_owned(),
+        ..Subject::default()
+    };
+    let planned = refused(&service, Some("removing the load balancer of web"));
+    assert_eq!(
+        (planned.kind, planned.object.as_str()),
+        ("service", "service/default/web")
+    );
+    assert_eq!(planned.verb, "DELETE /load_balancers/{id}");
+    assert_eq!(
+        planned.to_string(),
+        "DELETE /load_balancers/7 on target api, which is a change by the rule DELETE /load_balancers/{id} (write) \
+         (the provider: removing the load balancer of web)"
+    );
+    let nobodys = refused(&Subject::default(), None);
+    assert_eq!(nobodys.object, "cloud/hcloud/api/load_balancers/{id}");
+}
+
+#[test]
+fn it_is_printed_as_a_table_as_json_and_as_one_line() {
+    let mut plan = Plan::default();
+    assert_eq!(
+        plan.table(),
+        "not everything was looked at yet\nthe plan is empty: nothing would be changed\n"
+    );
+    plan.set_whole();
+    assert_eq!(
+        plan.table(),
+        "the plan is empty: nothing would be changed\n"
+    );
+    plan.add(deletion("worker-1"));
+    plan.add(refused(&Subject::default(), None));
+    let table = plan.table();
+    let lines: Vec<_> = table.lines().collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(
+        lines[2],
+        "the plan has changes of 2 objects: 1 cloud, 1 node"
+    );
+    let columns = |line: &str, text: &str| line.find(text).unwrap();
+    assert_eq!(
+        columns(lines[0], "DELETE /load_balancers/{id} "),
+        columns(lines[1], "delete ")
+    );
+    let value = plan.to_json();
+    assert_eq!(value["counts"], json!({ "cloud": 1, "node": 1 }));
+    assert_eq!(value["changes"][1]["object"], "node/worker-1");
+    assert_eq!(value["empty"], false);
+}
+
+#[test]
+fn an_empty_plan_is_only_a_promise_when_everything_was_looked_at_and_nothing_is_open() {
+    let mut plan = Plan::default();
+    assert!(plan.is_empty() && !plan.is_sure());
+    plan.set_unsure("node/a", "node", Some("throttled"));
+    plan.set_unsure("node/a", "lifecycle", Some("held"));
+    plan.set_whole();
+    assert!(plan.is_empty() && !plan.is_sure());
+    assert_eq!(
+        plan.table(),
+        "node/a  ?  held (lifecycle)\nnode/a  ?  throttled (node)\n\
+         the plan is empty: nothing would be changed; about 2 things nothing can be said yet\n"
+    );
+    assert_eq!(plan.to_json()["unsure"][0]["why"], "held");
+    plan.set_unsure("node/a", "node", None);
+    assert!(!plan.is_sure());
+    plan.gone("node/a");
+    assert!(plan.is_sure());
+}
+
+#[test]
+fn a_provider_that_would_change_everything_fills_no_memory() {
+    let mut plan = Plan::default();
+    for index in 0..MOST_OBJECTS + 5 {
+        plan.add(deletion(&index.to_string()));
+    }
+    assert_eq!(plan.changes().count(), MOST_OBJECTS);
+    assert!(
+        plan.to_string().ends_with("; 5 more were not kept"),
+        "{plan}"
+    );
+}

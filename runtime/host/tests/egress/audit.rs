@@ -1,0 +1,276 @@
+//! Every change has one audit record, and a record tells nobody what was sent.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ccm_core::audit::{Act, AuditRecord, AuditSink, End, Refused, Subject, Unrecordable};
+use ccm_core::brake::{Allowance, Brake, SharedBudget};
+use ccm_core::permit::{CloudRequest, Mode, Permit};
+use ccm_core::tenure::Tenure;
+use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest, now};
+use http::Method;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use crate::server::{Reply, Server, answer, ok};
+use crate::world::{
+    Audit, CANARY, SOON, egress, error, eventually, get, granted, permit, plain, post_form,
+};
+
+const BODY: &str = "canary-of-the-body";
+const QUERY: &str = "canary-of-the-query";
+const HEADER: &str = "canary-of-a-header";
+const PATH: &str = "canary-of-the-path";
+const ANSWER: &str = "canary-of-the-answer";
+
+/// A change that holds a canary wherever it can hold something.
+fn telling() -> FetchRequest {
+    FetchRequest {
+        query: vec![("name".to_owned(), QUERY.to_owned())],
+        headers: vec![("x-note".to_owned(), HEADER.to_owned())],
+        body: Some(Bytes::from_static(BODY.as_bytes())),
+        ..plain(Method::PUT, &format!("/load_balancers/{PATH}"))
+    }
+}
+
+#[tokio::test]
+async fn a_record_names_the_rule_the_host_and_the_module_and_holds_nothing_that_was_sent_or_answered()
+ {
+    let server = Server::start(|_| {
+        let headers = [
+            ("x-note", ANSWER),
+            ("x-correlation-id", "second"),
+            ("X-Request-Id", "r-7 \"{}\t\\"),
+        ];
+        answer(201, &headers, ANSWER)
+    })
+    .await;
+    let endpoint = format!("http://{}/v1", server.address);
+    let granted = granted(&[("api", &endpoint)], |_| ());
+    let egress = Egress::new("test", &granted, EgressLimits::standard()).unwrap();
+    let egress = Arc::new(egress.of_module("sha256:77".to_owned()));
+    let audit = Arc::new(Audit::default());
+    let tenure = Arc::new(Tenure::unlimited());
+    let permit = Permit::new(now().after(SOON), Mode::Enforce, 9, tenure, audit.clone());
+    let permit = permit.about(Subject {
+        kind: "service",
+        namespace: Some("default".to_owned()),
+        name: "web".to_owned(),
+        uid: "u-1".to_owned(),
+        reason: "a target is missing".to_owned(),
+    });
+    let scope = egress.scope(Arc::new(permit), Instant::now() + SOON, false);
+    scope.fetch(telling()).await.unwrap();
+
+    let written = audit.written();
+    assert_eq!(written.len(), 1);
+    for canary in [BODY, QUERY, HEADER, PATH, ANSWER, CANARY] {
+        assert!(!written[0].contains(canary), "{canary}: {}", written[0]);
+    }
+    let record: Value = serde_json::from_str(&written[0]).unwrap();
+    for (pointer, expected) in [
+        ("/method", "PUT"),
+        ("/path", "/load_balancers/{id}"),
+        ("/host", server.address.to_string().as_str()),
+        ("/provider/name", "test"),
+        ("/provider/digest", "sha256:77"),
+        ("/object/name", "web"),
+        ("/reason", "a target is missing"),
+        ("/outcome", "answered"),
+        ("/requestId", "r-7??????"),
+    ] {
+        let found = record.pointer(pointer).unwrap_or(&Value::Null);
+        assert_eq!(found, expected, "{pointer} of {record}");
+    }
+    assert_eq!(record["status"], 201);
+}
+
+#[tokio::test]
+async fn the_fingerprint_is_that_of_method_url_and_body_and_not_of_headers() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = egress(&format!("http://{}/v1", server.address));
+    let audit = Arc::new(Audit::default());
+    let permit = permit(Mode::Enforce, 9, &audit);
+    let scope = egress.scope(permit, Instant::now() + SOON, false);
+    let other_header = FetchRequest {
+        headers: Vec::new(),
+        ..telling()
+    };
+    let other_query = FetchRequest {
+        query: Vec::new(),
+        ..telling()
+    };
+    let other_body = FetchRequest {
+        body: None,
+        ..telling()
+    };
+    for request in [telling(), other_header, other_query, other_body] {
+        scope.fetch(request).await.unwrap();
+    }
+    let url = format!(
+        "http://{}/v1/load_balancers/{PATH}?name={QUERY}",
+        server.address
+    );
+    let mut hash = Sha256::new();
+    for part in ["PUT", &url, BODY] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let expected: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let found: Vec<_> = audit.records().iter().map(fingerprint).collect();
+    assert_eq!(found[0], expected);
+    assert_eq!(found[1], expected, "headers are no part of it");
+    assert!(found[2] != expected && found[3] != expected && found[2] != found[3]);
+}
+
+fn fingerprint(record: &AuditRecord) -> String {
+    match &record.act {
+        Act::CloudMutation { sha256, .. } => sha256.clone(),
+        Act::NodeDeletion => unreachable!("the egress deletes no node"),
+    }
+}
+
+/// The changes that arrived, as the pattern of their rule.
+fn arrived(server: &Server) -> Vec<String> {
+    let pattern = |line: &String| {
+        let (method, path) = line.split_once(' ').unwrap();
+        let path = path.split([' ', '?']).next().unwrap();
+        let path = path.strip_prefix("/v1").unwrap();
+        match path.strip_prefix("/load_balancers/") {
+            Some(_) => Some(format!("{method} /load_balancers/{{id}}")),
+            None if method == "GET" => None,
+            None => Some(format!("{method} {path}")),
+        }
+    };
+    let mut found: Vec<_> = server.lines().iter().filter_map(pattern).collect();
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn what_the_cloud_saw_change_and_what_was_recorded_are_the_same_one_to_one() {
+    let server = Server::start(|request| {
+        let line = &request.line;
+        if line.starts_with("DELETE") {
+            return Reply::Close(Vec::new());
+        }
+        if line.contains("/load_balancers/3") {
+            return Reply::Silence;
+        }
+        match line.len() % 3 {
+            0 => answer(503, &[], "{}"),
+            1 => answer(404, &[], "{}"),
+            _ => ok("{}"),
+        }
+    })
+    .await;
+    let egress = egress(&format!("http://{}/v1", server.address));
+    let audit = Arc::new(Audit::default());
+    let permit = permit(Mode::Enforce, 25, &audit);
+    let scope = egress.scope(permit.clone(), Instant::now() + SOON, false);
+    let mut calls = tokio::task::JoinSet::new();
+    for index in 0..10 {
+        for request in [
+            get("/servers"),
+            plain(Method::POST, "/servers"),
+            post_form("Action=Create&Name=x"),
+            plain(Method::DELETE, &format!("/load_balancers/{index}")),
+            plain(Method::PUT, &format!("/load_balancers/{index}")),
+            // Not granted: nothing of it is sent, nor recorded.
+            plain(Method::DELETE, "/servers"),
+        ] {
+            let scope = scope.clone();
+            calls.spawn(async move { scope.fetch(request).await.is_ok() });
+        }
+    }
+    // One change is never answered, and is given up when all others have ended.
+    eventually("all but one have ended", || {
+        while calls.try_join_next().is_some() {}
+        calls.len() <= 1
+    })
+    .await;
+    calls.shutdown().await;
+    drop(scope);
+    let mut recorded: Vec<_> = audit
+        .records()
+        .iter()
+        .map(|record| match &record.act {
+            Act::CloudMutation { method, path, .. } => format!("{method} {path}"),
+            Act::NodeDeletion => unreachable!("the egress deletes no node"),
+        })
+        .collect();
+    recorded.sort();
+    assert_eq!(recorded, arrived(&server));
+    assert_eq!(recorded.len(), 25, "the permit has room for no more");
+    assert_eq!(permit.mutations_made(), 25);
+    let unknown = audit.records();
+    let unknown = unknown.iter().filter(|record| record.end == End::Unknown);
+    assert!(unknown.count() > 0, "some had no answer");
+}
+
+/// Cannot write anything.
+struct Broken;
+
+impl AuditSink for Broken {
+    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+        Err(Unrecordable)
+    }
+
+    fn after(&self, record: &AuditRecord) {
+        unreachable!("nothing was allowed: {record:?}");
+    }
+
+    fn refused(&self, _: &Refused<'_>) {}
+}
+
+#[tokio::test]
+async fn what_cannot_be_recorded_is_not_sent() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = egress(&format!("http://{}/v1", server.address));
+    let tenure = Arc::new(Tenure::unlimited());
+    let permit = Permit::new(
+        now().after(SOON),
+        Mode::Enforce,
+        9,
+        tenure,
+        Arc::new(Broken),
+    );
+    let scope = egress.scope(Arc::new(permit), Instant::now() + SOON, false);
+    let refused = error(scope.fetch(plain(Method::POST, "/servers")).await);
+    assert!(matches!(&refused, FetchError::Denied(text) if text.contains("audit log")));
+    assert_eq!(server.connections(), 0);
+    scope.fetch(get("/servers")).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_engaged_brake_asks_the_guest_for_patience_and_sends_nothing() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = egress(&format!("http://{}/v1", server.address));
+    let allowance = Allowance {
+        least: 1,
+        most: 1,
+        ..Allowance::default_of(Brake::CloudMutations)
+    };
+    let budget = Arc::new(SharedBudget::new(Brake::CloudMutations, allowance));
+    let audit = Arc::new(Audit::default());
+    let call = || {
+        let tenure = Arc::new(Tenure::unlimited());
+        let permit = Permit::new(now().after(SOON), Mode::Enforce, 9, tenure, audit.clone());
+        let permit = Arc::new(permit.sharing(budget.clone()));
+        egress.scope(permit, Instant::now() + SOON, false)
+    };
+    let change = || plain(Method::POST, "/servers");
+    call().fetch(change()).await.unwrap();
+    match error(call().fetch(change()).await) {
+        FetchError::Throttled(ms) => assert!((500_000..=600_000).contains(&ms), "{ms} ms"),
+        other => panic!("{other}"),
+    }
+    assert_eq!(server.lines().len(), 1);
+    assert_eq!(audit.records().len(), 1);
+    assert_eq!(audit.records()[0].brake.unwrap().standing.taken, 1);
+}

@@ -1,0 +1,65 @@
+//! A wall clock that steps under one process: libfaketime (Debian's package of that name), never the machine's clock.
+//!
+//! What steps is `CLOCK_REALTIME` as the C library tells it, and so everything that the program dates: the Lease's
+//! times, its Events, its log. What counts how long a lease lasts is another clock, asked of the kernel directly, and no
+//! time-out is moved either: `CLOCK_MONOTONIC` is left alone on purpose, since stepping it would be a machine that does
+//! not exist.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::rig::{Replica, Rig};
+
+const HOUR: i32 = 60 * 60;
+
+/// The library, by `CCM_LIBFAKETIME` or where Debian has it.
+fn library() -> PathBuf {
+    if let Ok(path) = std::env::var("CCM_LIBFAKETIME") {
+        return path.into();
+    }
+    let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let mut libraries = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    libraries
+        .find(|library| library.exists())
+        .expect("libfaketime: on Debian apt-get install libfaketime, elsewhere set CCM_LIBFAKETIME")
+}
+
+/// Starts a process whose clock can step, and does not yet.
+pub(crate) fn start_replica(rig: &mut Rig) -> u32 {
+    let file = rig
+        .folder
+        .path()
+        .join(format!("clock-{}", rig.replicas.len()));
+    let file = file.with_extension(rig.recorder.traffic().len().to_string());
+    fs::write(&file, "+0\n").unwrap();
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let variables = [
+        variable("LD_PRELOAD", library().to_str().unwrap()),
+        variable("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap()),
+        variable("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        // The file is read again after so many seconds.
+        variable("FAKETIME_CACHE_DURATION", "1"),
+    ];
+    rig.start_with(&variables, Some(file))
+}
+
+/// Steps the clock by an hour, and says by how many seconds.
+pub(crate) fn step(replica: &mut Replica, back: bool) -> i32 {
+    let seconds = if back { -HOUR } else { HOUR };
+    let file = replica.clock.as_ref().expect("a process with a clock");
+    // In one piece: a file that is read half written would be no time at all.
+    let next = file.with_extension("next");
+    fs::write(&next, format!("{seconds:+}\n")).unwrap();
+    fs::rename(&next, file).unwrap();
+    seconds
+}
+
+/// Holds that a process's clock is really where it was stepped to, as it writes in the Lease.
+pub(crate) fn assert_offset(rig: &Rig, replica: u32, seconds: i32) {
+    let offset = rig.recorder.clock_offset(replica);
+    let is_there = offset.is_some_and(|offset| (offset - f64::from(seconds)).abs() < 10.0);
+    assert!(
+        is_there,
+        "the clock of {replica} is {offset:?} s off, not {seconds}"
+    );
+}

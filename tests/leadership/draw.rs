@@ -1,0 +1,100 @@
+//! What a trial does, drawn from a seed: the same seed and number give the same trial, apart from what the machine does.
+
+use std::time::Duration;
+
+use crate::oracle::Timings;
+
+/// What befalls the two processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// The leader crashes.
+    Killed,
+    /// The leader is stopped until after its lease, and goes on.
+    PausedPastLease,
+    /// The leader is stopped until between its renew deadline and the end of its lease.
+    PausedPastDeadline,
+    /// The leader is stopped for so short a time that it keeps its lease.
+    PausedShortly,
+    /// The leader alone loses the API server, without a word.
+    CutSilently,
+    /// The same, and every connection is reset.
+    CutByReset,
+    /// Somebody else is written into the Lease.
+    Stolen,
+    /// The leader's wall clock steps.
+    ClockOfLeader,
+    /// The other's wall clock steps, and the leader crashes.
+    ClockOfStandby,
+    /// The API server's answers to the leader take two seconds.
+    SlowAnswers,
+    /// The leader is told to stop.
+    Terminated,
+}
+
+/// All of them, in the order in which they take turns.
+pub(crate) const KINDS: [Kind; 11] = [
+    Kind::Killed,
+    Kind::PausedPastLease,
+    Kind::CutSilently,
+    Kind::Stolen,
+    Kind::PausedPastDeadline,
+    Kind::CutByReset,
+    Kind::Terminated,
+    Kind::SlowAnswers,
+    Kind::PausedShortly,
+    Kind::ClockOfLeader,
+    Kind::ClockOfStandby,
+];
+
+/// One trial.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    pub(crate) kind: Kind,
+    /// From when everything is well until it happens.
+    pub(crate) moment: Duration,
+    /// How long it takes, where that is chosen.
+    pub(crate) time: Duration,
+    /// Whether clocks go back rather than forward.
+    pub(crate) back: bool,
+}
+
+impl Trial {
+    pub(crate) fn draw(seed: u64, number: usize, timings: Timings) -> Trial {
+        let mut numbers = Numbers(seed ^ (number as u64).wrapping_mul(0xd134_2543_de82_ef95));
+        let kind = KINDS[number % KINDS.len()];
+        let moment = numbers.between(Duration::ZERO, timings.retry * 3);
+        let little = Duration::from_millis(100);
+        let time = match kind {
+            Kind::PausedPastLease => numbers.between(timings.lease + little, timings.lease * 2),
+            Kind::PausedPastDeadline => numbers.between(timings.renew + little, timings.lease),
+            // A renewal may be as old as a retry period when it begins, and must still come in time when it ends.
+            Kind::PausedShortly => numbers.between(little, timings.renew - timings.retry * 2),
+            _ => Duration::ZERO,
+        };
+        Trial {
+            kind,
+            moment,
+            time,
+            back: numbers.next() % 2 == 0,
+        }
+    }
+}
+
+/// SplitMix64: as random as this needs, and the same everywhere.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn between(&mut self, from: Duration, to: Duration) -> Duration {
+        let range = (to - from).as_micros().max(1);
+        let step = u128::from(self.next()) % range;
+        from + Duration::from_micros(u64::try_from(step).unwrap_or_default())
+    }
+}

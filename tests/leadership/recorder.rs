@@ -1,0 +1,236 @@
+//! What the processes did, from the records of those whom they asked: the API server's audit log and the cloud's
+//! journal. Each process comes from an address of its own, so neither its name nor its word is needed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+
+use ccm_sim::hetzner::Hetzner;
+use ccm_tests::apiserver::{ApiServer, Arrival, AuditEntry};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use crate::oracle::{Record, What, Who};
+use crate::rig::LEASE;
+
+/// What was written about one node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeWrites {
+    /// Successful writes that initialised it.
+    pub(crate) initialised: usize,
+    /// Events that say so.
+    pub(crate) synced: usize,
+}
+
+/// Everything that was recorded so far.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    traffic: Vec<Record>,
+    nodes: BTreeMap<String, NodeWrites>,
+    /// The latest `renewTime` that a process wrote, and when that arrived.
+    renew_times: BTreeMap<Who, (Timestamp, Timestamp)>,
+    /// Each record that stood in the Lease: a write that changes none of it is not about who leads.
+    terms: BTreeSet<String>,
+    /// What was done with other Leases, by their names, in the order of the answers.
+    others: Vec<(String, Who, What)>,
+    read: u64,
+    sequence: u64,
+}
+
+/// The address of a process.
+pub(crate) fn address(replica: u32) -> Ipv4Addr {
+    let [.., high, low] = replica.to_be_bytes();
+    Ipv4Addr::new(127, 1, high, low)
+}
+
+/// Who has this address.
+fn who(address: Option<IpAddr>) -> Who {
+    match address {
+        Some(IpAddr::V4(address)) if address.octets()[1] == 1 => {
+            let [.., high, low] = address.octets();
+            Who::Replica(u32::from_be_bytes([0, 0, high, low]))
+        }
+        _ => Who::Hand,
+    }
+}
+
+impl Recorder {
+    /// Takes in what came since the last time.
+    pub(crate) fn refresh(&mut self, api: &ApiServer, cloud: &Hetzner) {
+        for arrival in api.read_audit_log(&mut self.read).unwrap() {
+            self.take(arrival);
+        }
+        for request in cloud.requests_since(self.sequence) {
+            self.sequence = request.sequence;
+            let at = Timestamp::try_from(request.received).unwrap();
+            self.traffic.push(Record {
+                at,
+                answered: at,
+                by: who(Some(request.peer)),
+                what: What::Act(format!("cloud: {} {}", request.method, request.path)),
+            });
+        }
+        self.traffic.sort_by_key(|record| record.at);
+    }
+
+    fn take(&mut self, arrival: Arrival) {
+        let by = who(arrival.source);
+        let entry = arrival.entry;
+        let what = if entry.resource == "leases" {
+            let what = self.lease(by, arrival.received, &entry);
+            let name = lease_name(&entry);
+            if name != LEASE {
+                let other = what.map(|what| (name.to_owned(), by, what));
+                return self.others.extend(other);
+            }
+            what
+        } else if by == Who::Hand || is_about_lease(&entry) {
+            None
+        } else {
+            self.node(&entry);
+            let what = format!("API server: {} {} ({})", entry.verb, entry.uri, entry.code);
+            Some(What::Act(what))
+        };
+        self.traffic.extend(what.map(|what| Record {
+            at: arrival.received,
+            answered: arrival.answered,
+            by,
+            what,
+        }));
+    }
+
+    fn lease(&mut self, by: Who, at: Timestamp, entry: &AuditEntry) -> Option<What> {
+        let is_read = matches!(entry.verb.as_str(), "get" | "list" | "watch");
+        if is_read || entry.code == 409 {
+            return Some(What::Looked);
+        }
+        if !(200..300).contains(&entry.code) {
+            return None;
+        }
+        let spec = &entry.body.as_ref()?["spec"];
+        if spec.is_null() || !self.terms.insert(spec.to_string()) {
+            let what = format!("API server: {} {} ({})", entry.verb, entry.uri, entry.code);
+            return Some(What::Act(what));
+        }
+        if let Some(time) = spec["renewTime"].as_str() {
+            self.renew_times.insert(by, (time.parse().unwrap(), at));
+        }
+        match spec["holderIdentity"].as_str() {
+            None | Some("") => Some(What::Released),
+            Some(_) => Some(What::Renewed),
+        }
+    }
+
+    fn node(&mut self, entry: &AuditEntry) {
+        let Some(body) = entry
+            .body
+            .as_ref()
+            .filter(|_| (200..300).contains(&entry.code))
+        else {
+            return;
+        };
+        if entry.resource == "nodes" && entry.subresource.is_empty() && entry.verb == "patch" {
+            if body["spec"]["providerID"].is_string() {
+                self.nodes
+                    .entry(entry.name.clone())
+                    .or_default()
+                    .initialised += 1;
+            }
+        } else if entry.resource == "events" && body["reason"] == "Synced" {
+            let name = about(body)["name"].as_str().unwrap_or_default();
+            self.nodes.entry(name.to_owned()).or_default().synced += 1;
+        }
+    }
+
+    /// All of it, in the order of arrival.
+    pub(crate) fn traffic(&self) -> &[Record] {
+        &self.traffic
+    }
+
+    /// The latest process that wrote itself into the Lease, and when; nobody after it was given back or stolen.
+    pub(crate) fn holder(&self) -> Option<(u32, Timestamp)> {
+        let mut records = self.traffic.iter().rev();
+        let last = records.find(|record| matches!(record.what, What::Renewed | What::Released))?;
+        match (&last.what, last.by) {
+            (What::Renewed, Who::Replica(replica)) => Some((replica, last.at)),
+            _ => None,
+        }
+    }
+
+    /// When a process wrote itself into the Lease for the last time.
+    pub(crate) fn renewed(&self, replica: u32) -> Option<Timestamp> {
+        let mut records = self.by(replica).rev();
+        Some(records.find(|record| record.what == What::Renewed)?.at)
+    }
+
+    /// When a process wrote itself into the Lease for the first time.
+    pub(crate) fn taken(&self, replica: u32) -> Option<Timestamp> {
+        let mut records = self.by(replica);
+        Some(records.find(|record| record.what == What::Renewed)?.at)
+    }
+
+    /// Whether a process gave the lease back.
+    pub(crate) fn released(&self, replica: u32) -> bool {
+        self.by(replica).any(|record| record.what == What::Released)
+    }
+
+    /// When a process had been told, after `since`, who holds the lease.
+    pub(crate) fn told(&self, replica: u32, since: Timestamp) -> Option<Timestamp> {
+        let mut records = self.by(replica);
+        let looked = |record: &&Record| record.what == What::Looked && record.at > since;
+        Some(records.find(looked)?.answered)
+    }
+
+    /// How often a process has looked who holds the lease.
+    pub(crate) fn looks(&self, replica: u32) -> usize {
+        let looks = self
+            .by(replica)
+            .filter(|record| record.what == What::Looked);
+        looks.count()
+    }
+
+    /// How far a process's clock is from the machine's, as its latest renewal says, in seconds.
+    pub(crate) fn clock_offset(&self, replica: u32) -> Option<f64> {
+        let (written, arrived) = self.renew_times.get(&Who::Replica(replica))?;
+        Some(written.duration_since(*arrived).as_secs_f64())
+    }
+
+    /// Whether a process did this with a Lease that is not the manager's main one.
+    pub(crate) fn did(&self, replica: u32, lease: &str, what: &What) -> bool {
+        let mut others = self.others.iter();
+        others.any(|(name, by, did)| name == lease && *by == Who::Replica(replica) && did == what)
+    }
+
+    /// What was written about a node.
+    pub(crate) fn node_writes(&self, name: &str) -> NodeWrites {
+        self.nodes.get(name).cloned().unwrap_or_default()
+    }
+
+    fn by(&self, replica: u32) -> impl DoubleEndedIterator<Item = &Record> {
+        let who = Who::Replica(replica);
+        self.traffic.iter().filter(move |record| record.by == who)
+    }
+}
+
+/// The Lease that an entry is about; whoever creates one names it in the body.
+fn lease_name(entry: &AuditEntry) -> &str {
+    let body = entry.body.as_ref();
+    let named = body.and_then(|body| body["metadata"]["name"].as_str());
+    match entry.name.as_str() {
+        "" => named.unwrap_or_default(),
+        name => name,
+    }
+}
+
+/// Whether an entry is an Event about the Lease: a process says in one that it leads, or no longer does.
+fn is_about_lease(entry: &AuditEntry) -> bool {
+    let body = entry.body.as_ref();
+    entry.resource == "events" && body.is_some_and(|body| about(body)["kind"] == "Lease")
+}
+
+/// What an Event is about, in either of its two forms.
+fn about(event: &Value) -> &Value {
+    match &event["involvedObject"] {
+        Value::Null => &event["regarding"],
+        object => object,
+    }
+}

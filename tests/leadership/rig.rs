@@ -1,0 +1,398 @@
+//! What the processes stand on: an API server, a cloud, and for each process a way of its own to either, so that each
+//! can be cut off alone and each request is known to be its. It judges nothing.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use ccm_sim::hetzner::{Hetzner, Options};
+use ccm_tests::apiserver::{ApiServer, StartOptions};
+use ccm_tests::link::Link;
+use ccm_tests::process::Process;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::deploy::deploy;
+use crate::oracle::{Judgement, Timings, What, judge};
+use crate::recorder::{Recorder, address};
+use crate::work::Work;
+
+/// How long anything may take that is bound to happen. Only a failing test waits that long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The Lease of the manager.
+pub(crate) const LEASE: &str = "cloud-controller-manager";
+
+const TOKEN: &str = "the-clouds-token";
+
+/// Only what the processes ask is written down, and who else writes a Lease.
+const AUDIT_POLICY: &str = r#"{
+  "apiVersion": "audit.k8s.io/v1",
+  "kind": "Policy",
+  "rules": [
+    {"level": "Metadata", "users": ["system:serviceaccount:kube-system:ccm"], "verbs": ["watch"],
+     "omitStages": ["RequestReceived", "ResponseComplete"]},
+    {"level": "Metadata", "users": ["system:serviceaccount:kube-system:ccm"], "verbs": ["get", "list"],
+     "omitStages": ["RequestReceived", "ResponseStarted"]},
+    {"level": "Request", "users": ["system:serviceaccount:kube-system:ccm"],
+     "omitStages": ["RequestReceived", "ResponseStarted"]},
+    {"level": "Request", "users": ["admin"], "verbs": ["create", "update", "patch"],
+     "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}],
+     "omitStages": ["RequestReceived", "ResponseStarted"]},
+    {"level": "None"}
+  ]
+}"#;
+
+/// How much the processes have to do, apart from nodes that come.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Load {
+    /// Nothing.
+    None,
+    /// The cloud is asked all the time, also while nothing is heard of the API server, and takes its time to answer:
+    /// at any moment something is on the wire.
+    Steady,
+}
+
+/// One `ccm`, running or not yet looked after.
+pub(crate) struct Replica {
+    pub(crate) number: u32,
+    pub(crate) process: Process,
+    /// Its way to the API server.
+    pub(crate) api: Link,
+    /// Its way to the cloud.
+    pub(crate) cloud: Link,
+    /// The file that moves its wall clock, if it was started with one.
+    pub(crate) clock: Option<PathBuf>,
+}
+
+/// A cluster, a cloud, and the processes between them.
+pub(crate) struct Rig {
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) recorder: Recorder,
+    pub(crate) timings: Timings,
+    pub(crate) work: Work,
+    pub(crate) cloud: Hetzner,
+    pub(crate) client: Client,
+    pub(crate) api: ApiServer,
+    pub(crate) folder: TempDir,
+    started: u32,
+    began: (Instant, Timestamp),
+    token: String,
+    flags: Vec<String>,
+}
+
+impl Rig {
+    pub(crate) async fn start(timings: Timings, load: Load) -> Self {
+        let folder = TempDir::new().unwrap();
+        let policy = folder.path().join("audit-policy.json");
+        fs::write(&policy, AUDIT_POLICY).unwrap();
+        let api = ApiServer::start_with(StartOptions {
+            audit: true,
+            flags: vec![
+                format!("--audit-policy-file={}", policy.display()),
+                // The log stays one file, in megabytes.
+                "--audit-log-maxsize=100000".to_owned(),
+            ],
+            ..StartOptions::default()
+        })
+        .await
+        .unwrap();
+        let client = api.client_for("admin").await.unwrap();
+        let token = deploy(&client).await;
+        let cloud = Hetzner::start(Options {
+            rate_limit: None,
+            latency: match load {
+                Load::None => Duration::ZERO,
+                Load::Steady => Duration::from_millis(100),
+            },
+            ..Options::new(TOKEN)
+        })
+        .await
+        .unwrap();
+        let flag = |name: &str, time: Duration| format!("--{name}={}ms", time.as_millis());
+        let mut flags = vec![
+            flag("leader-elect-lease-duration", timings.lease),
+            flag("leader-elect-renew-deadline", timings.renew),
+            flag("leader-elect-retry-period", timings.retry),
+        ];
+        if load == Load::Steady {
+            flags.push("--node-status-update-frequency=200ms".to_owned());
+        }
+        Self {
+            replicas: Vec::new(),
+            recorder: Recorder::default(),
+            timings,
+            work: Work::new(&client, &cloud),
+            cloud,
+            client,
+            api,
+            folder,
+            started: 0,
+            began: (Instant::now(), Timestamp::now()),
+            token,
+            flags,
+        }
+    }
+
+    /// From now on processes are started with these flags, in place of others of the same names.
+    pub(crate) fn set_flags(&mut self, flags: &[&str]) {
+        let name = |flag: &str| flag.split('=').next().map(str::to_owned);
+        for flag in flags {
+            self.flags.retain(|old| name(old) != name(flag));
+            self.flags.push((*flag).to_owned());
+        }
+    }
+
+    /// Starts one more process, and returns its number.
+    pub(crate) fn start_replica(&mut self) -> u32 {
+        self.start_with(&[], None)
+    }
+
+    /// Starts one more process with variables of its own.
+    pub(crate) fn start_with(
+        &mut self,
+        variables: &[(String, String)],
+        clock: Option<PathBuf>,
+    ) -> u32 {
+        self.started += 1;
+        let number = self.started;
+        let server: SocketAddr = self.api.url().replace("https://", "").parse().unwrap();
+        let api = Link::between(address(number), server).unwrap();
+        let cloud = Link::between(address(number), self.cloud.address()).unwrap();
+        let configuration = self.file(number, "ccm.json", &self.configuration(&cloud));
+        let kubeconfig = self.file(number, "kubeconfig.json", &self.kubeconfig(number, &api));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        command
+            .args(["run", "--cloud-provider=hcloud", "-v=4"])
+            .arg(format!("--config={}", configuration.display()))
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(format!(
+                "--compiled-cache-dir={}",
+                self.folder.path().join("compiled").display()
+            ))
+            .args(&self.flags)
+            .env_clear()
+            .env("CLOUD_TOKEN", TOKEN)
+            .envs(variables.iter().cloned());
+        let process = Process::spawn(command, &self.path(number, "ccm.log")).unwrap();
+        self.replicas.push(Replica {
+            number,
+            process,
+            api,
+            cloud,
+            clock,
+        });
+        number
+    }
+
+    fn configuration(&self, link: &Link) -> Value {
+        let manifest = root().join("guests/hcloud/manifest.json");
+        let manifest: Value = serde_json::from_slice(&fs::read(manifest).unwrap()).unwrap();
+        let port = |address: SocketAddr| format!(":{}/", address.port());
+        let (there, here) = (port(self.cloud.address()), port(link.address()));
+        json!({
+            "apiVersion": "config.wasm-ccm.dev/v1alpha1",
+            "kind": "ProviderConfiguration",
+            "providers": [{
+                "name": "hcloud",
+                // Each look at the machines is a request.
+                "config": {"HCLOUD_SERVER_CACHE_MAX_AGE": "0"},
+                "grants": {"targets": [{
+                    "name": "api",
+                    "endpoint": self.cloud.endpoint().replace(&there, &here),
+                    "addresses": ["127.0.0.1", "::1"],
+                    "credential": {"bearer": {"env": "CLOUD_TOKEN"}},
+                    "rules": manifest["targets"][0]["rules"],
+                }]},
+            }],
+        })
+    }
+
+    fn kubeconfig(&self, number: u32, link: &Link) -> Value {
+        let name = format!("replica-{number}");
+        let path = self.api.kubeconfig_with_token(&name, &self.token).unwrap();
+        let mut kubeconfig: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let server = format!("https://{}", link.address());
+        kubeconfig["clusters"][0]["cluster"]["server"] = json!(server);
+        kubeconfig
+    }
+
+    fn path(&self, number: u32, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{number}-{name}"))
+    }
+
+    fn file(&self, number: u32, name: &str, content: &Value) -> PathBuf {
+        let path = self.path(number, name);
+        fs::write(&path, content.to_string()).unwrap();
+        path
+    }
+
+    /// The process with this number, which must not have been given up.
+    pub(crate) fn replica(&mut self, number: u32) -> &mut Replica {
+        let mut replicas = self.replicas.iter_mut();
+        let found = replicas.find(|replica| replica.number == number);
+        found.expect("a process that is looked after")
+    }
+
+    /// What a process has printed.
+    pub(crate) fn log(&self, number: u32) -> String {
+        fs::read_to_string(self.path(number, "ccm.log")).unwrap_or_default()
+    }
+
+    /// The end of a process's log.
+    pub(crate) fn tail(&self, number: u32) -> String {
+        let log = self.log(number);
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+
+    /// Looks at the records again and again until they answer; fails when they never do.
+    pub(crate) async fn until<T>(
+        &mut self,
+        what: &str,
+        mut ask: impl FnMut(&mut Rig) -> Option<T>,
+    ) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.recorder.refresh(&self.api, &self.cloud);
+            if let Some(answer) = ask(self) {
+                return answer;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "waited for {what}:\n{}",
+                self.story()
+            );
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until a process has ended, and takes it out. The time is that at which its end was seen, at most 10 ms late.
+    pub(crate) async fn ended(&mut self, number: u32) -> (Timestamp, ExitStatus) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.replica(number).process.status().unwrap() {
+                let now = Timestamp::now();
+                self.forget(number);
+                return (now, status);
+            }
+            let is_late = Instant::now() > deadline;
+            assert!(!is_late, "{number} does not end:\n{}", self.story());
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Drops a process: it is killed, and its links with it.
+    pub(crate) fn forget(&mut self, number: u32) {
+        self.replicas.retain(|replica| replica.number != number);
+    }
+
+    /// Fails when a process has ended of which nobody expected it.
+    pub(crate) fn all_run(&mut self) {
+        for replica in &mut self.replicas {
+            replica.process.check().unwrap();
+        }
+    }
+
+    /// Waits until one process leads that is still looked after.
+    pub(crate) async fn leader(&mut self) -> u32 {
+        self.until("a leader", |rig| {
+            rig.all_run();
+            let (holder, _) = rig.recorder.holder()?;
+            let mut replicas = rig.replicas.iter();
+            replicas
+                .any(|replica| replica.number == holder)
+                .then_some(holder)
+        })
+        .await
+    }
+
+    /// Waits until a process has looked twice who holds the lease, so that it waits for that to end.
+    pub(crate) async fn stands_by(&mut self, number: u32) {
+        let what = format!("{number} to stand by");
+        self.until(&what, |rig| {
+            rig.all_run();
+            (rig.recorder.looks(number) >= 2).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until a process other than `last` has taken the lease, and says which one and when.
+    pub(crate) async fn successor(&mut self, last: u32) -> (u32, Timestamp) {
+        self.until("a successor", |rig| {
+            let (holder, _) = rig.recorder.holder()?;
+            let taken = rig.recorder.taken(holder)?;
+            (holder > 0 && holder != last).then_some((holder, taken))
+        })
+        .await
+    }
+
+    /// Writes somebody else into a Lease, and says when.
+    pub(crate) async fn steal(&self, lease: &str) -> Timestamp {
+        self.hold_by_hand(lease, "somebody-else").await
+    }
+
+    /// Writes a holder into a Lease, or nobody with an empty name, and says when that was done.
+    pub(crate) async fn hold_by_hand(&self, lease: &str, holder: &str) -> Timestamp {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-system");
+        let now = Timestamp::now();
+        let patch = json!({"spec": {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": self.timings.lease.as_secs(),
+            "renewTime": format!("{now:.6}"),
+        }});
+        leases
+            .patch(lease, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+        Timestamp::now()
+    }
+
+    /// Judges everything so far, which would mean nothing if somebody had set the machine's clock meanwhile.
+    pub(crate) fn judge(&mut self) -> Judgement {
+        let (began, wall) = self.began;
+        let elapsed = Timestamp::now().duration_since(wall).as_secs_f64();
+        let drift = elapsed - began.elapsed().as_secs_f64();
+        assert!(
+            drift.abs() < 0.1,
+            "the machine's clock was set by {drift} s"
+        );
+        self.recorder.refresh(&self.api, &self.cloud);
+        judge(self.recorder.traffic(), self.timings)
+    }
+
+    /// What a person wants to see when something went wrong: who led, what was asked last, and the ends of the logs.
+    pub(crate) fn story(&self) -> String {
+        self.story_until(Timestamp::now())
+    }
+
+    /// The same of an earlier moment.
+    pub(crate) fn story_until(&self, end: Timestamp) -> String {
+        let mut story = String::new();
+        let before = self.recorder.traffic().iter().filter(|one| one.at <= end);
+        let (acts, election): (Vec<_>, Vec<_>) =
+            before.partition(|record| matches!(record.what, What::Act(_)));
+        for records in [election, acts] {
+            for record in &records[records.len().saturating_sub(40)..] {
+                let line = format!("{} {:?} {:?}\n", record.at, record.by, record.what);
+                story.push_str(&line);
+            }
+        }
+        let oldest = self.started.saturating_sub(3).max(1);
+        for number in oldest..=self.started {
+            story.push_str(&format!("--- {number}\n{}\n", self.tail(number)));
+        }
+        story
+    }
+}
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

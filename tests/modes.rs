@@ -1,0 +1,153 @@
+//! The law of plan mode: an empty plan means that enforce changes nothing, and any other names the objects that enforce
+//! changes, each with what is done to it first. Worlds are made at random and played in each mode from the same
+//! start, with the real controllers, the in-memory API server, and a clock that is paused.
+//!
+//! A plan is made of the world as it is. What only another change makes possible is not in it:
+//! `what_only_another_change_makes_possible_is_not_in_the_plan` has an example.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+#[path = "modes/play.rs"]
+mod play;
+#[path = "modes/world.rs"]
+mod world;
+
+use ccm_core::permit::Mode;
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+
+use play::{Played, play};
+use world::{Fate, World};
+
+/// How many worlds are played; `PROPTEST_CASES` says another number.
+const WORLDS: u32 = 24;
+
+fn config() -> Config {
+    let said = std::env::var("PROPTEST_CASES").ok();
+    Config {
+        cases: said.and_then(|text| text.parse().ok()).unwrap_or(WORLDS),
+        // A world that fails is printed whole, and belongs into a test of its own.
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
+
+/// Plays the world in all modes, and holds the law. Gives the plan.
+fn holds(world: &World) -> Result<Played, TestCaseError> {
+    let (plan, enforced) = (play(world, Mode::Plan), play(world, Mode::Enforce));
+    prop_assert_eq!(plan.requests, 0, "plan mode has written to the cluster");
+    prop_assert_eq!(plan.deletions, 0, "plan mode has audited a deletion");
+    prop_assert_eq!(
+        &plan.planned,
+        &enforced.written,
+        "what was planned, and what was done"
+    );
+    prop_assert!(enforced.planned.is_empty(), "enforce mode has made a plan");
+    let deleted = enforced.written_verbs("delete");
+    prop_assert_eq!(enforced.deletions, deleted, "one record for each deletion");
+    let observed = play(world, Mode::Observe);
+    prop_assert_eq!(
+        observed.requests,
+        0,
+        "observe mode has written to the cluster"
+    );
+    prop_assert!(observed.planned.is_empty(), "observe mode has made a plan");
+    Ok(plan)
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn what_is_planned_is_what_is_done_first(world in world::any_world()) {
+        holds(&world)?;
+    }
+
+    #[test]
+    fn a_world_where_nothing_is_to_be_done_has_an_empty_plan(world in world::quiet_world()) {
+        let plan = holds(&world)?;
+        prop_assert!(plan.planned.is_empty(), "{:?}", plan.planned);
+    }
+}
+
+/// One node with this fate, beside one that is well.
+fn beside_a_good_one(fate: Fate) -> World {
+    World {
+        fates: vec![Fate::Well, fate],
+        reconcile_labels: true,
+    }
+}
+
+fn first(played: &Played) -> Option<&str> {
+    played.planned.get("node/n1").map(String::as_str)
+}
+
+#[test]
+fn every_fate_has_the_change_that_belongs_to_it() {
+    for (fate, expected) in [
+        (Fate::New, Some("patch status")),
+        (Fate::NewWithAddresses, Some("patch")),
+        (Fate::NewOfSomebodyElse, None),
+        (Fate::NewAndGone, None),
+        (Fate::Well, None),
+        (Fate::Unknown, None),
+        (Fate::ReadyAndGone, None),
+        (Fate::OtherExternalIp, Some("patch status")),
+        (Fate::OtherInternalIp, Some("patch status")),
+        (Fate::OtherType, Some("patch")),
+        (Fate::Stopped, Some("patch")),
+        (Fate::StartedAgain, Some("patch")),
+        (Fate::Vanished, Some("delete")),
+        (Fate::VanishedAsWanted, Some("delete")),
+    ] {
+        let world = beside_a_good_one(fate);
+        let plan = holds(&world).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+        assert_eq!(first(&plan), expected, "{fate:?}");
+    }
+    assert_eq!(Fate::ALL.len(), 14, "a row for each");
+}
+
+#[test]
+fn a_plan_has_more_than_the_first_budget_has_room_for() {
+    let mut fates = vec![Fate::OtherInternalIp; 7];
+    fates.push(Fate::Well);
+    let world = World {
+        fates,
+        reconcile_labels: false,
+    };
+    assert_eq!(holds(&world).unwrap().planned.len(), 7);
+}
+
+#[test]
+fn an_empty_plan_says_whether_everything_could_be_judged() {
+    for (fates, is_sure) in [
+        (vec![Fate::Well], true),
+        (vec![Fate::Well, Fate::Well], true),
+        (vec![Fate::Well, Fate::Unknown], false),
+        (vec![Fate::Well, Fate::NewOfSomebodyElse], false),
+        (vec![Fate::Well, Fate::NewAndGone], false),
+        // Held: no node is known to be good.
+        (vec![Fate::Vanished], false),
+    ] {
+        let world = World {
+            fates,
+            reconcile_labels: false,
+        };
+        let plan = holds(&world).unwrap();
+        assert!(plan.planned.is_empty(), "{world:?}: {:?}", plan.planned);
+        assert_eq!(plan.is_sure, is_sure, "{world:?}");
+    }
+}
+
+#[test]
+fn what_only_another_change_makes_possible_is_not_in_the_plan() {
+    // With no node that is known to be good nothing is deleted; the new one is one as soon as it is initialised.
+    let world = World {
+        fates: vec![Fate::New, Fate::Vanished],
+        reconcile_labels: false,
+    };
+    let plan = play(&world, Mode::Plan);
+    assert_eq!(plan.planned.len(), 1, "{:?}", plan.planned);
+    assert!(plan.planned.contains_key("node/n0"));
+    let enforced = play(&world, Mode::Enforce);
+    assert_eq!(enforced.written["node/n1"], "delete");
+}

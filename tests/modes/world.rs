@@ -1,0 +1,224 @@
+//! Worlds for the law of plan mode: some nodes, what has become of each machine, and what the cloud says about it.
+
+use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
+use ccm_core::names;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+/// What has become of a node's machine, and what the node knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It has just joined.
+    New,
+    /// The same, and its kubelet has told the addresses that the cloud tells.
+    NewWithAddresses,
+    /// It has just joined, and the cloud says that it is not its own.
+    NewOfSomebodyElse,
+    /// The machine died before its node was initialised.
+    NewAndGone,
+    /// Nothing is to be done.
+    Well,
+    /// The cloud cannot tell.
+    Unknown,
+    /// The cloud says that there is no machine, and the kubelet says that it is well.
+    ReadyAndGone,
+    /// It has another ExternalIP.
+    OtherExternalIp,
+    /// It has another InternalIP, and is Ready.
+    OtherInternalIp,
+    /// It was resized.
+    OtherType,
+    /// It was switched off.
+    Stopped,
+    /// It was switched on again.
+    StartedAgain,
+    /// There is no such machine any more.
+    Vanished,
+    /// The same, and the cluster autoscaler has said so before.
+    VanishedAsWanted,
+}
+
+impl Fate {
+    pub(crate) const ALL: [Fate; 14] = [
+        Fate::New,
+        Fate::NewWithAddresses,
+        Fate::NewOfSomebodyElse,
+        Fate::NewAndGone,
+        Fate::Well,
+        Fate::Unknown,
+        Fate::ReadyAndGone,
+        Fate::OtherExternalIp,
+        Fate::OtherInternalIp,
+        Fate::OtherType,
+        Fate::Stopped,
+        Fate::StartedAgain,
+        Fate::Vanished,
+        Fate::VanishedAsWanted,
+    ];
+    const QUIET: [Fate; 5] = [
+        Fate::NewOfSomebodyElse,
+        Fate::NewAndGone,
+        Fate::Well,
+        Fate::Unknown,
+        Fate::ReadyAndGone,
+    ];
+
+    fn is_new(self) -> bool {
+        matches!(
+            self,
+            Fate::New | Fate::NewWithAddresses | Fate::NewOfSomebodyElse | Fate::NewAndGone
+        )
+    }
+
+    fn is_ready(self) -> bool {
+        !matches!(
+            self,
+            Fate::Stopped | Fate::Vanished | Fate::VanishedAsWanted | Fate::Unknown
+        )
+    }
+}
+
+/// A cluster at the beginning.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    /// Of the nodes `n0`, `n1`, and so on.
+    pub(crate) fates: Vec<Fate>,
+    /// `--reconcile-node-labels`.
+    pub(crate) reconcile_labels: bool,
+}
+
+/// Any fates beside a node that is known to be good, so that no change waits for another one.
+pub(crate) fn any_world() -> impl Strategy<Value = World> {
+    of(Fate::ALL.to_vec())
+}
+
+/// Only fates about which nothing is to be done.
+pub(crate) fn quiet_world() -> impl Strategy<Value = World> {
+    of(Fate::QUIET.to_vec())
+}
+
+fn of(fates: Vec<Fate>) -> impl Strategy<Value = World> {
+    (vec(select(fates), 0..9), any::<bool>()).prop_map(|(mut fates, reconcile_labels)| {
+        fates.push(Fate::Well);
+        World {
+            fates,
+            reconcile_labels,
+        }
+    })
+}
+
+impl World {
+    /// The nodes as they are stored at the beginning, in the order of their names.
+    pub(crate) fn nodes(&self) -> Vec<Value> {
+        let fates = self.fates.iter().enumerate();
+        fates.map(|(index, fate)| node(index, *fate)).collect()
+    }
+
+    /// What the cloud says about the node with this name.
+    pub(crate) fn lookup(&self, name: &str) -> Lookup {
+        let index = name.strip_prefix('n').and_then(|text| text.parse().ok());
+        let fate = index.and_then(|index: usize| self.fates.get(index));
+        match (index, fate) {
+            (Some(index), Some(fate)) => lookup(index, *fate),
+            _ => Lookup::NotMine,
+        }
+    }
+}
+
+fn internal(index: usize) -> String {
+    format!("10.0.0.{}", index + 1)
+}
+
+fn external(index: usize) -> String {
+    format!("203.0.113.{}", index + 1)
+}
+
+fn node(index: usize, fate: Fate) -> Value {
+    let name = format!("n{index}");
+    let ready = if fate.is_ready() { "True" } else { "Unknown" };
+    let since = Timestamp::now() - SignedDuration::from_mins(10);
+    let mut node = json!({
+        "metadata": { "name": name },
+        "spec": {},
+        "status": { "conditions": [{ "type": "Ready", "status": ready, "lastTransitionTime": since.to_string() }] },
+    });
+    let taint =
+        |key: &str, effect: &str| json!([{ "key": key, "value": "true", "effect": effect }]);
+    match fate {
+        _ if fate.is_new() => {
+            node["spec"]["taints"] = taint(names::UNINITIALIZED_TAINT, "NoSchedule")
+        }
+        Fate::StartedAgain => {
+            node["spec"]["taints"] =
+                json!([{ "key": names::SHUTDOWN_TAINT, "effect": "NoSchedule" }]);
+        }
+        Fate::VanishedAsWanted => {
+            node["spec"]["taints"] = taint(names::TO_BE_DELETED_TAINT, "NoSchedule");
+        }
+        _ => {}
+    }
+    if !fate.is_new() {
+        node["spec"]["providerID"] = json!(format!("sim://{name}"));
+        node["metadata"]["labels"] = json!({
+            names::OWNER_LABEL: "sim",
+            names::INSTANCE_TYPE: "small",
+            names::INSTANCE_TYPE_BETA: "small",
+        });
+    }
+    if !fate.is_new() || fate == Fate::NewWithAddresses {
+        node["status"]["addresses"] = json!([
+            { "type": "InternalIP", "address": internal(index) },
+            { "type": "ExternalIP", "address": external(index) },
+            { "type": "Hostname", "address": name },
+        ]);
+    }
+    node
+}
+
+fn lookup(index: usize, fate: Fate) -> Lookup {
+    let name = format!("n{index}");
+    match fate {
+        Fate::NewOfSomebodyElse => return Lookup::NotMine,
+        Fate::NewAndGone | Fate::ReadyAndGone | Fate::Vanished | Fate::VanishedAsWanted => {
+            return Lookup::Gone;
+        }
+        Fate::Unknown => return Lookup::Unknown("the cloud cannot tell".to_owned()),
+        _ => {}
+    }
+    let moved = |is_so: bool, address: String| {
+        if is_so {
+            address.replacen(".0.", ".9.", 1)
+        } else {
+            address
+        }
+    };
+    let address = |address_type, address| Address {
+        address_type,
+        address,
+    };
+    let size = if fate == Fate::OtherType {
+        "large"
+    } else {
+        "small"
+    };
+    Lookup::Found(Box::new(Instance {
+        provider_id: format!("sim://{name}"),
+        instance_type: Some(size.to_owned()),
+        addresses: vec![
+            address(
+                AddressType::InternalIp,
+                moved(fate == Fate::OtherInternalIp, internal(index)),
+            ),
+            address(
+                AddressType::ExternalIp,
+                moved(fate == Fate::OtherExternalIp, external(index)),
+            ),
+            address(AddressType::Hostname, name),
+        ],
+        shutdown: Some(fate == Fate::Stopped),
+        ..Instance::default()
+    }))
+}

@@ -1,0 +1,201 @@
+//! The laws about deletions: what has to be known before a node goes (S1), exactly which one goes (S2), how many go
+//! (S11), and how often the cloud is asked.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ccm_core::brake::Brake;
+use ccm_core::cloud::Lookup;
+use ccm_core::names;
+use ccm_sim::cluster::Write;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::cloud::Answered;
+use crate::laws::{APART, Record, list, told};
+
+/// How long a node has to be NotReady, and how old it has to be.
+const NOT_READY: Duration = Duration::from_secs(30);
+const OLD: Duration = Duration::from_secs(300);
+/// A deletion that failed is tried again on what it has paid, for so long.
+const PAID: Duration = Duration::from_secs(60);
+/// How often a node is asked about, at most.
+const SELDOM: Duration = Duration::from_secs(5);
+/// A write may be on its way while the world changes.
+const ON_ITS_WAY: Duration = Duration::from_secs(30);
+
+/// Everything that is wrong with one deletion.
+pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
+    let mut found = Vec::new();
+    for field in ["uid", "resourceVersion"] {
+        if write.body["preconditions"][field]
+            .as_str()
+            .is_none_or(str::is_empty)
+        {
+            let why = format!("deletes without a precondition on {field} (S2)");
+            found.push(told(write, &why));
+        }
+    }
+    // A node that was deleted before cannot be judged, and is none that goes now.
+    let Some(node) = write.before.as_deref() else {
+        return found;
+    };
+    let is_asked_for = node["metadata"]["annotations"][names::DELETE_UNTIL].is_string();
+    if !is_confirmed(write, record, false) {
+        let why = "deletes without two complete answers 10 s apart, the last one fresh (S1)";
+        found.push(told(write, why));
+    } else if !is_asked_for && !record.may_delete_the_last && !is_confirmed(write, record, true) {
+        let why = "deletes although the answers found no node that exists (S1)";
+        found.push(told(write, why));
+    }
+    if exists(write, record) {
+        found.push(told(write, "deletes a node whose machine exists"));
+    }
+    found.extend(age(write, node, record));
+    found
+}
+
+/// Whether complete answers called it gone over long enough a time, the last one without anything that was kept; where
+/// `vouched` says so, only those count that found a node under the provider ID that it has.
+fn is_confirmed(write: &Write, record: &Record, vouched: bool) -> bool {
+    let name = write.request.name.as_str();
+    let about = record.answered.iter().rev();
+    let about = about.filter(|one| one.node == name && one.at <= write.at);
+    // What is not complete says nothing; everything else that is not "gone" ends the row.
+    let told = about.filter(|one| one.complete && !matches!(one.lookup, Lookup::Unknown(_)));
+    let row = told.take_while(|one| one.lookup == Lookup::Gone);
+    let row: Vec<&Answered> = row.filter(|one| !vouched || is_vouched_for(one, record)).collect();
+    match (row.first(), row.last()) {
+        (Some(newest), Some(oldest)) => {
+            newest.is_fresh && newest.call != oldest.call && oldest.at + APART <= newest.at
+        }
+        _ => false,
+    }
+}
+
+fn is_vouched_for(answer: &Answered, record: &Record) -> bool {
+    let of_the_call = record.answered.iter().filter(|one| one.call == answer.call);
+    let mut others = of_the_call.filter(|one| one.node != answer.node);
+    others.any(|one| match &one.lookup {
+        Lookup::Found(instance) => one.stored.as_deref() == Some(instance.provider_id.as_str()),
+        _ => false,
+    })
+}
+
+/// Whether the machine exists, and has for a while.
+fn exists(write: &Write, record: &Record) -> bool {
+    let about = record.truth.iter();
+    let about = about.filter(|one| one.node == write.request.name && one.at <= write.at);
+    let last = about.clone().next_back();
+    let is_old = last.is_some_and(|one| one.at + ON_ITS_WAY <= write.at);
+    is_old && last.is_some_and(|one| matches!(one.lookup, Lookup::Found(_)))
+}
+
+/// NotReady for long enough, and old enough.
+fn age(write: &Write, node: &Value, record: &Record) -> Vec<String> {
+    let Some((began, begin)) = record.began else {
+        return Vec::new();
+    };
+    let since = |date: &Value| -> Option<Duration> {
+        let date: Timestamp = date.as_str()?.parse().ok()?;
+        let now = begin + k8s_openapi::jiff::SignedDuration::try_from(write.at - began).ok()?;
+        Duration::try_from(now.duration_since(date)).ok()
+    };
+    let ready = list(&node["status"]["conditions"]).iter();
+    let ready = ready.filter(|one| one["type"] == "Ready").next_back();
+    let mut found = Vec::new();
+    // Dates are whole seconds.
+    if let Some(ready) = ready {
+        let is_long = since(&ready["lastTransitionTime"]).is_some_and(|time| time >= NOT_READY);
+        if ready["status"] == "True" || !is_long {
+            found.push(told(write, "deletes a node that is Ready, or was a moment ago (S1)"));
+        }
+    }
+    if since(&node["metadata"]["creationTimestamp"]).is_none_or(|age| age < OLD) {
+        found.push(told(write, "deletes a node that is younger than five minutes (S1)"));
+    }
+    found
+}
+
+/// S11: in no window more than its brake lets through. What deletions have spent outlives a process.
+pub(crate) fn budgets(record: &Record) -> Vec<String> {
+    let mut spent: BTreeMap<Brake, Vec<&Write>> = BTreeMap::new();
+    for write in &record.writes {
+        if let Some(brake) = brake(write) {
+            spent.entry(brake).or_default().push(write);
+        }
+    }
+    let mut found = Vec::new();
+    for (brake, writes) in spent {
+        let allowance = record.allowances.of(brake);
+        let window = allowance.window.saturating_sub(PAID);
+        for last in &writes {
+            let in_window = writes.iter().filter(|one| {
+                let is_kept = brake != Brake::ShutdownTaint || !is_other_process(one, last, record);
+                one.at <= last.at && one.at + window > last.at && is_kept
+            });
+            if in_window.count() > allowance.of(record.most_nodes) {
+                found.push(told(last, &format!("is more than the brake {brake} lets through (S11)")));
+            }
+        }
+    }
+    found
+}
+
+fn is_other_process(one: &Write, last: &Write, record: &Record) -> bool {
+    let mut starts = record.starts.iter();
+    starts.any(|start| one.at < *start && *start <= last.at)
+}
+
+/// Which budget a write is taken out of, if any.
+fn brake(write: &Write) -> Option<Brake> {
+    let before = write.before.as_deref()?;
+    let has = |node: &Value, keys: &[&str]| {
+        let mut taints = list(&node["spec"]["taints"]).iter();
+        taints.any(|taint| keys.iter().any(|key| taint["key"] == *key))
+    };
+    match (write.request.resource, write.request.verb) {
+        ("nodes", "delete") if write.after.is_none() => {
+            let wanted = [names::TO_BE_DELETED_TAINT, names::OUT_OF_SERVICE_TAINT];
+            let is_asked_for = before["metadata"]["annotations"][names::DELETE_UNTIL].is_string();
+            Some(match is_asked_for || has(before, &wanted) {
+                true => Brake::WantedDeletion,
+                false => Brake::NodeDeletion,
+            })
+        }
+        ("nodes", "patch") => {
+            let after = write.after.as_deref()?;
+            let shutdown = [names::SHUTDOWN_TAINT];
+            (has(after, &shutdown) && !has(before, &shutdown)).then_some(Brake::ShutdownTaint)
+        }
+        _ => None,
+    }
+}
+
+/// A node is not asked about all the time, and a pass asks once.
+pub(crate) fn questions(record: &Record) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut last: BTreeMap<&str, Instant> = BTreeMap::new();
+    let mut starts = record.starts.iter().peekable();
+    let mut vouched_for: Vec<Instant> = Vec::new();
+    for survey in &record.surveys {
+        while starts.next_if(|start| **start <= survey.at).is_some() {
+            last.clear();
+            vouched_for.clear();
+        }
+        for name in &survey.about {
+            let before = last.insert(name, survey.at);
+            if before.is_some_and(|before| before + SELDOM > survey.at) {
+                found.push(format!("the cloud is asked about {name} again within 5 s"));
+            }
+        }
+        if survey.is_vouched_for {
+            if vouched_for.contains(&survey.at) && !record.has_late_answers {
+                found.push(format!("{:?} are asked about in a second call", survey.about));
+            }
+            vouched_for.push(survey.at);
+        }
+    }
+    found
+}

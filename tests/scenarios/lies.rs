@@ -1,0 +1,91 @@
+//! What a cloud says that is not true, until it is told to be honest again. Knows no node and no controller.
+
+use std::time::Duration;
+
+use ccm_core::cloud::{FindReply, Instance, Lookup};
+use tokio::time::Instant;
+
+use crate::script::Line;
+
+/// One way of lying.
+#[derive(Debug, Clone)]
+pub(crate) enum Lie {
+    /// Every machine is gone: a list without entries, or the credential of another account (E10, E13, F14).
+    EverybodyGone,
+    /// The same at every other call, from the first one on (F15).
+    Flips,
+    /// The machines of these nodes are missing from the list (E11).
+    Misses(Vec<String>),
+    /// Nothing is known about these nodes now.
+    Unknown(Vec<String>),
+    /// Every machine is switched off (F17).
+    EverybodyOff,
+    /// The right answers, from an exchange that was not complete (E9).
+    Incomplete,
+    /// One answer too few.
+    Short,
+    /// A plain look-up is answered as things were a while ago.
+    Memory(Duration),
+    /// Machines of the same names, under other provider IDs (E15).
+    OtherIds,
+}
+
+impl Lie {
+    /// `cloud lies …`: see `README.md`.
+    pub(crate) fn read(line: &Line) -> Result<Lie, String> {
+        let names = || line.words.iter().skip(3).cloned().collect();
+        Ok(match line.word(2)? {
+            "everybody-gone" => Lie::EverybodyGone,
+            "flips" => Lie::Flips,
+            "misses" => Lie::Misses(names()),
+            "unknown" => Lie::Unknown(names()),
+            "everybody-off" => Lie::EverybodyOff,
+            "incomplete" => Lie::Incomplete,
+            "short" => Lie::Short,
+            "memory" => Lie::Memory(crate::stage::seconds(line.word(3)?)?),
+            "other-ids" => Lie::OtherIds,
+            other => return Err(format!("no lie is called {other:?}")),
+        })
+    }
+
+    /// As when a plain look-up is answered.
+    pub(crate) fn remembers(&self, now: Instant) -> Instant {
+        match self {
+            Lie::Memory(age) => now.checked_sub(*age).unwrap_or(now),
+            _ => now,
+        }
+    }
+
+    /// Makes of the truth about `names` what is said in the so many-th call.
+    pub(crate) fn tell(&self, names: &[&str], reply: &mut FindReply, call: usize) {
+        let all = reply.lookups.iter_mut();
+        let named = |these: &[String], lookup: Lookup, reply: &mut FindReply| {
+            for (name, one) in names.iter().zip(&mut reply.lookups) {
+                if these.iter().any(|this| this == name) {
+                    *one = lookup.clone();
+                }
+            }
+        };
+        match self {
+            Lie::EverybodyGone => all.for_each(|one| *one = Lookup::Gone),
+            Lie::Flips if call % 2 == 1 => all.for_each(|one| *one = Lookup::Gone),
+            Lie::Flips | Lie::Memory(_) => {}
+            Lie::Misses(these) => named(these, Lookup::Gone, reply),
+            Lie::Unknown(these) => {
+                named(these, Lookup::Unknown("the page was lost".to_owned()), reply);
+            }
+            Lie::EverybodyOff => instances(reply, |one| one.shutdown = Some(true)),
+            Lie::Incomplete => reply.complete = false,
+            Lie::Short => drop(reply.lookups.pop()),
+            Lie::OtherIds => instances(reply, |one| one.provider_id.push_str("-other")),
+        }
+    }
+}
+
+fn instances(reply: &mut FindReply, change: fn(&mut Instance)) {
+    for lookup in &mut reply.lookups {
+        if let Lookup::Found(instance) = lookup {
+            change(instance);
+        }
+    }
+}

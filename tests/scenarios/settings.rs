@@ -1,0 +1,123 @@
+//! The controllers' settings, as scripts say them. Knows no stage.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_controllers::{Controllers, LeaseName, Pace, PlanBook, Settings};
+use ccm_core::audit::NoAudit;
+use ccm_core::brake::{Allowance, Allowances, Brake};
+use ccm_core::permit::Mode;
+use ccm_core::settings::{LifecycleRules, LifecycleSettings, NodeRules, NodeSettings};
+use ccm_core::tenure::Tenure;
+
+use crate::script::Line;
+use crate::stage::seconds;
+
+/// What a script can say about the controllers.
+#[derive(Debug, Clone)]
+pub(crate) struct Configuration {
+    pub(crate) mode: Mode,
+    pub(crate) allowances: Allowances,
+    controllers: Controllers,
+    pub(crate) rules: LifecycleRules,
+    monitor_period: Duration,
+}
+
+impl Default for Configuration {
+    fn default() -> Configuration {
+        Configuration {
+            mode: Mode::Enforce,
+            allowances: Allowances::default(),
+            controllers: Controllers {
+                node: true,
+                node_lifecycle: false,
+            },
+            rules: LifecycleRules::default(),
+            monitor_period: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Configuration {
+    /// `plan`, `controllers …` and `setting …`: see `README.md`.
+    pub(crate) fn say(&mut self, line: &Line) -> Result<(), String> {
+        if line.word(0)? == "plan" {
+            self.mode = Mode::Plan;
+            return Ok(());
+        }
+        if line.word(0)? == "controllers" {
+            let named = |name: &str| line.words.iter().skip(1).any(|word| word == name);
+            self.controllers = Controllers {
+                node: named("node"),
+                node_lifecycle: named("node-lifecycle"),
+            };
+            return Ok(());
+        }
+        for (key, value) in line.pairs(1)? {
+            match key {
+                "delete-last-node" => self.rules.delete_last_node = value == "true",
+                // No operator can say these: for clients that are broken on purpose.
+                "not-ready" => self.rules.not_ready = seconds(value)?,
+                "min-age" => self.rules.min_age = seconds(value)?,
+                "confirm-after" => self.rules.confirm_after = seconds(value)?,
+                "monitor-period" => self.monitor_period = seconds(value)?,
+                "brake" => self.brake(value)?,
+                other => return Err(format!("no setting is called {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// `NAME:LEAST:PERCENT:MOST`.
+    fn brake(&mut self, text: &str) -> Result<(), String> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let [name, least, percent, most] = parts.as_slice() else {
+            return Err(format!("{text:?} is not NAME:LEAST:PERCENT:MOST"));
+        };
+        let brake = Brake::named(name).ok_or_else(|| format!("no brake is called {name:?}"))?;
+        let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number"));
+        self.allowances.set(
+            brake,
+            Allowance {
+                least: number(least)?,
+                percent: number(percent)?,
+                most: number(most)?,
+                window: Allowance::default_of(brake).window,
+            },
+        );
+        Ok(())
+    }
+
+    /// Of a process that is started now.
+    pub(crate) fn settings(&self, pace: Pace) -> Settings {
+        Settings {
+            controllers: self.controllers,
+            lifecycle: LifecycleSettings {
+                monitor_period: self.monitor_period,
+                rules: self.rules.clone(),
+            },
+            ledger: Some(LeaseName {
+                namespace: "kube-system".to_owned(),
+                name: "cloud-controller-manager".to_owned(),
+            }),
+            pace,
+            audit: Arc::new(NoAudit),
+            plan: PlanBook::default(),
+            node: NodeSettings {
+                status_update_frequency: Duration::from_secs(300),
+                // One after another, so that a transcript has one order.
+                concurrent_syncs: NonZeroUsize::MIN,
+                concurrent_status_updates: None,
+                rules: NodeRules {
+                    allowances: self.allowances.clone(),
+                    ..NodeRules::default()
+                },
+            },
+            mode: self.mode,
+            call_time: Duration::from_secs(60),
+            drain: Duration::from_secs(10),
+            tenure: Arc::new(Tenure::unlimited()),
+        }
+    }
+}
