@@ -6,14 +6,17 @@
     reason = "tests"
 )]
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_tests::apiserver::{ApiServer, AuditEntry, StartOptions};
 use ccm_tests::link::{Cut, Link};
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -84,6 +87,47 @@ async fn a_user_may_do_only_what_is_granted_and_the_audit_log_tells() {
     };
     assert_eq!(found, expected);
     assert!(server.client_for("stranger").await.is_err());
+}
+
+#[tokio::test]
+async fn a_request_that_passes_a_link_is_written_down_with_its_source_and_its_time() {
+    let server = ApiServer::start_with(StartOptions {
+        audit: true,
+        ..StartOptions::default()
+    })
+    .await
+    .unwrap();
+    let mut read = 0;
+    while server.read_audit_log(&mut read).unwrap().is_empty() {}
+    let source = Ipv4Addr::new(127, 3, 2, 1);
+    let target: SocketAddr = server.url()["https://".len()..].parse().unwrap();
+    let link = Link::between(source, target).unwrap();
+    let kubeconfig = Kubeconfig::read_from(server.kubeconfig("admin").unwrap()).unwrap();
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    config.cluster_url = format!("https://{}", link.address()).parse().unwrap();
+    let nodes: Api<Node> = Api::all(Client::try_from(config).unwrap());
+
+    let before = Timestamp::now();
+    nodes.get_opt("three").await.unwrap();
+
+    let found = loop {
+        let mut arrivals = server.read_audit_log(&mut read).unwrap().into_iter();
+        if let Some(arrival) = arrivals.find(|arrival| arrival.entry.name == "three") {
+            break arrival;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(found.source, Some(IpAddr::from(source)));
+    // The server's stamps have six decimals.
+    let before = before - Duration::from_micros(1);
+    assert!(
+        before <= found.received && found.received <= found.answered,
+        "{found:?}"
+    );
+    assert!(found.answered <= Timestamp::now());
 }
 
 /// Sends everything back, on each connection.

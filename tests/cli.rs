@@ -104,6 +104,50 @@ fn run_says_what_is_missing() {
 }
 
 #[test]
+fn edge_095_what_is_wrong_is_said_before_anybody_is_elected() {
+    let folder = TempDir::new().unwrap();
+    // Port 9 (discard) is closed: whoever stood for election would wait for ever.
+    let kubeconfig = |name: &str, more: &str| {
+        let config = format!(
+            "{{apiVersion: v1, kind: Config, current-context: x, contexts: [{{name: x, context: {{cluster: x, user: x}}}}], clusters: [{{name: x, cluster: {{server: 'http://127.0.0.1:9'{more}}}}}], users: [{{name: x, user: {{}}}}]}}"
+        );
+        let path = file(&folder, name, config.as_bytes());
+        format!("--kubeconfig={}", text(&path))
+    };
+    let away = kubeconfig("away", "");
+    let proxied = kubeconfig("proxied", ", proxy-url: 'http://me:secret@127.0.0.1:3128'");
+    let migration = "kind: LeaderMigrationConfiguration\napiVersion: controllermanager.config.k8s.io/v1\nresourceLock: endpoints\n";
+    let migration = file(&folder, "migration.yaml", migration.as_bytes());
+    let migration = format!("--leader-migration-config={}", text(&migration));
+    for (more, expected) in [
+        (
+            &[proxied.as_str()][..],
+            "http://127.0.0.1) is not supported",
+        ),
+        (
+            &[&away, "--enable-leader-migration", &migration],
+            "leaderName must be set",
+        ),
+        (
+            &[&away, "--enable-leader-migration", &migration],
+            "resourceLock value must be \"leases\"",
+        ),
+        (
+            &[&away, "--leader-elect-renew-deadline=15s"],
+            "leaseDuration must be greater",
+        ),
+        // It has no token: the provider cannot be loaded, and a standby without one could not take over.
+        (&[&away], "Cloud provider could not be initialized"),
+    ] {
+        let said = ccm(&[&["run", "--cloud-provider=hcloud"], more].concat());
+        assert_eq!(said.code, 1, "{more:?}");
+        assert!(said.err.contains(expected), "{more:?}: {}", said.err);
+        assert!(!said.err.contains("standing for election"), "{}", said.err);
+        assert!(!said.err.contains("secret"), "{}", said.err);
+    }
+}
+
+#[test]
 fn a_cluster_that_is_away_does_not_hide_a_wrong_provider() {
     let folder = TempDir::new().unwrap();
     // Port 9 (discard) is closed: nothing of this test needs an API server.

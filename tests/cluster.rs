@@ -23,6 +23,8 @@ mod lifecycle_held;
 mod machines;
 #[path = "cluster/many.rs"]
 mod many;
+#[path = "cluster/modes.rs"]
+mod modes;
 #[path = "cluster/node_ip.rs"]
 mod node_ip;
 #[path = "cluster/outage.rs"]

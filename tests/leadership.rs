@@ -4,7 +4,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "tests"
+    clippy::print_stdout,
+    reason = "tests, and their figures are printed"
 )]
 
 #[path = "leadership/cases.rs"]
@@ -25,6 +26,10 @@ mod oracle;
 mod recorder;
 #[path = "leadership/rig.rs"]
 mod rig;
+#[path = "leadership/scene.rs"]
+mod scene;
+#[path = "leadership/stall.rs"]
+mod stall;
 #[path = "leadership/trials.rs"]
 mod trials;
 #[path = "leadership/unelected.rs"]

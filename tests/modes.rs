@@ -18,11 +18,11 @@ use proptest::test_runner::Config;
 use play::{Played, play};
 use world::{Fate, World};
 
-/// How many worlds are played; `PROPTEST_CASES` says another number.
+/// How many worlds are played; `CCM_MODE_WORLDS` says another number. Each takes a few tenths of a second.
 const WORLDS: u32 = 24;
 
 fn config() -> Config {
-    let said = std::env::var("PROPTEST_CASES").ok();
+    let said = std::env::var("CCM_MODE_WORLDS").ok();
     Config {
         cases: said.and_then(|text| text.parse().ok()).unwrap_or(WORLDS),
         // A world that fails is printed whole, and belongs into a test of its own.

@@ -14,6 +14,8 @@
 
 #[path = "scenarios/broken.rs"]
 mod broken;
+#[path = "scenarios/broken_deletions.rs"]
+mod broken_deletions;
 #[path = "scenarios/cloud.rs"]
 mod cloud;
 #[path = "scenarios/deletions.rs"]
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         folder.display()
     );
     trials.extend(broken::trials());
+    trials.extend(broken_deletions::trials());
     trials.extend(mutations::trials());
     trials.extend(hcloud::trials());
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);

@@ -19,6 +19,7 @@ pub(crate) const YOUNG: &[&str] = &["--node-deletion-min-age=1s"];
 const PROMISE: Duration = Duration::from_secs(90);
 
 #[tokio::test]
+#[allow(clippy::print_stdout, reason = "the measured times are a figure")]
 async fn nodes_of_deleted_servers_go_within_ninety_seconds_of_not_ready_and_no_others() {
     let world = World::start(Setup::default()).await;
     let count = size("CCM_CLUSTER_MACHINES", 60);
@@ -206,4 +207,27 @@ async fn a_node_that_is_made_again_while_its_machine_is_looked_for_stays() {
         assert_ne!(meant, uid(&new), "{deletion:?}");
         assert!(deletion.name == other || meant == uid(&old), "{deletion:?}");
     }
+}
+
+#[tokio::test]
+async fn half_of_the_cluster_goes_when_an_autoscaler_has_said_so_on_the_nodes() {
+    let world = World::start(Setup::default()).await;
+    let machines = world.machines(10).await;
+    let leaving = json!([{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]);
+    for machine in &machines[..5] {
+        let patch = json!({"spec": {"taints": leaving}});
+        world.change(&machine.node, patch).await;
+        world.lose(machine).await;
+    }
+    let mut ccm = world.ccm(&world.configuration(json!({})), YOUNG);
+    let nodes = world
+        .nodes_until(&mut ccm, "five nodes to go", |nodes| nodes.len() == 5)
+        .await;
+    world.stop(ccm).await;
+    assert!(
+        machines[5..]
+            .iter()
+            .all(|one| nodes.contains_key(&one.node))
+    );
+    assert_eq!(world.deletions().len(), 5);
 }

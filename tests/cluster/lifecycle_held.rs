@@ -1,7 +1,5 @@
 //! Nodes that stay although the cloud calls their machines gone, each with its reason in an Event.
 
-use std::time::Duration;
-
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -35,6 +33,43 @@ async fn e13_the_token_of_another_project_deletes_no_node() {
     world.stop(ccm).await;
     assert!(other.requests().len() >= 2, "it was asked, and answered");
     assert_eq!(world.deletions(), []);
+}
+
+#[tokio::test]
+async fn e12_a_token_that_is_revoked_before_the_second_answer_deletes_no_node() {
+    let world = World::start(Setup::default()).await;
+    let machines = world.machines(8).await;
+    world.lose(&machines[0]).await;
+    let mut ccm = world.ccm(&world.configuration(json!({})), YOUNG);
+    let asked_for = format!("/servers/{}", machines[0].server);
+    until(&mut ccm, "the first answer", async || {
+        let requests = world.cloud.requests();
+        let is_answered = |path: &str| path == asked_for;
+        requests
+            .iter()
+            .any(|one| is_answered(&one.path) && one.status == Some(404))
+            .then_some(())
+    })
+    .await;
+    world.cloud.set_token("another-one");
+    // They come ever more slowly: after three of them the node has been NotReady for long enough.
+    until(&mut ccm, "refusals", async || {
+        let requests = world.cloud.requests();
+        let refused = requests.iter().filter(|one| one.status == Some(401));
+        (refused.count() >= 3).then_some(())
+    })
+    .await;
+    assert_eq!(world.deletions(), []);
+
+    // With a token again, there is a second answer.
+    world.cloud.set_token(world.token());
+    let name = &machines[0].node;
+    world
+        .nodes_until(&mut ccm, "the node to go", |nodes| {
+            !nodes.contains_key(name)
+        })
+        .await;
+    world.stop(ccm).await;
 }
 
 #[tokio::test]

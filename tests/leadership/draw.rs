@@ -56,6 +56,8 @@ pub(crate) struct Trial {
     pub(crate) time: Duration,
     /// Whether clocks go back rather than forward.
     pub(crate) back: bool,
+    /// Whether there are three processes rather than two.
+    pub(crate) crowd: bool,
 }
 
 impl Trial {
@@ -65,17 +67,18 @@ impl Trial {
         let moment = numbers.between(Duration::ZERO, timings.retry * 3);
         let little = Duration::from_millis(100);
         let time = match kind {
-            Kind::PausedPastLease => numbers.between(timings.lease + little, timings.lease * 2),
+            Kind::PausedPastLease => numbers.between(timings.lease + little, timings.lease * 3 / 2),
             Kind::PausedPastDeadline => numbers.between(timings.renew + little, timings.lease),
             // A renewal may be as old as a retry period when it begins, and must still come in time when it ends.
-            Kind::PausedShortly => numbers.between(little, timings.renew - timings.retry * 2),
+            Kind::PausedShortly => numbers.between(little, timings.renew - timings.retry * 3),
             _ => Duration::ZERO,
         };
         Trial {
             kind,
             moment,
             time,
-            back: numbers.next() % 2 == 0,
+            back: numbers.next().is_multiple_of(2),
+            crowd: numbers.next().is_multiple_of(4),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 /// How late a server may stamp a request that began in time.
-pub(crate) const STAMPED_LATE: Duration = Duration::from_millis(100);
+pub(crate) const STAMPED_LATE: Duration = Duration::from_millis(250);
 
 /// How long leases last, and when their holders stop.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +32,11 @@ impl Timings {
         retry: Duration::from_secs(2),
     };
 
-    /// The same proportions in a fifth of the time.
+    /// A third of that: short for who waits, and long enough for a machine that does something else for a moment.
     pub(crate) const SHORT: Timings = Timings {
-        lease: Duration::from_secs(3),
-        renew: Duration::from_secs(2),
-        retry: Duration::from_millis(500),
+        lease: Duration::from_secs(5),
+        renew: Duration::from_millis(3500),
+        retry: Duration::from_millis(700),
     };
 }
 

@@ -17,6 +17,9 @@ use crate::rig::LEASE;
 pub(crate) struct NodeWrites {
     /// Successful writes that initialised it.
     pub(crate) initialised: usize,
+    /// Writes that would have, of which the API server says neither that they were made nor that they were refused:
+    /// whoever sent them had gone before the answer.
+    pub(crate) unanswered: usize,
     /// Events that say so.
     pub(crate) synced: usize,
 }
@@ -121,21 +124,16 @@ impl Recorder {
     }
 
     fn node(&mut self, entry: &AuditEntry) {
-        let Some(body) = entry
-            .body
-            .as_ref()
-            .filter(|_| (200..300).contains(&entry.code))
-        else {
-            return;
-        };
+        let Some(body) = &entry.body else { return };
+        let is_done = (200..300).contains(&entry.code);
         if entry.resource == "nodes" && entry.subresource.is_empty() && entry.verb == "patch" {
+            let writes = self.nodes.entry(entry.name.clone()).or_default();
             if body["spec"]["providerID"].is_string() {
-                self.nodes
-                    .entry(entry.name.clone())
-                    .or_default()
-                    .initialised += 1;
+                let is_refused = (400..499).contains(&entry.code);
+                writes.initialised += usize::from(is_done);
+                writes.unanswered += usize::from(!is_done && !is_refused);
             }
-        } else if entry.resource == "events" && body["reason"] == "Synced" {
+        } else if entry.resource == "events" && body["reason"] == "Synced" && is_done {
             let name = about(body)["name"].as_str().unwrap_or_default();
             self.nodes.entry(name.to_owned()).or_default().synced += 1;
         }

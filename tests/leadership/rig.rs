@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep};
 use crate::deploy::deploy;
 use crate::oracle::{Judgement, Timings, What, judge};
 use crate::recorder::{Recorder, address};
+use crate::stall::Stalls;
 use crate::work::Work;
 
 /// How long anything may take that is bound to happen. Only a failing test waits that long.
@@ -84,6 +85,7 @@ pub(crate) struct Rig {
     pub(crate) folder: TempDir,
     started: u32,
     began: (Instant, Timestamp),
+    pub(crate) stalls: Stalls,
     token: String,
     flags: Vec<String>,
 }
@@ -123,7 +125,7 @@ impl Rig {
             flag("leader-elect-retry-period", timings.retry),
         ];
         if load == Load::Steady {
-            flags.push("--node-status-update-frequency=200ms".to_owned());
+            flags.push("--node-status-update-frequency=300ms".to_owned());
         }
         Self {
             replicas: Vec::new(),
@@ -135,6 +137,7 @@ impl Rig {
             api,
             folder,
             started: 0,
+            stalls: Stalls::watch(),
             began: (Instant::now(), Timestamp::now()),
             token,
             flags,
@@ -267,7 +270,8 @@ impl Rig {
             }
             assert!(
                 Instant::now() < deadline,
-                "waited for {what}:\n{}",
+                "waited for {what}:\n{}\n{}",
+                self.mentions(what),
                 self.story()
             );
             sleep(Duration::from_millis(20)).await;
@@ -366,6 +370,24 @@ impl Rig {
         );
         self.recorder.refresh(&self.api, &self.cloud);
         judge(self.recorder.traffic(), self.timings)
+    }
+
+    /// What was asked about the nodes that a text names.
+    fn mentions(&self, text: &str) -> String {
+        let names: Vec<_> = text
+            .split(' ')
+            .filter(|word| word.starts_with("node-"))
+            .collect();
+        let traffic = self.recorder.traffic().iter();
+        let lines = traffic.filter_map(|record| match &record.what {
+            What::Act(act) => {
+                let mut words = act.split(['/', '?', ' ', '=']);
+                let is_named = words.any(|word| names.contains(&word));
+                is_named.then(|| format!("{} {:?} {act}\n", record.at, record.by))
+            }
+            _ => None,
+        });
+        lines.collect()
     }
 
     /// What a person wants to see when something went wrong: who led, what was asked last, and the ends of the logs.

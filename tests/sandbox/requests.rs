@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ccm_core::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
 use ccm_core::cloud::{CloudProvider as _, FindReply, Lookup};
 use ccm_core::permit::{CloudRequest, Mode, Permit};
 use ccm_core::tenure::Tenure;
@@ -55,12 +55,17 @@ impl AuditSink for Heard {
     }
 
     fn after(&self, record: &AuditRecord) {
-        self.note(format!("after {:?}", record.end));
+        let Author { provider, digest } = &record.author;
+        self.note(format!("after {:?} by {provider} {digest}", record.end));
     }
 
     fn refused(&self, refused: &Refused<'_>) {
-        let Refused { request, .. } = refused;
-        self.note(format!("refused {}: {:?}", request.path, refused.refusal));
+        let Refused { request, said, .. } = refused;
+        let said = said.unwrap_or_default();
+        self.note(format!(
+            "{said}: refused {}: {:?}",
+            request.path, refused.refusal
+        ));
     }
 }
 
@@ -104,14 +109,16 @@ fn a_change_is_audited_counted_and_refused_beyond_its_budget() {
         let heard = Arc::new(Heard::default());
         let permit = permit(Mode::Enforce, 2, false, &heard);
         let reply = find(&provider, permit.clone()).await;
+        let by = format!("by {} {}", provider.name(), provider.digest());
+        let after = format!("after Answered {{ status: 200, request_id: None }} {by}");
         assert_eq!(
             heard.all(),
             [
                 "before GET /machines/one",
-                "after Answered { status: 200, request_id: None }",
+                after.as_str(),
                 "before GET /machines/two",
-                "after Answered { status: 200, request_id: None }",
-                "refused /machines/three: Budget(2)",
+                after.as_str(),
+                "asking about a machine name=three: refused /machines/three: Budget(2)",
             ]
         );
         assert_eq!((permit.mutations_made(), cloud.requests()), (2, 2));
@@ -130,8 +137,9 @@ fn a_change_that_is_not_allowed_now_is_audited_and_not_sent() {
             let provider = load(changing(&cloud.endpoint())).await;
             let heard = Arc::new(Heard::default());
             let reply = find(&provider, permit(mode, 10, is_revoked, &heard)).await;
-            let expected =
-                ["one", "two", "three"].map(|name| format!("refused /machines/{name}: {refusal}"));
+            let expected = ["one", "two", "three"].map(|name| {
+                format!("asking about a machine name={name}: refused /machines/{name}: {refusal}")
+            });
             assert_eq!(heard.all(), expected);
             assert_eq!(cloud.connections(), 0, "{refusal}");
             assert_eq!((unknown(&reply), reply.complete), (3, false), "{refusal}");

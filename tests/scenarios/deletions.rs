@@ -56,22 +56,31 @@ pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
     found
 }
 
-/// Whether complete answers called it gone over long enough a time, the last one without anything that was kept; where
-/// `vouched` says so, only those count that found a node under the provider ID that it has.
+/// Whether it was known to be gone when the deletion was sent: complete answers called it gone over long enough a time,
+/// the last one without anything that was kept; where `vouched` says so, only those count that found a node under the
+/// provider ID that it has.
 fn is_confirmed(write: &Write, record: &Record, vouched: bool) -> bool {
-    let name = write.request.name.as_str();
-    let about = record.answered.iter().rev();
-    let about = about.filter(|one| one.node == name && one.at <= write.at);
+    let about = record.answered.iter();
+    let about = about.filter(|one| one.node == write.request.name && one.at <= write.at);
     // What is not complete says nothing; everything else that is not "gone" ends the row.
     let told = about.filter(|one| one.complete && !matches!(one.lookup, Lookup::Unknown(_)));
-    let row = told.take_while(|one| one.lookup == Lookup::Gone);
-    let row: Vec<&Answered> = row.filter(|one| !vouched || is_vouched_for(one, record)).collect();
-    match (row.first(), row.last()) {
-        (Some(newest), Some(oldest)) => {
-            newest.is_fresh && newest.call != oldest.call && oldest.at + APART <= newest.at
+    let told: Vec<&Answered> = told.collect();
+    // What a process that has died since had sent, was sent on what it knew.
+    let later = told.iter().rev().take_while(|one| one.at + record.lateness >= write.at);
+    let least = match record.lateness {
+        Duration::ZERO => told.len(),
+        _ => told.len() - later.count(),
+    };
+    (least..=told.len()).any(|end| {
+        let row = told[..end].iter().rev().take_while(|one| one.lookup == Lookup::Gone);
+        let row: Vec<_> = row.filter(|one| !vouched || is_vouched_for(one, record)).collect();
+        match (row.first(), row.last()) {
+            (Some(newest), Some(oldest)) => {
+                newest.is_fresh && newest.call != oldest.call && oldest.at + APART <= newest.at
+            }
+            _ => false,
         }
-        _ => false,
-    }
+    })
 }
 
 fn is_vouched_for(answer: &Answered, record: &Record) -> bool {
@@ -131,21 +140,20 @@ pub(crate) fn budgets(record: &Record) -> Vec<String> {
         let allowance = record.allowances.of(brake);
         let window = allowance.window.saturating_sub(PAID);
         for last in &writes {
-            let in_window = writes.iter().filter(|one| {
-                let is_kept = brake != Brake::ShutdownTaint || !is_other_process(one, last, record);
-                one.at <= last.at && one.at + window > last.at && is_kept
-            });
-            if in_window.count() > allowance.of(record.most_nodes) {
+            let in_window =
+                |at: &Instant| *at <= last.at && *at + window + record.lateness > last.at;
+            let count = writes.iter().filter(|one| in_window(&one.at)).count();
+            // What shutdown taints have spent is forgotten by the next process.
+            let lives = match brake {
+                Brake::ShutdownTaint => 1 + record.starts.iter().filter(|at| in_window(at)).count(),
+                _ => 1,
+            };
+            if count > lives * allowance.of(record.most_nodes) {
                 found.push(told(last, &format!("is more than the brake {brake} lets through (S11)")));
             }
         }
     }
     found
-}
-
-fn is_other_process(one: &Write, last: &Write, record: &Record) -> bool {
-    let mut starts = record.starts.iter();
-    starts.any(|start| one.at < *start && *start <= last.at)
 }
 
 /// Which budget a write is taken out of, if any.
@@ -177,10 +185,11 @@ fn brake(write: &Write) -> Option<Brake> {
 pub(crate) fn questions(record: &Record) -> Vec<String> {
     let mut found = Vec::new();
     let mut last: BTreeMap<&str, Instant> = BTreeMap::new();
-    let mut starts = record.starts.iter().peekable();
+    let mut process = 0;
     let mut vouched_for: Vec<Instant> = Vec::new();
     for survey in &record.surveys {
-        while starts.next_if(|start| **start <= survey.at).is_some() {
+        if survey.process != process {
+            process = survey.process;
             last.clear();
             vouched_for.clear();
         }

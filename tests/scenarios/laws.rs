@@ -52,6 +52,8 @@ pub(crate) struct Record {
     pub(crate) began: Option<(Instant, Timestamp)>,
     /// Whether nodes may go although nobody is left who could vouch.
     pub(crate) may_delete_the_last: bool,
+    /// How late a write may be that was sent before its process died.
+    pub(crate) lateness: Duration,
     /// Whether an answer came late: it may come together with that of a later question.
     pub(crate) has_late_answers: bool,
 }
@@ -70,6 +72,7 @@ impl Record {
             most_nodes: 0,
             began: None,
             may_delete_the_last: false,
+            lateness: Duration::ZERO,
             has_late_answers: false,
         }
     }

@@ -19,6 +19,8 @@ const REPLAY: &str = "CCM_SCENARIO_REPLAY";
 const FEW: usize = 10;
 /// The same for deaths: all of them, but for a scenario that goes on and on.
 const MANY: usize = 60;
+/// The same where hours go by, in which much is asked again and again.
+const FEWER: usize = 20;
 
 /// How many replays were made by this process.
 static MADE: AtomicUsize = AtomicUsize::new(0);
@@ -72,6 +74,7 @@ pub(crate) fn replay(name: &str, text: &str, group: Group) -> Result<(), Failed>
     let name = format!("{name} {}", group.title());
     let every = every.map(|one| (one.to_string(), one)).collect();
     let few = match group {
+        Group::Deaths if name.starts_with("node_lifecycle/") => FEWER,
         Group::Deaths => MANY,
         Group::RequestFaults | Group::CallFaults => FEW,
     };

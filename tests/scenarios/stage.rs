@@ -18,7 +18,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use crate::cloud::ScriptedCloud;
 use crate::disturbance::{Asked, CallFault, Disturbance};
 use crate::laws::{self, Record};
-use crate::life::{Act, Life};
+use crate::life::{Act, LATE, Life, Moment};
 use crate::nodes::{describe, essence, portrait};
 use crate::script::Line;
 use crate::settings::Configuration;
@@ -108,7 +108,7 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
         // What is done from here on is no place for a disturbance: nothing would come after it.
         let (effects, mutations) = (stage.life.effects(), stage.life.mutations().0);
         let (asked, calls) = (stage.wire.asked(), stage.cloud.made());
-        tokio::time::sleep(if run.is_calm { stage.calm } else { REST }).await;
+        tokio::time::sleep(if run.is_calm { stage.calm.max(CALM) } else { REST }).await;
         stage.stop().await;
         for line in transcript.take().iter().filter(|_| run.is_calm) {
             let _ = writeln!(text, "{line}");
@@ -213,6 +213,10 @@ impl Stage {
                 self.run.disturbance,
                 Some(Disturbance::Call(CallFault::Slow, _))
             ),
+            lateness: match self.run.disturbance {
+                Some(Disturbance::Death(death)) if death.moment == Moment::Late => LATE,
+                _ => Duration::ZERO,
+            },
             most_nodes: others.iter().filter(is_creation).count(),
         })
     }
@@ -264,9 +268,11 @@ impl Stage {
             };
             let client = self.wire.client(client, life);
             let (configuration, starts) = (self.configuration.clone(), self.starts.clone());
+            let transcript = self.transcript.clone();
             let began = self.began;
             async move {
                 starts.lock().unwrap().push(Instant::now());
+                transcript.note_process();
                 let pace = Pace::REAL.starting(wall(began));
                 let (provider, metrics) = (Arc::new(cloud), Metrics::default());
                 let forever = std::future::pending();

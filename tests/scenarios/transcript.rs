@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ccm_core::names::NODE_LIFECYCLE_CONTROLLER;
@@ -17,6 +18,7 @@ pub(crate) struct Transcript {
     lines: Arc<Mutex<Vec<(Instant, String)>>>,
     since: Arc<Mutex<Option<Instant>>>,
     surveys: Arc<Mutex<Vec<Surveyed>>>,
+    processes: Arc<AtomicUsize>,
     defects: Arc<Mutex<Vec<String>>>,
 }
 
@@ -40,6 +42,11 @@ impl Transcript {
         news.collect()
     }
 
+    /// Another process begins.
+    pub(crate) fn note_process(&self) {
+        self.processes.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The node lifecycle controller's look-ups, when they were answered.
     pub(crate) fn surveys(&self) -> Vec<Surveyed> {
         self.surveys.lock().unwrap().clone()
@@ -56,6 +63,8 @@ impl Transcript {
 pub(crate) struct Surveyed {
     /// When it was answered.
     pub(crate) at: Instant,
+    /// In the life of which process.
+    pub(crate) process: usize,
     /// The nodes that it was about.
     pub(crate) about: Vec<String>,
     /// Whether anybody vouched.
@@ -64,12 +73,13 @@ pub(crate) struct Surveyed {
 
 impl Surveyed {
     /// `find fresh a b with c d`.
-    fn read(effect: &str) -> Option<Surveyed> {
+    fn read(effect: &str, process: usize) -> Option<Surveyed> {
         let rest = effect.strip_prefix("find ")?;
         let rest = rest.strip_prefix("fresh ").unwrap_or(rest);
         let (about, vouching) = rest.split_once(" with ").unwrap_or((rest, ""));
         Some(Surveyed {
             at: Instant::now(),
+            process,
             about: about.split(' ').map(str::to_owned).collect(),
             is_vouched_for: !vouching.is_empty(),
         })
@@ -96,7 +106,9 @@ impl<S: Subscriber> Layer<S> for Transcript {
         if event.metadata().target() == "decision"
             && field("controller") == NODE_LIFECYCLE_CONTROLLER
         {
-            self.surveys.lock().unwrap().extend(Surveyed::read(field("effect")));
+            let process = self.processes.load(Ordering::Relaxed);
+            let survey = Surveyed::read(field("effect"), process);
+            self.surveys.lock().unwrap().extend(survey);
         }
         let mut lines = self.lines.lock().unwrap();
         let mut say = |line: String| lines.push((Instant::now(), line));

@@ -316,7 +316,7 @@ const KNOWN_CONTROLLERS: &[&str] = &[
 ];
 
 fn warnings(matches: &ArgMatches) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings = election::warnings(matches);
     for flag in FLAGS {
         let State::Accepted(reason) = flag.state else {
             continue;

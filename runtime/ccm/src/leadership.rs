@@ -88,7 +88,8 @@ impl Leadership {
     pub(crate) async fn give_back(self) {
         // Both fail only when the thread has ended, and then there is nothing to give back.
         let _ = self.stop.send(());
-        let _ = self.ended.await;
+        // The thread bounds itself; one that hangs does not keep the process from ending.
+        let _ = tokio::time::timeout(RELEASE * 2, self.ended).await;
     }
 }
 

@@ -9,15 +9,17 @@ use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccm_controllers::RunError;
 use ccm_controllers::lease::ElectionMetrics;
+use ccm_controllers::{RunError, guarded};
 use ccm_core::cloud::CloudProvider as _;
 use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER};
 use ccm_core::permit::Mode;
 use ccm_core::plan::Plan;
+use ccm_core::tenure::Tenure;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
@@ -49,6 +51,8 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
 
 async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     let (kubernetes, api_server) = kubernetes(flags.kubeconfig, flags.master).await?;
+    // Whether clients can be made at all; each leadership makes its own.
+    guarded::client(&kubernetes, Arc::new(Tenure::pending()), None)?;
     let audit = AuditWriter::open(&flags.safety.audit_log)?;
     let mode = flags.safety.mode;
     if mode != Mode::Enforce {
@@ -91,13 +95,12 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     settings.node.rules.allowances = flags.safety.allowances;
     let manager = Manager {
         kubernetes,
-        provider: std::sync::Arc::new(provider),
+        provider: Arc::new(provider),
         settings,
         audit,
         metrics: ccm_controllers::Metrics::default(),
         election_metrics: ElectionMetrics::default(),
     };
-    manager.check()?;
     let plan_for = flags.safety.plan_for;
     manager.lead(groups, Stop::listen(plan_for)?).await?;
     tracing::info!("stopped");

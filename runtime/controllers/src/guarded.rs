@@ -5,7 +5,8 @@
 //! off there, with its connection. What the operating system has taken before cannot be called back; so that it does
 //! not deliver late either, unacknowledged bytes are dropped after the time that lies between the renew deadline
 //! and the end of the lease (`TCP_USER_TIMEOUT`), also while the process is stopped, and together with the
-//! connection (`SO_LINGER` of zero). No answer is waited for longer than the lease lasts.
+//! connection (`SO_LINGER` of zero). One gap is left, some instructions wide: between the check and the system call a
+//! process can be stopped, too. No answer is waited for longer than the lease lasts.
 //!
 //! Everything else is what kube's own builder does with a [`Config`], without its repetitions and its tracing layer.
 

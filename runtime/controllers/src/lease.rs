@@ -126,7 +126,7 @@ impl Election {
     }
 
     /// Gives the Lease back if it is still ours, so that the next candidate need not wait for its end. Nothing may be
-    /// on the wire any more. Bounded by three requests and [`LAST_WORDS`].
+    /// on the wire any more. It makes seven requests at most, each bounded.
     pub async fn release(&mut self) {
         if self.elector.renewed().is_some() {
             // Before it is given back: a process without the Lease writes nothing.

@@ -11,7 +11,9 @@
 
 mod case;
 pub mod deletion_guard;
+mod doubts;
 mod facts;
+mod lookup;
 mod mass;
 mod memory;
 mod survey;
@@ -151,7 +153,10 @@ fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decis
     };
     // What was taken for this node just before and led to nothing is not taken again. Not for long: budget that many
     // nodes have gathered while nothing could be deleted would be spent at once when it can.
-    let is_paid = facts.past.paid.is_some_and(|at| at.after(PAID) > now.moment);
+    let is_paid = facts
+        .past
+        .paid
+        .is_some_and(|at| at.after(PAID) > now.moment);
     if !is_paid {
         match facts.budget(brake) {
             None => return Decision::Do(vec![Effect::TakeBudget(node_ref(&facts.node), brake)]),
@@ -168,7 +173,12 @@ fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decis
         effects.push(event(facts, EventType::Normal, "DeletingNode", &message));
     }
     let deletion = NodeDeletion {
-        resource_version: facts.node.metadata.resource_version.clone().unwrap_or_default(),
+        resource_version: facts
+            .node
+            .metadata
+            .resource_version
+            .clone()
+            .unwrap_or_default(),
         brake,
         reason: evidence.reason(),
     };

@@ -46,7 +46,7 @@ fn open(path: &Path) -> anyhow::Result<AuditWriter> {
 
 fn names(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line));
+    let lines = text.lines().map(serde_json::from_str::<Value>);
     lines
         .map(|value| {
             value.unwrap()["object"]["name"]

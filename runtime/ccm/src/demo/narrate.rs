@@ -18,8 +18,11 @@ pub(crate) struct Narrator {
     color: bool,
     waiting: Arc<Mutex<Vec<String>>>,
     /// What was decided about whom: the same again is no news. `None` when the story is over.
-    told: Arc<Mutex<Option<BTreeSet<(String, String)>>>>,
+    told: Arc<Mutex<Option<Told>>>,
 }
+
+/// About whom, and what.
+type Told = BTreeSet<(String, String)>;
 
 impl Narrator {
     /// Starts listening to the process's log events.

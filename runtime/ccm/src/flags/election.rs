@@ -76,6 +76,22 @@ impl ElectionFlags {
     }
 }
 
+/// About flags of a migration that does not take place.
+pub(super) fn warnings(matches: &ArgMatches) -> Vec<String> {
+    let is_on = |flag: &str| matches.get_one(flag) == Some(&true);
+    let mut warnings = Vec::new();
+    if is_on("enable-leader-migration") && !is_on("leader-elect") {
+        warnings.push("--enable-leader-migration has no effect without --leader-elect".to_owned());
+    }
+    let file = path(matches, "leader-migration-config");
+    if file.is_some() && !is_on("enable-leader-migration") {
+        warnings.push(
+            "--leader-migration-config has no effect without --enable-leader-migration".to_owned(),
+        );
+    }
+    warnings
+}
+
 fn duration(matches: &ArgMatches, name: &str) -> Duration {
     matches.get_one(name).copied().unwrap_or_default()
 }

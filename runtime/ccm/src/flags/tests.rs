@@ -165,3 +165,25 @@ fn of_a_flag_that_is_given_twice_the_last_one_counts_and_lists_grow() {
     assert_eq!(timing.lease_duration, Duration::from_secs(30));
     assert!(!flags.node_controller && flags.node_lifecycle_controller);
 }
+
+#[test]
+fn a_migration_that_does_not_take_place_is_said() {
+    for (flags, warning) in [
+        (
+            "--leader-migration-config=/m.yaml",
+            "--leader-migration-config has no effect",
+        ),
+        (
+            "--leader-elect=false --enable-leader-migration",
+            "--enable-leader-migration has no effect",
+        ),
+    ] {
+        let flags = run(&format!("--cloud-provider=x {flags}")).unwrap();
+        assert_eq!(flags.warnings.len(), 1, "{:?}", flags.warnings);
+        assert!(
+            flags.warnings[0].starts_with(warning),
+            "{:?}",
+            flags.warnings
+        );
+    }
+}

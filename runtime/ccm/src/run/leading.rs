@@ -112,12 +112,6 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// Whether clients can be made at all: found out before the election.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
-        guarded::client(&self.kubernetes, Arc::new(Tenure::pending()), None)?;
-        Ok(())
-    }
-
     /// Runs all groups until they are told to stop.
     pub(super) async fn lead(&self, groups: Groups, stop: Stop) -> anyhow::Result<()> {
         let (has_won, main_is_won) = oneshot::channel();
@@ -228,3 +222,6 @@ impl Manager {
         Ok(stopped.await?)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,6 @@ use crate::ownership::stored_provider_id;
 use crate::permit::Moment;
 use crate::retry::Backoff;
 
-use super::facts::Finding;
-
 /// A node that is found and NotReady is asked about again: its kubelet has died, or its machine is about to.
 pub(super) const FOUND: Backoff = Backoff {
     first: Duration::from_secs(5),
@@ -36,14 +34,31 @@ pub(super) struct Case {
     pub(super) quiet: u32,
     /// When it is asked about again.
     pub(super) next: Moment,
+    /// And when it may be, if somebody else is asked about anyway.
+    pub(super) earliest: Moment,
     pub(super) gone: Option<Gone>,
     changes: u32,
     changed: Option<Moment>,
+    /// It waits for its initialisation and is young: the node controller asks about it.
+    pub(super) is_starting: bool,
     /// It is being asked about, or there is a conversation about it.
     pub(super) is_busy: bool,
     /// Of this pass.
-    pub(super) finding: Option<Finding>,
+    pub(super) finding: Option<Noted>,
     pub(super) past: super::facts::Past,
+}
+
+/// What a pass has found out about a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Noted {
+    /// It is Ready.
+    Back,
+    /// Its machine runs.
+    Running,
+    /// Its machine is switched off.
+    ShutDown,
+    /// Its machine is called gone; it counts as long as [`Case::gone`] does.
+    Gone,
 }
 
 /// An unbroken row of complete answers that call the node gone.
@@ -69,9 +84,11 @@ impl Case {
             was_ready: false,
             quiet: 0,
             next: now,
+            earliest: now,
             gone: None,
             changes: 0,
             changed: None,
+            is_starting: false,
             is_busy: false,
             finding: None,
             past: super::facts::Past::default(),
@@ -157,6 +174,7 @@ impl Case {
     pub(super) fn back_off(&mut self, now: Moment) {
         self.quiet = self.quiet.saturating_add(1);
         self.next = now.after(FOUND.after(self.quiet));
+        self.earliest = now.after(FOUND.first);
     }
 }
 

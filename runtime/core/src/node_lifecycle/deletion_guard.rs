@@ -56,7 +56,11 @@ impl Evidence {
         format!(
             "{} complete answers over {row} s call its machine gone; the last one used nothing that was kept; found in the same answers: {}",
             self.answers,
-            if vouched.is_empty() { "nobody".to_owned() } else { vouched.join(", ") }
+            if vouched.is_empty() {
+                "nobody".to_owned()
+            } else {
+                vouched.join(", ")
+            }
         )
     }
 }
@@ -126,11 +130,7 @@ fn has_provider_id(node: &Node) -> Result<(), Held> {
 }
 
 /// A kubelet that restarts, or a short break of the network, is NotReady for less than this.
-fn has_been_not_ready(
-    evidence: &Evidence,
-    rules: &LifecycleRules,
-    now: Now,
-) -> Result<(), Held> {
+fn has_been_not_ready(evidence: &Evidence, rules: &LifecycleRules, now: Now) -> Result<(), Held> {
     let until = evidence.not_ready_since.after(rules.not_ready);
     if now.moment < until {
         return Err(Held::JustNotReady(until));
@@ -254,14 +254,6 @@ impl Held {
     }
 }
 
-/// A time of day a while from now, in minutes, so that the same thing is said in the same words.
-fn minutes(duration: Duration) -> String {
-    match duration.as_secs().div_ceil(60) {
-        0 | 1 => "a minute".to_owned(),
-        minutes => format!("{minutes} min"),
-    }
-}
-
 impl Held {
     /// The condition with what remains of it, for people.
     pub(super) fn remaining(&self, now: Now) -> Option<Duration> {
@@ -281,8 +273,13 @@ impl Held {
             Some(remaining) if remaining > SLOW => {
                 let at = i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX);
                 let at = now.wall.checked_add(SignedDuration::from_secs(at)).ok();
-                let at = at.map_or_else(|| minutes(remaining), |at| format!("{at:.0}"));
-                format!("{self}; asked again every minute, and not deleted before {at}")
+                match at {
+                    Some(at) => format!(
+                        "{self}; asked again every minute, and not deleted before {at:.0}"
+                    ),
+                    // A brake that lets nothing through.
+                    None => format!("{self}; asked again every minute"),
+                }
             }
             _ => format!("{self}; tried again within a minute"),
         }

@@ -170,13 +170,11 @@ impl Facts {
                 .into_iter()
                 .find(|repeated| *repeated == reason.as_str())
         });
-        let is_blocked = self
-            .learnt
-            .budgets
-            .values()
-            .any(Result::is_err);
+        let is_blocked = self.learnt.budgets.values().any(Result::is_err);
         let deletions = [Brake::NodeDeletion, Brake::WantedDeletion];
-        let has_paid = deletions.map(|brake| self.budget(brake)).contains(&Some(Ok(())));
+        let has_paid = deletions
+            .map(|brake| self.budget(brake))
+            .contains(&Some(Ok(())));
         Past {
             failures,
             held: self

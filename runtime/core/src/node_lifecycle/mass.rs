@@ -52,9 +52,12 @@ impl Mass {
         }
     }
 
-    /// An answer was not complete, or there was none: the time begins again.
-    pub(super) fn interrupt(&mut self, now: Moment) {
-        if let Some(under) = &mut self.0 {
+    /// An answer about these nodes was not complete, or there was none: the time begins again, if one of them is part
+    /// of the mass.
+    pub(super) fn interrupt<'a>(&mut self, mut about: impl Iterator<Item = &'a str>, now: Moment) {
+        if let Some(under) = &mut self.0
+            && about.any(|name| under.called.contains_key(name))
+        {
             under.since = now;
         }
     }
@@ -116,7 +119,13 @@ mod tests {
         again.insert("c".to_owned(), "another".to_owned());
         mass.update(again.clone(), 4, |_, _| true, at(630));
         assert_eq!(mass.until(HOLD), Some(at(1530)));
-        mass.interrupt(at(640));
+        mass.interrupt(["x"].into_iter(), at(635));
+        assert_eq!(
+            mass.until(HOLD),
+            Some(at(1530)),
+            "x has nothing to do with it"
+        );
+        mass.interrupt(["x", "a"].into_iter(), at(640));
         assert_eq!(mass.until(HOLD), Some(at(1540)));
         // One that we deleted is no change of mind.
         again.remove("a");

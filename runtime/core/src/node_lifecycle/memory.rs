@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::cloud::{FindReply, Instance, Lookup, ProviderError};
+use crate::cloud::{FindReply, Lookup, ProviderError};
 use crate::effect::When;
 use crate::names::SHUTDOWN_TAINT;
 use crate::node::{is_ready, is_uninitialized};
@@ -15,9 +15,11 @@ use crate::ownership::{Claimant, Owner, owner, stored_provider_id};
 use crate::permit::Moment;
 use crate::settings::LifecycleRules;
 
-use super::case::{Case, Gone};
+use super::case::{Case, Gone, Noted};
 use super::deletion_guard::{Evidence, age, is_wanted};
+use super::doubts::Doubts;
 use super::facts::{Facts, Finding};
+use super::lookup::{is_its_machine, power, vouches};
 use super::mass::{Called, Mass};
 use super::survey::{Survey, scheme, surveys};
 use super::{Now, taints};
@@ -46,21 +48,11 @@ pub struct Memory {
     known_good: BTreeMap<String, String>,
     /// Who was asked to vouch, by UID, and could not: somebody else is asked first.
     in_vain: BTreeMap<String, String>,
-    /// Ready nodes that were known good and are called gone.
-    doubts: BTreeMap<String, Doubt>,
+    doubts: Doubts,
+    /// When the last pass was held, and how old nodes had to be.
+    last_pass: Option<(Now, Duration)>,
     mass: Mass,
 }
-
-/// Since when a node has been in doubt, and when that was said last.
-#[derive(Debug, Clone, Copy)]
-struct Doubt {
-    since: Moment,
-    last: Moment,
-}
-
-/// A doubt that nobody has renewed for so long is another one when it comes again: with no node NotReady, nobody
-/// asks. While one is, it is asked about every minute.
-const RENEWED: Duration = Duration::from_secs(180);
 
 /// Nothing more is to be done about a node that is gone: whatever comes, comes by the watch.
 const LATER: Duration = Duration::from_secs(60);
@@ -70,6 +62,7 @@ impl Memory {
     pub fn begin(&mut self, pass: &Pass<'_>) -> Vec<Survey> {
         self.look_around(pass);
         let now = pass.now.moment;
+        self.last_pass = Some((pass.now, pass.rules.min_age));
         let mut due = Vec::new();
         for node in pass.nodes {
             if is_ready(node) {
@@ -91,11 +84,12 @@ impl Memory {
             let first_seen = self.seen.get(name(node)).and_then(|(_, at)| *at);
             let is_starting =
                 is_uninitialized(node) && age(node, first_seen, pass.now) < pass.rules.min_age;
+            case.is_starting = is_starting;
             if case.next <= now && !case.is_busy && !is_starting {
-                case.is_busy = true;
-                due.push(node.clone());
+                due.push(node);
             }
         }
+        let due = self.with_all_that_are_not_ready(due, pass);
         let (cases, known_good, doubts) = (&self.cases, &self.known_good, &self.doubts);
         let in_vain = &self.in_vain;
         surveys(
@@ -109,12 +103,16 @@ impl Memory {
                     .is_some_and(|case| case.gone.is_some())
             },
             |node| {
-                let is_doubtful = doubts.contains_key(name(node));
-                let is_known = known_good.get(name(node)).is_some_and(|uid| uid == uid_of(node));
+                let is_doubtful = doubts.contains(name(node));
+                let is_known = known_good
+                    .get(name(node))
+                    .is_some_and(|uid| uid == uid_of(node));
                 // One that is in doubt is asked again, so that the doubt can end; more than one would leave no room for
                 // those that are known to be good.
-                let is_next_doubt = doubts.keys().next().is_some_and(|doubt| doubt == name(node));
-                let is_in_vain = in_vain.get(name(node)).is_some_and(|uid| uid == uid_of(node));
+                let is_next_doubt = doubts.first() == Some(name(node));
+                let is_in_vain = in_vain
+                    .get(name(node))
+                    .is_some_and(|uid| uid == uid_of(node));
                 Some(match (is_known, is_doubtful) {
                     _ if is_next_doubt => 0,
                     (true, false) => 0,
@@ -124,6 +122,41 @@ impl Memory {
                 })
             },
         )
+    }
+
+    /// Where a node of a scheme is called gone, all that are NotReady are asked about with it: one after another they
+    /// would be no mass.
+    fn with_all_that_are_not_ready(
+        &mut self,
+        due: Vec<&Arc<Node>>,
+        pass: &Pass<'_>,
+    ) -> Vec<Arc<Node>> {
+        let now = pass.now.moment;
+        let is_gone = |node: &&Arc<Node>| {
+            let case = self.cases.get(name(node));
+            case.is_some_and(|case| case.gone.is_some())
+        };
+        let schemes: BTreeSet<Option<&str>> = due
+            .iter()
+            .copied()
+            .filter(is_gone)
+            .map(|node| scheme(node))
+            .collect();
+        let due: BTreeSet<&str> = due.into_iter().map(|node| name(node)).collect();
+        let mut asked = Vec::new();
+        for node in pass.nodes {
+            let Some(case) = self.cases.get_mut(name(node)) else {
+                continue;
+            };
+            let is_along = schemes.contains(&scheme(node))
+                && case.earliest <= now
+                && !(case.is_busy || case.is_starting || is_ready(node));
+            if is_along || due.contains(name(node)) {
+                case.is_busy = true;
+                asked.push(node.clone());
+            }
+        }
+        asked
     }
 
     /// Forgets who is not there any more, and notes who came.
@@ -150,7 +183,7 @@ impl Memory {
             .retain(|name, uid| seen.get(name).is_some_and(|(now, _)| now == uid));
         self.in_vain
             .retain(|name, uid| seen.get(name).is_some_and(|(now, _)| now == uid));
-        self.doubts.retain(|name, _| seen.contains_key(name));
+        self.doubts.retain(|name| seen.contains_key(name));
     }
 
     /// LIFE-005: the only thing there is to do about a Ready node is to take the shutdown taint away.
@@ -167,7 +200,7 @@ impl Memory {
         case.gone = None;
         case.was_ready = true;
         if !case.is_busy {
-            case.finding = Some(Finding::Back);
+            case.finding = Some(Noted::Back);
         }
     }
 
@@ -195,7 +228,8 @@ impl Memory {
             self.heard_of_witness(node, lookup, is_complete, at);
         }
         if !is_complete {
-            self.mass.interrupt(at);
+            let about = survey.about.iter().map(|node| name(node));
+            self.mass.interrupt(about, at);
         }
         for (node, lookup) in &answers[..survey.about.len()] {
             self.heard_of(survey, node, lookup, is_complete, &found, at);
@@ -217,41 +251,46 @@ impl Memory {
             Some(ProviderError::Throttled { retry_after, .. }) => *retry_after,
             _ => None,
         };
-        self.mass.interrupt(at);
+        let about = survey.about.iter().map(|node| name(node));
+        self.mass.interrupt(about, at);
         for node in &survey.about {
             let case = self.cases.get_mut(name(node));
             if let Some(case) = case.filter(|case| case.is_about(node)) {
                 case.is_busy = false;
                 case.back_off(at);
                 case.next = case.next.max(at.after(asked_for.unwrap_or_default()));
+                case.earliest = case.next;
             }
         }
     }
 
     fn heard_of_witness(&mut self, node: &Node, lookup: &Lookup, is_complete: bool, at: Moment) {
         match lookup {
-            Lookup::Gone if is_complete && is_ready(node) => {
-                let is_known = self.known_good.get(name(node)).map(String::as_str);
-                if is_known == Some(uid_of(node)) {
-                    let new = Doubt {
-                        since: at,
-                        last: at,
-                    };
-                    let doubt = self.doubts.entry(name(node).to_owned()).or_insert(new);
-                    if doubt.last.after(RENEWED) < at {
-                        *doubt = new;
-                    }
-                    doubt.last = at;
-                }
+            Lookup::Gone if is_complete && is_ready(node) && self.should_exist(node) => {
+                self.doubts.note(name(node), at);
             }
             // It was wrong about this machine; what it said about others meanwhile proves nothing.
-            Lookup::Found(_) if self.doubts.remove(name(node)).is_some() => {
+            Lookup::Found(_) if self.doubts.clear(name(node)) => {
                 self.cases
                     .values_mut()
                     .for_each(|case| case.is_called_found(at));
             }
             Lookup::Found(_) | Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => {}
         }
+    }
+
+    /// Whether a cloud has to know the machine of a Ready node: it has known it, or has had the time to list it. The
+    /// first alone is not enough, since a process that has just begun has heard nothing of anybody.
+    fn should_exist(&self, node: &Node) -> bool {
+        let first_seen = self.seen.get(name(node)).and_then(|(_, at)| *at);
+        let is_old = self
+            .last_pass
+            .is_some_and(|(now, min_age)| age(node, first_seen, now) >= min_age);
+        is_old
+            || self
+                .known_good
+                .get(name(node))
+                .is_some_and(|uid| uid == uid_of(node))
     }
 
     fn heard_of(
@@ -274,8 +313,7 @@ impl Memory {
             Lookup::Gone if is_complete => {
                 case.quiet = 0;
                 case.is_called_gone(survey.asked, at, survey.is_fresh, found);
-                // Replaced by the evidence when all answers of the pass are in.
-                case.finding = Some(Finding::Running);
+                case.finding = Some(Noted::Gone);
             }
             Lookup::Gone | Lookup::Unknown(_) => {}
             Lookup::NotMine => case.is_called_found(at),
@@ -308,13 +346,12 @@ impl Memory {
             let Some(case) = case.filter(|case| case.is_about(node)) else {
                 continue;
             };
-            let Some(mut finding) = case.finding.take() else {
-                continue;
-            };
-            case.is_busy = true;
-            if let (Some(gone), true) = (&case.gone, finding != Finding::Back) {
-                let first_seen = self.seen.get(name(node)).and_then(|(_, at)| *at);
-                finding = Finding::Gone(Box::new(Evidence {
+            let first_seen = self.seen.get(name(node)).and_then(|(_, at)| *at);
+            let finding = match (case.finding.take(), &case.gone) {
+                (Some(Noted::Back), _) => Finding::Back,
+                (Some(Noted::Running), _) => Finding::Running,
+                (Some(Noted::ShutDown), _) => Finding::ShutDown,
+                (Some(Noted::Gone), Some(gone)) => Finding::Gone(Box::new(Evidence {
                     not_ready_since: case.not_ready_since,
                     first_seen,
                     first: gone.first,
@@ -326,8 +363,11 @@ impl Memory {
                     contradicted_by: contradicted_by.clone(),
                     mass_until: until,
                     is_last: last.is_last(node),
-                }));
-            }
+                })),
+                // Somebody has heard meanwhile that it exists.
+                (Some(Noted::Gone), None) | (None, _) => continue,
+            };
+            case.is_busy = true;
             conversations.push(Facts::new(
                 node.clone(),
                 pass.claimant.clone(),
@@ -354,10 +394,7 @@ impl Memory {
             }
         }
         let is_ours = |node: &&Arc<Node>| {
-            matches!(
-                owner(node, pass.claimant),
-                Owner::Recorded | Owner::Implied
-            )
+            matches!(owner(node, pass.claimant), Owner::Recorded | Owner::Implied)
         };
         for node in self.doubted(pass) {
             called.insert(name(node).to_owned(), uid_of(node).to_owned());
@@ -367,8 +404,7 @@ impl Memory {
             _ => pass.nodes.iter().filter(is_ours).count(),
         };
         let seen = &self.seen;
-        let exists =
-            |name: &str, uid: &str| seen.get(name).is_some_and(|(known, _)| known == uid);
+        let exists = |name: &str, uid: &str| seen.get(name).is_some_and(|(known, _)| known == uid);
         self.mass.update(called, owned, exists, pass.now.moment);
     }
 
@@ -379,9 +415,8 @@ impl Memory {
 
     /// The Ready nodes that are called gone. After a while such a node is an oddity of its own.
     fn doubted<'a>(&'a self, pass: &'a Pass<'_>) -> impl Iterator<Item = &'a Arc<Node>> {
-        let is_young = |doubt: &Doubt| doubt.since.after(pass.rules.mass_hold) > pass.now.moment;
-        let young = self.doubts.iter().filter(move |(_, doubt)| is_young(doubt));
-        let nodes = young.filter_map(|(doubt, _)| {
+        let young = self.doubts.since(pass.rules.mass_hold, pass.now.moment);
+        let nodes = young.filter_map(|doubt| {
             let place = pass.nodes.binary_search_by(|node| name(node).cmp(doubt));
             pass.nodes.get(place.ok()?)
         });
@@ -408,8 +443,8 @@ impl Memory {
 
     /// Nothing came of a question or of a conversation about these nodes: it panicked.
     pub fn abandon<'a>(&mut self, names: impl Iterator<Item = &'a str>, now: Moment) {
-        self.mass.interrupt(now);
         for name in names {
+            self.mass.interrupt(std::iter::once(name), now);
             if let Some(case) = self.cases.get_mut(name) {
                 case.is_busy = false;
                 case.finding = None;
@@ -449,30 +484,6 @@ impl LastOfScheme {
     fn is_last(&self, node: &Node) -> bool {
         scheme(node).is_some_and(|scheme| !self.0.contains(scheme))
     }
-}
-
-fn power(instance: &Instance) -> Option<Finding> {
-    match instance.shutdown {
-        Some(true) => Some(Finding::ShutDown),
-        Some(false) => Some(Finding::Running),
-        None => None,
-    }
-}
-
-/// Found under the provider ID that is written down, by the answer's own word: machines of the same name there are in
-/// other accounts, too.
-fn vouches(node: &Node, lookup: &Lookup) -> bool {
-    match lookup {
-        Lookup::Found(instance) => stored_provider_id(node) == Some(&instance.provider_id),
-        Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => false,
-    }
-}
-
-/// Another provider ID than the one that is written down is another machine; where the answer has none, this one is
-/// meant (NODE-022).
-fn is_its_machine(node: &Node, instance: &Instance) -> bool {
-    let answered = instance.provider_id.as_str();
-    stored_provider_id(node).is_some_and(|stored| answered.is_empty() || answered == stored)
 }
 
 fn name(node: &Node) -> &str {

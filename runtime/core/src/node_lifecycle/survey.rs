@@ -7,8 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use crate::node::is_ready;
-use crate::permit::Moment;
 use crate::ownership::{Claimant, Owner, owner, stored_provider_id};
+use crate::permit::Moment;
 use crate::provider_id::ProviderId;
 
 /// Most nodes of one look-up, those that vouch included: half of what the contract allows.

@@ -1,8 +1,9 @@
 //! Connections: a client per target whose every dial goes to an address that was checked.
 //!
 //! A name is resolved once per connection, every address of the answer has to pass, and exactly those are
-//! handed to the connector: there is no second look-up in which the answer could change. Redirects,
-//! proxies, cookies, retries and decompression are off. Nothing here knows rules, requests or credentials.
+//! handed to the connector: there is no second look-up in which the answer could change. Nothing here follows
+//! redirects, uses proxies, keeps cookies, repeats what was begun or decompresses, and nothing knows rules, requests
+//! or credentials.
 
 use std::error::Error as StdError;
 use std::io;

@@ -6,6 +6,8 @@
 //! by a name, a handshake or a process that stood still, until the lease was lost. It is broken off with its
 //! connection. Which request the bytes belong to is not known here, and need not be: a process that has lost one of
 //! its leases is about to end.
+//!
+//! One gap is left, some instructions wide: between the check and the system call a process can be stopped, too.
 
 use std::fmt;
 use std::io::{self, IoSlice};

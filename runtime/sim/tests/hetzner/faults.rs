@@ -1,6 +1,7 @@
 //! Faults on demand, seen from the client's side of the wire.
 
-use std::time::Duration;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
 
 use ccm_sim::hetzner::{Fault, Hetzner, Options, ServerSpec, Trouble};
 use http::Method;
@@ -215,6 +216,7 @@ async fn every_request_is_recorded_without_its_token() {
     })
     .await;
     let client = reqwest_client();
+    let before = SystemTime::now();
     let url = format!("{}/servers", cloud.endpoint());
     let asked = client
         .get(format!("{url}?page=3&name=a%20b"))
@@ -251,6 +253,11 @@ async fn every_request_is_recorded_without_its_token() {
     assert_eq!(seen[1].status, Some(401));
     assert_eq!(seen[0].connection, seen[1].connection);
     assert_eq!(cloud.connections(), 1);
+    assert_eq!(seen[0].peer, IpAddr::from([127, 0, 0, 1]));
+    assert!(before <= seen[0].received && seen[0].received <= seen[1].received);
+    assert_eq!(cloud.requests_since(0), seen);
+    assert_eq!(cloud.requests_since(1), seen[1..]);
+    assert_eq!(cloud.requests_since(2), []);
     assert!(!format!("{seen:?}").contains(TOKEN));
     cloud.clear_requests();
     assert_eq!(cloud.requests(), []);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ccm_guest::http::Request;
 use ccm_guest::{
     Address, AddressType, Error, Event, EventType, FindReply, Instance, Lookup, Node, NodeEvent,
-    state,
+    log, state,
 };
 
 use crate::behaviour::Behaviour;
@@ -53,6 +53,7 @@ fn look_up(behaviour: Behaviour, node: &Node) -> Lookup {
     let mut instance = honest(node);
     match behaviour {
         Behaviour::HonestRequests => {
+            log::info("asking about a machine", &[("name", &node.name)]);
             return by_request(node, |error| Lookup::Unknown(error.message().to_owned()));
         }
         Behaviour::GoneAfterFailure => return by_request(node, |_| Lookup::Gone),

@@ -13,10 +13,7 @@ fn a_node_whose_machine_is_gone_goes_within_ninety_seconds() {
     assert!(!world.exists("a"), "{log:#?}");
     assert_eq!(
         world.done(),
-        [
-            "90 event node/a Normal DeletingNode",
-            "90 delete node/a"
-        ]
+        ["90 event node/a Normal DeletingNode", "90 delete node/a"]
     );
     assert_eq!(
         log[..3],
@@ -44,7 +41,11 @@ fn found_and_not_ready_is_asked_again_after_five_seconds_growing_to_a_minute() {
     let mut world = World::new(&["a", "b"]);
     world.ready("a", "False");
     world.run(300);
-    let asked: Vec<&str> = world.log.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    let asked: Vec<&str> = world
+        .log
+        .iter()
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
     assert_eq!(asked, ["0", "5", "15", "35", "75", "135", "195", "255"]);
 }
 
@@ -66,7 +67,11 @@ fn one_survey_for_all_nodes_of_a_pass() {
     }
     world.run(5);
     assert_eq!(world.log.len(), 1);
-    assert!(world.log[0].ends_with("with n20 n21 n22"), "{:?}", world.log);
+    assert!(
+        world.log[0].ends_with("with n20 n21 n22"),
+        "{:?}",
+        world.log
+    );
 }
 
 #[test]
@@ -97,7 +102,10 @@ fn e13_another_accounts_credential_deletes_nobody_and_says_so_every_ten_minutes(
     let held = world.done();
     let events = held.iter().filter(|line| line.contains("NodeDeletionHeld"));
     assert!((5..=7).contains(&events.count()), "{held:#?}");
-    assert!(held[0].ends_with("hold deletion node/a no-known-good-node"), "{held:#?}");
+    assert!(
+        held[0].ends_with("hold deletion node/a no-known-good-node"),
+        "{held:#?}"
+    );
 }
 
 #[test]
@@ -188,8 +196,7 @@ fn an_autoscaler_that_says_so_takes_ten_nodes_to_five_at_once() {
     let mut world = World::new(&names);
     for name in &names[..5] {
         let node = world.nodes.get_mut(*name).unwrap();
-        node["spec"]["taints"] =
-            serde_json::json!([{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }]);
+        node["spec"]["taints"] = serde_json::json!([{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }]);
         world.dies(name);
     }
     world.run(90);
@@ -221,9 +228,16 @@ fn a_ready_node_that_is_called_gone_holds_all_others() {
     world.run(600);
     assert!(world.exists("a"));
     let done = world.done();
-    assert!(done.iter().any(|line| line.ends_with("node/a contradicted")), "{done:#?}");
+    assert!(
+        done.iter()
+            .any(|line| line.ends_with("node/a contradicted")),
+        "{done:#?}"
+    );
     world.run(600);
-    assert!(!world.exists("a"), "an oddity of its own holds nobody for ever");
+    assert!(
+        !world.exists("a"),
+        "an oddity of its own holds nobody for ever"
+    );
 }
 
 #[test]
@@ -233,7 +247,9 @@ fn edge_006_a_deletion_that_is_forbidden_backs_off_and_is_said_once() {
     world.refusals = vec![ClusterError::Denied("forbidden".to_owned()); 5];
     world.run(1800);
     let done = world.done();
-    let failed = done.iter().filter(|line| line.contains("DeletingNodeFailed"));
+    let failed = done
+        .iter()
+        .filter(|line| line.contains("DeletingNodeFailed"));
     assert_eq!(failed.count(), 1, "{done:#?}");
     let deletions = done.iter().filter(|line| line.contains(" delete ")).count();
     assert_eq!(deletions, 6, "{done:#?}");
@@ -334,7 +350,9 @@ fn somebody_else_is_asked_when_the_first_three_cannot_vouch() {
 #[test]
 fn a_node_that_answers_without_a_provider_id_vouches_for_nobody() {
     let mut world = World::new(&["a", "b"]);
-    world.cloud.insert("b".to_owned(), Lookup::Found(Box::default()));
+    world
+        .cloud
+        .insert("b".to_owned(), Lookup::Found(Box::default()));
     world.dies("a");
     world.run(600);
     assert!(world.exists("a"), "{:#?}", world.done());
@@ -342,7 +360,9 @@ fn a_node_that_answers_without_a_provider_id_vouches_for_nobody() {
 
 #[test]
 fn what_many_deletions_have_paid_in_vain_is_not_spent_at_once() {
-    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
+    let names = [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p",
+    ];
     let mut world = World::new(&names);
     for name in &names[..5] {
         world.dies(name);
@@ -353,4 +373,31 @@ fn what_many_deletions_have_paid_in_vain_is_not_spent_at_once() {
     world.refusals.clear();
     world.run(590);
     assert!(world.nodes.len() >= 13, "{:#?}", world.done());
+}
+
+#[test]
+fn a_process_that_has_just_begun_doubts_what_is_said_of_an_old_ready_node() {
+    let mut world = World::new(&["a", "b", "c", "d"]);
+    world.ready("a", "Unknown");
+    world.cloud.insert("a".to_owned(), Lookup::Gone);
+    world.cloud.insert("b".to_owned(), Lookup::Gone);
+    world.run(600);
+    assert!(world.exists("a"), "{:#?}", world.done());
+}
+
+#[test]
+fn all_that_are_not_ready_are_asked_about_before_one_of_them_goes() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let mut world = World::new(&names);
+    // Their machines exist, and each is asked about at another time.
+    for name in &names[..3] {
+        world.ready(name, "Unknown");
+        world.run(25);
+    }
+    world.run(100);
+    for name in &names[..3] {
+        world.cloud.insert((*name).to_owned(), Lookup::Gone);
+    }
+    world.run(300);
+    assert_eq!(world.nodes.len(), 6, "a mass: {:#?}", world.done());
 }

@@ -36,7 +36,11 @@ fn edge_011_it_loses_it_as_soon_as_the_cloud_says_that_it_runs() {
     assert_eq!(taints(&world, "a"), 1);
     world.says_found("a", None);
     world.run(120);
-    assert_eq!(taints(&world, "a"), 1, "a cloud that cannot tell changes nothing");
+    assert_eq!(
+        taints(&world, "a"),
+        1,
+        "a cloud that cannot tell changes nothing"
+    );
     world.says_found("a", Some(false));
     world.run(65);
     assert_eq!(taints(&world, "a"), 0);
@@ -72,12 +76,21 @@ fn f17_everybody_switched_off_taints_three_in_ten_minutes() {
         world.ready(name, "Unknown");
     }
     world.run(595);
-    let tainted = names.iter().filter(|name| taints(&world, name) == 1).count();
+    let tainted = names
+        .iter()
+        .filter(|name| taints(&world, name) == 1)
+        .count();
     assert_eq!(tainted, 3);
     let done = world.done();
-    let said = done.iter().filter(|line| line.contains("BrakeEngaged")).count();
+    let said = done
+        .iter()
+        .filter(|line| line.contains("BrakeEngaged"))
+        .count();
     assert_eq!(said, 5, "once for each node: {done:#?}");
     world.run(120);
-    let tainted = names.iter().filter(|name| taints(&world, name) == 1).count();
+    let tainted = names
+        .iter()
+        .filter(|name| taints(&world, name) == 1)
+        .count();
     assert_eq!(tainted, 6);
 }

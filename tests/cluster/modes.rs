@@ -1,0 +1,127 @@
+//! Plan mode beside the real thing: what it says, what enforce then does, and what is written down of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::apiserver::AuditEntry;
+use serde_json::{Value, json};
+
+use crate::lifecycle::YOUNG;
+use crate::world::{Setup, World, untainted, until};
+
+const PLAN: &[&str] = &[
+    "--mode=plan",
+    "--logging-format=json",
+    "--node-deletion-not-ready=1s",
+];
+
+/// Runs a plan for so long: the exit code, and what it printed.
+async fn plan(world: &World, duration: &str) -> (Option<i32>, Value) {
+    let plan_for = format!("--plan-for={duration}");
+    let flags = [PLAN, YOUNG, &[&plan_for]].concat();
+    let mut ccm = world.ccm(&world.configuration(json!({})), &flags);
+    let status = ccm.ended(Duration::from_secs(120)).await.unwrap();
+    let said = ccm.output();
+    // Log lines are objects, too; the plan is the one with counts.
+    let lines = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut plans = lines.filter(|line| line.get("counts").is_some());
+    let plan = plans.next_back().unwrap_or_else(|| panic!("{said}"));
+    (status.code(), plan)
+}
+
+/// By object, what is done to it first.
+fn first_writes(asked: &[AuditEntry]) -> BTreeMap<String, String> {
+    let mut first = BTreeMap::new();
+    for entry in asked.iter().filter(|entry| entry.resource == "nodes") {
+        if ["get", "list", "watch"].contains(&entry.verb.as_str()) {
+            continue;
+        }
+        let verb = format!("{} {}", entry.verb, entry.subresource);
+        let object = format!("node/{}", entry.name);
+        first
+            .entry(object)
+            .or_insert_with(|| verb.trim_end().to_owned());
+    }
+    first
+}
+
+#[tokio::test]
+async fn a_plan_says_what_enforce_then_does_and_writes_nothing_not_even_a_lease() {
+    let world = World::start(Setup::default()).await;
+    let machines = world.machines(3).await;
+    world.cloud.add_server(ServerSpec::named("new-1"));
+    world.add_node("new-1", json!({})).await;
+    world.report("new-1", "True").await;
+    world.lose(&machines[0]).await;
+
+    // Two answers that are ten seconds apart, and the passes between them.
+    let (code, planned) = plan(&world, "35s").await;
+    assert_eq!(code, Some(2), "{planned}");
+    let asked = world.asked();
+    let writes: Vec<_> = asked
+        .iter()
+        .filter(|entry| !["get", "list", "watch"].contains(&entry.verb.as_str()))
+        .collect();
+    assert!(writes.is_empty(), "{writes:?}");
+    let planned: BTreeMap<_, _> = planned["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            let text = |key: &str| one[key].as_str().unwrap().to_owned();
+            (text("object"), text("verb"))
+        })
+        .collect();
+
+    let log = world.file("audit.jsonl", "");
+    let path = format!("--audit-log-path={}", log.display());
+    let flags = [YOUNG, &["--node-deletion-not-ready=1s", &path]].concat();
+    let mut ccm = world.ccm(&world.configuration(json!({})), &flags);
+    world
+        .nodes_until(
+            &mut ccm,
+            "one node less and all others initialised",
+            |nodes| nodes.len() == 3 && untainted(nodes) == 3,
+        )
+        .await;
+    until(&mut ccm, "a write to every node", async || {
+        (first_writes(&world.asked()).len() == 4).then_some(())
+    })
+    .await;
+    world.stop(ccm).await;
+    assert_eq!(planned, first_writes(&world.asked()));
+    assert_eq!(planned["node/worker-1"], "delete");
+
+    let written = std::fs::read_to_string(&log).unwrap();
+    let records: Vec<Value> = written
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let [record] = records.as_slice() else {
+        panic!("one node was deleted: {written}");
+    };
+    assert_eq!(record["kind"], "node-deletion");
+    assert_eq!(record["outcome"], "done");
+    assert_eq!(record["object"]["name"], "worker-1");
+    assert_eq!(record["brake"]["name"], "node-deletion");
+    assert_eq!(record["leader"]["transitions"], 0);
+    for pointer in [
+        "/leader/identity",
+        "/object/uid",
+        "/reason",
+        "/provider/digest",
+    ] {
+        let text = record.pointer(pointer).and_then(Value::as_str);
+        assert!(
+            text.is_some_and(|text| !text.is_empty()),
+            "{pointer}: {record}"
+        );
+    }
+    assert!(!written.contains(world.token()), "{written}");
+
+    let (code, planned) = plan(&world, "10s").await;
+    assert_eq!(code, Some(0), "nothing is left to be done: {planned}");
+}

@@ -1,0 +1,251 @@
+//! One trial: what befalls the two processes, and what must come of it.
+
+use std::time::Duration;
+
+use ccm_tests::link::Cut;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use tokio::time::{Instant, sleep};
+
+use crate::clock;
+use crate::draw::{Kind, Trial};
+use crate::rig::{LEASE, Rig};
+
+/// How long a process may take to end after it has lost the lease: a second, and what a loaded machine adds until the
+/// end is seen.
+const UNTIL_ENDED: Duration = Duration::from_millis(1500);
+
+/// How long a process that was told to stop may wait for what is on the wire, and then end.
+const UNTIL_STOPPED: Duration = Duration::from_millis(11_500);
+
+const SLOW: Duration = Duration::from_secs(2);
+
+/// What came of the trials of one kind.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) trials: usize,
+    /// From when the leader was gone, or cut off, until another process had the lease.
+    pub(crate) takeovers: Vec<Duration>,
+    /// From when a process had lost the lease until it had ended.
+    pub(crate) exits: Vec<Duration>,
+}
+
+/// Where a trial stands.
+struct Scene<'a> {
+    rig: &'a mut Rig,
+    trial: &'a Trial,
+    leader: u32,
+    standby: u32,
+    tally: &'a mut Tally,
+}
+
+/// Gets two processes that are well, lets it happen to them, and holds what must come of it.
+pub(crate) async fn run(rig: &mut Rig, trial: &Trial, tally: &mut Tally) {
+    if rig.replicas.is_empty() {
+        rig.start_replica();
+    }
+    rig.all_run();
+    let mut leader = rig.leader().await;
+    let mut standby = match rig.replicas.iter().find(|replica| replica.number != leader) {
+        Some(replica) => replica.number,
+        None => match trial.kind {
+            Kind::ClockOfLeader | Kind::ClockOfStandby => clock::start_replica(rig),
+            _ => rig.start_replica(),
+        },
+    };
+    rig.stands_by(standby).await;
+    if matches!(trial.kind, Kind::ClockOfLeader | Kind::ClockOfStandby) {
+        (leader, standby) = with_clock(rig, trial.kind, leader, standby).await;
+    } else if trial.crowd && rig.replicas.len() < 3 {
+        let third = rig.start_replica();
+        rig.stands_by(third).await;
+    }
+    sleep(trial.moment).await;
+    let mut scene = Scene {
+        rig,
+        trial,
+        leader,
+        standby,
+        tally,
+    };
+    match trial.kind {
+        Kind::Killed => scene.killed().await,
+        Kind::PausedPastLease | Kind::PausedPastDeadline => scene.paused().await,
+        Kind::PausedShortly => scene.paused_shortly().await,
+        Kind::CutSilently => scene.cut(Cut::Silent).await,
+        Kind::CutByReset => scene.cut(Cut::Reset).await,
+        Kind::Stolen => scene.stolen().await,
+        Kind::ClockOfLeader => scene.clock_of_leader().await,
+        Kind::ClockOfStandby => scene.clock_of_standby().await,
+        Kind::SlowAnswers => scene.slow_answers().await,
+        Kind::Terminated => scene.terminated().await,
+    }
+}
+
+/// Sees to it that there are two, and that the one whose clock is to step was started with one that can.
+async fn with_clock(rig: &mut Rig, kind: Kind, leader: u32, standby: u32) -> (u32, u32) {
+    let numbers: Vec<_> = rig.replicas.iter().map(|replica| replica.number).collect();
+    for third in numbers {
+        if third != leader && third != standby {
+            rig.replica(third).process.terminate().unwrap();
+            rig.ended(third).await;
+        }
+    }
+    let wanted = if kind == Kind::ClockOfLeader {
+        leader
+    } else {
+        standby
+    };
+    if rig.replica(wanted).clock.is_some() {
+        return (leader, standby);
+    }
+    if rig.replica(standby).clock.is_none() {
+        rig.replica(standby).process.terminate().unwrap();
+        rig.ended(standby).await;
+        let new = clock::start_replica(rig);
+        rig.stands_by(new).await;
+        if kind == Kind::ClockOfStandby {
+            return (leader, new);
+        }
+    }
+    let old = rig.leader().await;
+    rig.replica(old).process.terminate().unwrap();
+    rig.ended(old).await;
+    let (new, _) = rig.successor(old).await;
+    let standby = rig.start_replica();
+    rig.stands_by(standby).await;
+    (new, standby)
+}
+
+impl Scene<'_> {
+    /// The leader must end by itself, with code 1, within a second after `lost`.
+    async fn ends_after(&mut self, lost: impl Fn(&Rig) -> Timestamp) {
+        let (ended, status) = self.rig.ended(self.leader).await;
+        self.rig.recorder.refresh(&self.rig.api, &self.rig.cloud);
+        let lost = lost(self.rig);
+        let took = ended.duration_since(lost);
+        let is_prompt = took <= SignedDuration::try_from(UNTIL_ENDED).unwrap();
+        assert!(
+            is_prompt && status.code() == Some(1),
+            "{:?}: lost the lease at {lost}, ended at {ended} with {status}:\n{}",
+            self.trial,
+            self.rig.story()
+        );
+        self.tally.exits.push(took.try_into().unwrap_or_default());
+    }
+
+    /// Another process must take over; `gone` is when the leader was out of the way.
+    async fn is_succeeded(&mut self, gone: Timestamp) {
+        let (successor, taken) = self.rig.successor(self.leader).await;
+        let mut others = self.rig.replicas.iter();
+        assert!(others.any(|replica| replica.number == successor));
+        let took = taken.duration_since(gone).unsigned_abs();
+        self.tally.takeovers.push(took);
+    }
+
+    /// Waits until the leader has renewed the lease twice more, and nobody has ended.
+    async fn leads_on(&mut self) {
+        for _ in 0..2 {
+            let (leader, now) = (self.leader, Timestamp::now());
+            let what = format!("{leader} to lead on after {:?}", self.trial);
+            self.rig
+                .until(&what, |rig| {
+                    rig.all_run();
+                    rig.recorder.renewed(leader).filter(|at| *at > now)
+                })
+                .await;
+        }
+        let holder = self.rig.recorder.holder().map(|(holder, _)| holder);
+        assert_eq!(holder, Some(self.leader));
+    }
+
+    async fn killed(&mut self) {
+        let now = Timestamp::now();
+        self.rig.replica(self.leader).process.kill();
+        self.rig.forget(self.leader);
+        self.is_succeeded(now).await;
+    }
+
+    async fn paused(&mut self) {
+        let now = Timestamp::now();
+        self.rig.replica(self.leader).process.pause().unwrap();
+        sleep(self.trial.time).await;
+        let resumed = Timestamp::now();
+        self.rig.replica(self.leader).process.resume().unwrap();
+        self.ends_after(|_| resumed).await;
+        self.is_succeeded(now).await;
+    }
+
+    async fn paused_shortly(&mut self) {
+        self.rig.replica(self.leader).process.pause().unwrap();
+        sleep(self.trial.time).await;
+        self.rig.replica(self.leader).process.resume().unwrap();
+        self.leads_on().await;
+    }
+
+    async fn cut(&mut self, cut: Cut) {
+        let now = Timestamp::now();
+        self.rig.replica(self.leader).api.cut(cut);
+        let (leader, renew) = (self.leader, self.rig.timings.renew);
+        self.ends_after(|rig| rig.recorder.renewed(leader).unwrap() + renew)
+            .await;
+        self.is_succeeded(now).await;
+    }
+
+    async fn stolen(&mut self) {
+        let stolen = self.rig.steal(LEASE).await;
+        let leader = self.leader;
+        self.ends_after(|rig| rig.recorder.told(leader, stolen).unwrap())
+            .await;
+        self.is_succeeded(stolen).await;
+    }
+
+    async fn clock_of_leader(&mut self) {
+        let seconds = clock::step(self.rig.replica(self.leader), self.trial.back);
+        sleep(self.rig.timings.lease + self.rig.timings.retry * 2).await;
+        self.leads_on().await;
+        clock::assert_offset(self.rig, self.leader, seconds);
+    }
+
+    async fn clock_of_standby(&mut self) {
+        let seconds = clock::step(self.rig.replica(self.standby), self.trial.back);
+        sleep(self.rig.timings.lease + self.rig.timings.retry * 2).await;
+        self.leads_on().await;
+        self.killed().await;
+        clock::assert_offset(self.rig, self.standby, seconds);
+    }
+
+    /// A leader whose renewals are never answered in time must end; one that copes leads on.
+    async fn slow_answers(&mut self) {
+        let now = Timestamp::now();
+        let link = |scene: &mut Self, delay| {
+            scene.rig.replica(scene.leader).api.delay_answers(delay);
+        };
+        link(self, SLOW);
+        let until = Instant::now() + self.rig.timings.lease + SLOW;
+        let (leader, renew) = (self.leader, self.rig.timings.renew);
+        while Instant::now() < until {
+            if self.rig.replica(leader).process.status().unwrap().is_some() {
+                self.ends_after(|rig| rig.recorder.renewed(leader).unwrap() + renew)
+                    .await;
+                return self.is_succeeded(now).await;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        link(self, Duration::ZERO);
+        self.leads_on().await;
+    }
+
+    async fn terminated(&mut self) {
+        let now = Timestamp::now();
+        self.rig.replica(self.leader).process.terminate().unwrap();
+        let (ended, status) = self.rig.ended(self.leader).await;
+        let took = ended.duration_since(now).unsigned_abs();
+        assert!(
+            status.success() && took <= UNTIL_STOPPED,
+            "ended after {took:?} with {status}:\n{}",
+            self.rig.story()
+        );
+        self.tally.exits.push(took);
+        self.is_succeeded(now).await;
+    }
+}
