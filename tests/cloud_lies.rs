@@ -69,13 +69,13 @@ fn number(name: &str) -> Result<Option<u64>, Failed> {
     }
 }
 
-fn made(seed: u64, mutant: Option<Mutant>) -> Ended {
-    run::run(seed, !seed.is_multiple_of(HONEST), mutant)
+fn made(seed: u64, mutant: Option<Mutant>, is_told: bool) -> Ended {
+    run::run(seed, !seed.is_multiple_of(HONEST), mutant, is_told)
 }
 
 fn lies_delete_nobody() -> Result<(), Failed> {
     if let Some(seed) = number("CCM_LIES_SEED")? {
-        let ended = made(seed, None);
+        let ended = made(seed, None, true);
         let log = ended.log.join("\n");
         return Err(format!("as asked for, seed {seed}:\n{log}\n{}", ended.wrong.join("\n")).into());
     }
@@ -90,7 +90,7 @@ fn lies_delete_nobody() -> Result<(), Failed> {
                     if seed >= runs {
                         return;
                     }
-                    all.lock().unwrap().push((seed, made(seed, None)));
+                    all.lock().unwrap().push((seed, made(seed, None, false)));
                 }
             });
         }
@@ -131,7 +131,7 @@ fn lies_delete_nobody() -> Result<(), Failed> {
 fn is_caught(mutant: Mutant) -> Result<(), Failed> {
     let runs = number("CCM_LIES_RUNS")?.unwrap_or(FEW);
     let caught = (0..runs).find_map(|seed| {
-        let ended = made(seed, Some(mutant));
+        let ended = made(seed, Some(mutant), false);
         let first = ended.wrong.into_iter().next()?;
         Some(format!("without {mutant:?}: caught by run {seed}, {first}"))
     });

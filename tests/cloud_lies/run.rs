@@ -35,9 +35,10 @@ pub(crate) struct Ended {
     pub(crate) lies: usize,
 }
 
-/// Makes the run of this seed, with lies or without.
-pub(crate) fn run(seed: u64, lies: bool, mutant: Option<Mutant>) -> Ended {
+/// Makes the run of this seed, with lies or without. `is_told`: every answer is in the log.
+pub(crate) fn run(seed: u64, lies: bool, mutant: Option<Mutant>, is_told: bool) -> Ended {
     let mut play = Play::new(seed, lies, mutant);
+    play.world.is_told = is_told;
     play.live();
     play.end()
 }

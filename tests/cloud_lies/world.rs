@@ -54,11 +54,15 @@ pub(crate) struct World {
     pub(crate) deleted: Vec<Deleted>,
     pub(crate) wrong: Vec<String>,
     pub(crate) log: Vec<String>,
+    /// Whether every answer is written down, too.
+    pub(crate) is_told: bool,
     /// Who vouched last.
     pub(crate) vouching: Vec<String>,
     mutant: Option<Mutant>,
     most_nodes: usize,
     cache: Vec<Arc<Node>>,
+    /// Of which version the cache is.
+    cached: u64,
     memory: Memory,
     budgets: Budgets,
     on_the_wire: VecDeque<(u64, Survey, Answer)>,
@@ -81,10 +85,12 @@ impl World {
             deleted: Vec::new(),
             wrong: Vec::new(),
             log: Vec::new(),
+            is_told: false,
             vouching: Vec::new(),
             mutant,
             most_nodes: 0,
             cache: Vec::new(),
+            cached: 0,
             memory: Memory::default(),
             budgets: Budgets::new(&Allowances::default()),
             on_the_wire: VecDeque::new(),
@@ -184,9 +190,8 @@ impl World {
     /// One second.
     pub(crate) fn second(&mut self) {
         self.now += 1;
-        if self.deaf_until <= self.now {
-            self.cache.clear();
-            self.cache.extend(self.nodes.values().map(|one| one.node.clone()));
+        if self.deaf_until <= self.now && self.cached != self.versions {
+            self.look_at_the_cache();
         }
         while let Some(index) = self.on_the_wire.iter().position(|(at, ..)| *at <= self.now) {
             let (_, survey, answer) = self.on_the_wire.remove(index).unwrap();
@@ -201,6 +206,12 @@ impl World {
             }
             self.converse_with_all();
         }
+    }
+
+    fn look_at_the_cache(&mut self) {
+        self.cached = self.versions;
+        self.cache.clear();
+        self.cache.extend(self.nodes.values().map(|one| one.node.clone()));
     }
 
     fn both(&self) -> Now {
@@ -228,7 +239,9 @@ impl World {
         let answer = self.cloud.answer(&names, about, is_fresh, now, random);
         self.vouching = survey.vouching.iter().map(|node| name(node).to_owned()).collect();
         let at = self.now + self.random.within(0, self.slowest);
-        self.log.push(format!("{now} {survey} -> {answer:?}"));
+        if self.is_told {
+            self.log.push(format!("{now} {survey} -> {answer:?}"));
+        }
         self.on_the_wire.push_back((at, survey, answer));
     }
 
@@ -309,6 +322,7 @@ impl World {
         }
         self.judge(&node.name, deletion.brake);
         let stored = self.nodes.remove(&node.name).unwrap();
+        self.versions += 1;
         self.log.push(format!("{} delete {}", self.now, node.name));
         self.deleted.push(Deleted {
             name: node.name.clone(),

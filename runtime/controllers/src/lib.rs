@@ -16,7 +16,6 @@ mod batch;
 mod clock;
 pub mod guarded;
 pub mod lease;
-mod ledger;
 mod metrics;
 mod node;
 mod node_lifecycle;
@@ -41,8 +40,8 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 
 pub use clock::Pace;
-pub use ledger::LeaseName;
 pub use metrics::Metrics;
+pub use perform::LeaseName;
 pub use plan::PlanBook;
 
 use perform::Door;
@@ -148,6 +147,7 @@ pub async fn run(
         door.clone(),
         settings.lifecycle.clone(),
         nodes.store.clone(),
+        !settings.controllers.node,
     );
     // It also keeps the store true that the other one looks at.
     let mut node = node::NodeController::new(

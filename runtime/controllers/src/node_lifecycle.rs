@@ -14,7 +14,7 @@ use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::Store;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock::Clock;
 use crate::perform::{Door, Lane, Turn};
@@ -31,6 +31,7 @@ pub(crate) struct NodeLifecycleController {
     tasks: JoinSet<Ended>,
     /// Whom each task is about.
     names: HashMap<Id, Vec<String>>,
+    is_alone: bool,
 }
 
 /// What a task has brought.
@@ -42,8 +43,14 @@ enum Ended {
 }
 
 impl NodeLifecycleController {
-    /// A controller that acts through `door` on what `nodes` holds. Somebody else keeps that true.
-    pub(crate) fn new(door: Arc<Door>, settings: LifecycleSettings, nodes: Store<Node>) -> Self {
+    /// A controller that acts through `door` on what `nodes` holds. Somebody else keeps that true, and may act on all
+    /// of them, too.
+    pub(crate) fn new(
+        door: Arc<Door>,
+        settings: LifecycleSettings,
+        nodes: Store<Node>,
+        is_alone: bool,
+    ) -> Self {
         NodeLifecycleController {
             clock: door.clock(),
             door,
@@ -53,6 +60,7 @@ impl NodeLifecycleController {
             memory: Memory::default(),
             tasks: JoinSet::new(),
             names: HashMap::new(),
+            is_alone,
         }
     }
 
@@ -62,10 +70,7 @@ impl NodeLifecycleController {
         if self.nodes.wait_until_ready().await.is_err() {
             return;
         }
-        let mut ticks = interval_at(
-            Instant::now(),
-            self.clock.timer(self.settings.monitor_period),
-        );
+        let mut ticks = interval(self.clock.timer(self.settings.monitor_period));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             // In this order, so that the same world gives the same sequence.
@@ -74,10 +79,22 @@ impl NodeLifecycleController {
                 ended = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
                     if let Some(ended) = ended {
                         self.end(ended);
+                        self.tell_that_it_passed();
                     }
                 }
-                _ = ticks.tick() => self.pass(),
+                _ = ticks.tick() => {
+                    self.pass();
+                    self.tell_that_it_passed();
+                }
             }
+        }
+    }
+
+    /// Where nobody else looks at all nodes, the plan is whole when the first pass is over.
+    fn tell_that_it_passed(&mut self) {
+        if self.is_alone && self.tasks.is_empty() {
+            self.is_alone = false;
+            self.door.planner().passed();
         }
     }
 

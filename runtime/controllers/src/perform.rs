@@ -4,6 +4,7 @@
 
 mod cloud;
 mod events;
+mod ledger;
 mod purse;
 mod request;
 
@@ -32,15 +33,16 @@ use tokio::task::JoinSet;
 use crate::Settings;
 use crate::batch::Batch;
 use crate::clock::{Clock, boottime, wall};
-use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::plan::Planner;
 use crate::pruned::PrunedNode;
 use cloud::Cloud;
 use events::{Recorded, Recorder};
+use ledger::Ledger;
 use purse::{Owner, Purse};
 use request::{stopping, unwrapped};
 
+pub use ledger::LeaseName;
 pub(crate) use request::{chain, in_time};
 
 /// Nodes are not namespaced; their Events live here (client-go does the same).

@@ -10,10 +10,10 @@ use ccm_core::permit::{Mode, Moment};
 use ccm_core::tenure::Tenure;
 use tokio::sync::Mutex;
 
+use super::ledger::{Clocks, Ledger};
 use super::locked;
 use super::request::stopping;
 use crate::clock::{Clock, boottime};
-use crate::ledger::{Clocks, Ledger};
 use crate::metrics::Metrics;
 
 /// See the module's documentation.

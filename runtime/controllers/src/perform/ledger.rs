@@ -15,7 +15,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use crate::perform::in_time;
+use super::request::in_time;
 
 /// The brakes whose budgets outlive a restart, and the annotations that hold what was spent of them: dates, separated
 /// by commas.
