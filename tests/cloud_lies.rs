@@ -32,7 +32,7 @@ use mutant::Mutant;
 use run::Ended;
 
 /// Without a word from outside: enough that each mutant is caught many times over.
-const FEW: u64 = 1000;
+const FEW: u64 = 500;
 /// One run in so many is honest, and measures how long true deletions take.
 const HONEST: u64 = 4;
 
@@ -77,7 +77,11 @@ fn lies_delete_nobody() -> Result<(), Failed> {
     if let Some(seed) = number("CCM_LIES_SEED")? {
         let ended = made(seed, None, true);
         let log = ended.log.join("\n");
-        return Err(format!("as asked for, seed {seed}:\n{log}\n{}", ended.wrong.join("\n")).into());
+        return Err(format!(
+            "as asked for, seed {seed}:\n{log}\n{}",
+            ended.wrong.join("\n")
+        )
+        .into());
     }
     let runs = number("CCM_LIES_RUNS")?.unwrap_or(FEW);
     let (next, all) = (AtomicU64::new(0), Mutex::new(Vec::new()));
@@ -105,7 +109,10 @@ fn lies_delete_nobody() -> Result<(), Failed> {
         .filter(|(_, ended)| !ended.wrong.is_empty())
         .map(|(seed, ended)| format!("CCM_LIES_SEED={seed}: {}", ended.wrong.join("; ")))
         .collect();
-    let mut took: Vec<u64> = all.iter().flat_map(|(_, ended)| ended.unheld.clone()).collect();
+    let mut took: Vec<u64> = all
+        .iter()
+        .flat_map(|(_, ended)| ended.unheld.clone())
+        .collect();
     took.sort_unstable();
     let (deleted, lies) = all.iter().fold((0, 0), |(deleted, lies), (_, ended)| {
         (deleted + ended.deleted, lies + ended.lies)

@@ -1,5 +1,5 @@
-//! `conformance.md` says of every statement about the node controller, and of every case of upstream's own
-//! tests of it, how it is held here. Here it is checked that none is missing or stands there twice, that each
+//! `conformance.md` says of every statement about the node controllers and leader election, and of every case of
+//! upstream's own tests of the former, how it is held here. Here it is checked that none is missing or stands there twice, that each
 //! test named exists, and that a test of a case carries the case's ID. Whether a test is good, its name
 //! cannot tell.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-/// The statements that have to have a row: about the node controller all there are, of the sharp edges those
-/// about nodes.
-const STATEMENTS: [(&str, RangeInclusive<u32>); 12] = [
+/// The statements that have to have a row: about the node controller, the node lifecycle controller and leader
+/// election all there are, of the sharp edges those about nodes and leadership.
+const STATEMENTS: [(&str, RangeInclusive<u32>); 18] = [
     ("NODE", 1..=7),
     ("NODE", 10..=13),
     ("NODE", 20..=25),
@@ -19,6 +19,12 @@ const STATEMENTS: [(&str, RangeInclusive<u32>); 12] = [
     ("NODE", 50..=60),
     ("NODE", 70..=73),
     ("NODE", 80..=84),
+    ("LIFE", 1..=19),
+    ("PROC", 40..=47),
+    ("EDGE", 1..=7),
+    ("EDGE", 10..=12),
+    ("EDGE", 90..=91),
+    ("EDGE", 94..=95),
     ("EDGE", 20..=27),
     ("EDGE", 30..=33),
     ("EDGE", 40..=42),
@@ -26,8 +32,11 @@ const STATEMENTS: [(&str, RangeInclusive<u32>); 12] = [
 ];
 
 /// Upstream's test functions, and how many cases each has: 42 of the node controller, 28 of the node helpers,
-/// 20 of the node IP.
-const CASES: [(&str, u32); 13] = [
+/// 20 of the node IP, 28 of the node lifecycle controller.
+const CASES: [(&str, u32); 16] = [
+    ("Test_NodesDeleted", 12),
+    ("Test_NodesShutdown", 9),
+    ("Test_GetProviderID", 7),
     ("Test_syncNode", 22),
     ("Test_reconcileNodeLabels", 3),
     ("TestNodeAddressesChangeDetected", 5),
@@ -44,11 +53,28 @@ const CASES: [(&str, u32); 13] = [
 ];
 
 /// The cases that are about what upstream's older interface alone can say.
-const NOT_COVERED: [(&str, u32); 2] = [("Test_syncNode", 12), ("TestGetInstanceMetadata", 2)];
+const NOT_COVERED: [(&str, u32); 14] = [
+    ("Test_syncNode", 12),
+    ("TestGetInstanceMetadata", 2),
+    ("Test_NodesDeleted", 1),
+    ("Test_NodesDeleted", 2),
+    ("Test_NodesDeleted", 3),
+    ("Test_NodesDeleted", 4),
+    ("Test_NodesDeleted", 6),
+    ("Test_GetProviderID", 1),
+    ("Test_GetProviderID", 2),
+    ("Test_GetProviderID", 3),
+    ("Test_GetProviderID", 4),
+    ("Test_GetProviderID", 5),
+    ("Test_GetProviderID", 6),
+    ("Test_GetProviderID", 7),
+];
 
 /// Where the scenarios of cases are, and what their names begin with; the case's number follows.
-const UPSTREAM: &str = "node/upstream";
-const SCENARIOS: [(&str, &str); 3] = [
+const UPSTREAM: [&str; 2] = ["node/upstream", "node_lifecycle/upstream"];
+const SCENARIOS: [(&str, &str); 5] = [
+    ("nodes_deleted_", "Test_NodesDeleted"),
+    ("nodes_shutdown_", "Test_NodesShutdown"),
     ("sync_node_", "Test_syncNode"),
     (
         "node_addresses_not_update_v2_",
@@ -174,17 +200,18 @@ fn cases_in(source: &str) -> impl Iterator<Item = &str> {
 
 /// The scenarios of cases: the path below `scenarios/`, and the case that the name says.
 fn scenarios_of_cases() -> Vec<(String, Option<String>)> {
-    let folder = tests_folder().join("scenarios").join(UPSTREAM);
-    let names = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = UPSTREAM.iter().flat_map(|below| {
+        let folder = tests_folder().join("scenarios").join(below);
+        let names = std::fs::read_dir(folder).unwrap();
+        names.map(move |entry| (below, entry.unwrap().file_name().into_string().unwrap()))
+    });
     names
-        .map(|name| {
+        .map(|(below, name)| {
             let case = SCENARIOS.iter().find_map(|(prefix, function)| {
                 let id = format!("{function}/{}", name.strip_prefix(prefix)?.get(..2)?);
                 is_case(&id).then_some(id)
             });
-            (format!("{UPSTREAM}/{name}"), case)
+            (format!("{below}/{name}"), case)
         })
         .collect()
 }
@@ -205,7 +232,8 @@ fn every_statement_and_every_case_has_one_row() {
     let mut seen = BTreeSet::new();
     let mut problems = Vec::new();
     for row in rows() {
-        let is_bounded = row.id.starts_with("NODE-") || is_case(&row.id);
+        let is_bounded =
+            row.id.starts_with("NODE-") || row.id.starts_with("LIFE-") || is_case(&row.id);
         if is_bounded && !wanted.contains(&row.id) {
             problems.push(format!("{} is neither a statement nor a case", row.id));
         }

@@ -26,10 +26,10 @@ mod disturbance;
 mod hcloud;
 #[path = "scenarios/laws.rs"]
 mod laws;
-#[path = "scenarios/life.rs"]
-mod life;
 #[path = "scenarios/lies.rs"]
 mod lies;
+#[path = "scenarios/life.rs"]
+mod life;
 #[path = "scenarios/mutations.rs"]
 mod mutations;
 #[path = "scenarios/nodes.rs"]

@@ -220,7 +220,7 @@ impl Play {
         let suspects = self.suspects();
         let random = &mut self.world.random;
         let mut lasts = random.within(5, 1200);
-        let lie = match random.within(0, 13) {
+        let lie = match random.within(0, 14) {
             0 => Lie::Error,
             1 => Lie::Throttled(random.within(1, 600)),
             2 => Lie::Incomplete,
@@ -244,10 +244,27 @@ impl Play {
                 self.is_frozen = true;
                 Lie::Misses(missing)
             }
+            13 => {
+                // Nodes that are Ready, and no others.
+                let nodes = self.world.nodes.iter();
+                let ready = nodes.filter(|(_, node)| node.not_ready.is_none());
+                let ready = ready.map(|(name, _)| name.clone());
+                lasts = lasts.min(800);
+                self.is_frozen = true;
+                Lie::Misses(ready.skip(1).collect())
+            }
             _ => {
-                let is_mass = suspects.len() >= 3 && suspects.len() * 3 > self.world.nodes.len();
-                // Answers that take long may come in between.
-                if !is_mass || self.world.slowest > 3 {
+                // A rack loses its network, and the cloud its memory of the rack. Answers that take long may come in
+                // between.
+                if self.world.slowest > 3 || self.world.nodes.len() < 5 {
+                    return;
+                }
+                let ready = self.names(|name| self.is_ready(name) && self.is_alive(name));
+                for name in ready.iter().take((self.world.nodes.len() / 3 + 1).max(3)) {
+                    self.world.ready(name, false);
+                }
+                let suspects = self.suspects();
+                if suspects.len() < 3 || suspects.len() * 3 <= self.world.nodes.len() {
                     return;
                 }
                 lasts = lasts.min(800);
@@ -273,7 +290,11 @@ impl Play {
         };
         let suspect = self.world.random.one_of(suspects)?.clone();
         let (first, last) = (witness.clone().min(suspect.clone()), witness.max(suspect));
-        Some(self.names(|name| *first <= *name && *name <= *last).into_iter().collect())
+        Some(
+            self.names(|name| *first <= *name && *name <= *last)
+                .into_iter()
+                .collect(),
+        )
     }
 
     /// Everything is quiet from here on; waits until what is gone has gone.
@@ -281,13 +302,16 @@ impl Play {
         self.trouble = self.trouble.max(self.world.now);
         let gone = self.names(|name| !self.is_alive(name));
         let allowed = Allowances::default().of(Brake::NodeDeletion);
-        let rounds = gone.len().div_ceil(allowed.of(self.world.nodes.len()).max(1));
+        let rounds = gone
+            .len()
+            .div_ceil(allowed.of(self.world.nodes.len()).max(1));
         let rounds = u64::try_from(rounds).unwrap();
         // Rows of answers, a mass, the brake, and what throttling and failing deletions have put off.
         let latest = self.trouble + CERTAIN + MASS + 600 + WINDOW * (rounds + 1);
-        let is_vouched_for = self.names(|name| self.is_alive(name)).iter().any(|name| {
-            self.world.cloud.machines[name].exists(self.world.now + 120)
-        });
+        let is_vouched_for = self
+            .names(|name| self.is_alive(name))
+            .iter()
+            .any(|name| self.world.cloud.machines[name].exists(self.world.now + 120));
         if is_vouched_for {
             while self.world.now < latest && !self.names(|name| !self.is_alive(name)).is_empty() {
                 self.pass_time(5);
@@ -322,9 +346,16 @@ impl Play {
                 let end = self.world.deleted.iter().find(|one| one.name == other.name);
                 other.gone < since + IN_TIME && end.is_none_or(|end| end.at >= since)
             };
-            let together = self.deaths.iter().filter(is_gone_meanwhile).count();
+            // A machine that boots and is not listed yet is called gone, too.
+            let is_booting = |machine: &&crate::cloud::Machine| {
+                machine.listed > since && machine.listed <= since + IN_TIME + 120
+            };
+            let booting = self.world.cloud.machines.values();
+            let booting = booting.filter(is_booting).count();
+            let together = booting + self.deaths.iter().filter(is_gone_meanwhile).count();
             let before = &self.world.deleted[..index];
-            let is_recent = |one: &&crate::world::Deleted| one.at + WINDOW > since && !one.is_marked;
+            let is_recent =
+                |one: &&crate::world::Deleted| one.at + WINDOW > since && !one.is_marked;
             let spent = before.iter().filter(is_recent).count();
             let is_old = deleted.created + 300 <= since;
             let is_in_budget = spent + together <= allowed;

@@ -211,7 +211,8 @@ impl World {
     fn look_at_the_cache(&mut self) {
         self.cached = self.versions;
         self.cache.clear();
-        self.cache.extend(self.nodes.values().map(|one| one.node.clone()));
+        self.cache
+            .extend(self.nodes.values().map(|one| one.node.clone()));
     }
 
     fn both(&self) -> Now {
@@ -237,7 +238,11 @@ impl World {
         let about = survey.about.len();
         let (now, random) = (self.now, &mut self.random);
         let answer = self.cloud.answer(&names, about, is_fresh, now, random);
-        self.vouching = survey.vouching.iter().map(|node| name(node).to_owned()).collect();
+        self.vouching = survey
+            .vouching
+            .iter()
+            .map(|node| name(node).to_owned())
+            .collect();
         let at = self.now + self.random.within(0, self.slowest);
         if self.is_told {
             self.log.push(format!("{now} {survey} -> {answer:?}"));
@@ -332,7 +337,9 @@ impl World {
             is_marked: stored.is_marked,
         });
         if self.is_rough && self.random.per_cent(5) {
-            return Outcome::Node(Err(ClusterError::Unavailable("the answer was lost".to_owned())));
+            return Outcome::Node(Err(ClusterError::Unavailable(
+                "the answer was lost".to_owned(),
+            )));
         }
         Outcome::Deleted
     }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
+use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::names::{OWNER_LABEL, UNINITIALIZED_TAINT};
-use ccm_core::audit::NoAudit;
 use ccm_core::permit::Mode;
 use ccm_core::settings::{LifecycleRules, LifecycleSettings, NodeRules, NodeSettings};
 use ccm_core::tenure::Tenure;

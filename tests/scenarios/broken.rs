@@ -201,7 +201,10 @@ fn a_changed_provider_id() -> Result<(), Failed> {
         ("", Some("(S4)")),
     ] {
         let write = write("patch", body.clone(), node("sim://1"), Some(node(after)));
-        expect(&laws::broken(&Record::of(vec![write], Vec::new(), Mode::Enforce)), words)?;
+        expect(
+            &laws::broken(&Record::of(vec![write], Vec::new(), Mode::Enforce)),
+            words,
+        )?;
     }
     Ok(())
 }

@@ -99,7 +99,7 @@ const DELETIONS: [(&str, &str, Broken, &str); 11] = [
 const LIFECYCLE: &str = "\
 # Nodes whose machines are gone.
 controllers node-lifecycle
-calm 100s
+calm 100s 100s
 cloud a id=sim://a
 cloud b id=sim://b
 cloud c id=sim://c
@@ -111,7 +111,7 @@ wait 10s
 const ONE_GONE: &str = "cloud a gone\nchange a ready=Unknown\nwait 100s\n";
 /// One after another, so that they are no mass; the manager is started anew before the last two.
 const FIVE_GO: &str = "\
-calm 0s
+calm 0s 100s
 cloud d id=sim://d
 cloud e id=sim://e
 cloud f id=sim://f
@@ -175,9 +175,10 @@ fn is_noticed(rest: &str, broken: &Broken, words: &str) -> Result<(), Failed> {
     }
     let (text, tamper) = match broken {
         Broken::Client(tamper) => (text, Some(*tamper)),
-        Broken::Setting(setting) => {
-            (text.replace("calm 100s", &format!("calm 100s\n{setting}")), None)
-        }
+        Broken::Setting(setting) => (
+            text.replace("calm 100s 100s", &format!("calm 100s 100s\n{setting}")),
+            None,
+        ),
     };
     let run = Run {
         tamper,
@@ -208,7 +209,10 @@ fn answer(at: Instant, call: usize, lookup: Lookup, kind: &str) -> Vec<Answered>
     };
     let found = Lookup::Found(Box::new(instance));
     let witness = (kind != "alone").then(|| about("worker-2", found));
-    witness.into_iter().chain([about("worker-1", lookup)]).collect()
+    witness
+        .into_iter()
+        .chain([about("worker-1", lookup)])
+        .collect()
 }
 
 fn one_answer() -> Result<(), Failed> {
@@ -227,7 +231,14 @@ fn one_answer() -> Result<(), Failed> {
         (vec![gone(1, 20, ""), gone(2, 0, "kept")], false),
         (vec![gone(1, 20, "alone"), gone(2, 0, "")], false),
         (vec![gone(1, 20, ""), gone(2, 0, "alone")], false),
-        (vec![gone(1, 20, "kept"), gone(2, 5, "incomplete"), gone(3, 0, "")], true),
+        (
+            vec![
+                gone(1, 20, "kept"),
+                gone(2, 5, "incomplete"),
+                gone(3, 0, ""),
+            ],
+            true,
+        ),
         (vec![gone(1, 10, ""), gone(2, 0, "")], true),
     ];
     for (rows, is_enough) in rows {
@@ -254,7 +265,12 @@ fn four_deletions() -> Result<(), Failed> {
     ] {
         let deletions: Vec<Write> = seconds.into_iter().map(deleted).collect();
         let answered = deletions.iter().enumerate().flat_map(|(index, deletion)| {
-            let first = answer(deletion.at - Duration::from_secs(20), 2 * index, Lookup::Gone, "");
+            let first = answer(
+                deletion.at - Duration::from_secs(20),
+                2 * index,
+                Lookup::Gone,
+                "",
+            );
             let second = answer(deletion.at, 2 * index + 1, Lookup::Gone, "");
             first.into_iter().chain(second)
         });
@@ -272,7 +288,10 @@ fn a_machine_that_exists() -> Result<(), Failed> {
     let body = json!({ "preconditions": { "uid": "u", "resourceVersion": "7" } });
     let deletion = write("delete", body, json!({}), None);
     let ago = |seconds| deletion.at - Duration::from_secs(seconds);
-    let answered = [answer(ago(10), 1, Lookup::Gone, ""), answer(ago(0), 2, Lookup::Gone, "")];
+    let answered = [
+        answer(ago(10), 1, Lookup::Gone, ""),
+        answer(ago(0), 2, Lookup::Gone, ""),
+    ];
     let truth = |seconds, lookup: &Lookup| Truth {
         at: ago(seconds),
         node: "worker-1".to_owned(),
@@ -306,10 +325,19 @@ fn questions_without_end() -> Result<(), Failed> {
         is_vouched_for: true,
     };
     for (surveys, words) in [
-        (vec![survey(1, 0, "a"), survey(1, 5, "a"), survey(1, 6, "b")], None),
-        (vec![survey(1, 0, "a"), survey(1, 4, "a")], Some("again within 5 s")),
+        (
+            vec![survey(1, 0, "a"), survey(1, 5, "a"), survey(1, 6, "b")],
+            None,
+        ),
+        (
+            vec![survey(1, 0, "a"), survey(1, 4, "a")],
+            Some("again within 5 s"),
+        ),
         (vec![survey(1, 0, "a"), survey(2, 4, "a")], None),
-        (vec![survey(1, 0, "a"), survey(1, 0, "b")], Some("in a second call")),
+        (
+            vec![survey(1, 0, "a"), survey(1, 0, "b")],
+            Some("in a second call"),
+        ),
     ] {
         let record = Record {
             surveys,

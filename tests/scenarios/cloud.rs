@@ -221,11 +221,7 @@ impl CloudProvider for ScriptedCloud {
         }
     }
 
-    fn find_fresh<'a>(
-        &'a self,
-        nodes: &'a [CloudNode],
-        _: Arc<Permit>,
-    ) -> Reply<'a, FindReply> {
+    fn find_fresh<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
         self.look_up(nodes, !self.keeps_answers)
     }
 
@@ -260,7 +256,10 @@ async fn answer(
         said.calls.push(asked.len());
         let made = said.made;
         let fault = said.fault.filter(|(_, number)| *number == made);
-        (fault.map(|(fault, _)| fault), said.scripted(&asked, is_fresh))
+        (
+            fault.map(|(fault, _)| fault),
+            said.scripted(&asked, is_fresh),
+        )
     };
     let reply = disturbed(honest, fault).await;
     if let Ok(reply) = &reply {
@@ -282,8 +281,8 @@ impl Said {
         };
         let names: Vec<&str> = asked.iter().map(|one| one.name.as_str()).collect();
         let known = |name: &str| {
-            let about = self.truth.iter().filter(|one| one.node == name);
-            about.filter(|one| one.at <= at).next_back()
+            let mut about = self.truth.iter().filter(|one| one.node == name);
+            about.rfind(|one| one.at <= at)
         };
         let lookup = |name: &&str| known(name).map_or(Lookup::NotMine, |one| one.lookup.clone());
         let mut reply = FindReply {

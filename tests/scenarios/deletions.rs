@@ -66,14 +66,24 @@ fn is_confirmed(write: &Write, record: &Record, vouched: bool) -> bool {
     let told = about.filter(|one| one.complete && !matches!(one.lookup, Lookup::Unknown(_)));
     let told: Vec<&Answered> = told.collect();
     // What a process that has died since had sent, was sent on what it knew.
-    let later = told.iter().rev().take_while(|one| one.at + record.lateness >= write.at);
     let least = match record.lateness {
-        Duration::ZERO => told.len(),
-        _ => told.len() - later.count(),
+        None => told.len(),
+        Some(late) => {
+            let later = told
+                .iter()
+                .rev()
+                .take_while(|one| one.at + late >= write.at);
+            told.len() - later.count()
+        }
     };
     (least..=told.len()).any(|end| {
-        let row = told[..end].iter().rev().take_while(|one| one.lookup == Lookup::Gone);
-        let row: Vec<_> = row.filter(|one| !vouched || is_vouched_for(one, record)).collect();
+        let row = told[..end]
+            .iter()
+            .rev()
+            .take_while(|one| one.lookup == Lookup::Gone);
+        let row: Vec<_> = row
+            .filter(|one| !vouched || is_vouched_for(one, record))
+            .collect();
         match (row.first(), row.last()) {
             (Some(newest), Some(oldest)) => {
                 newest.is_fresh && newest.call != oldest.call && oldest.at + APART <= newest.at
@@ -111,18 +121,24 @@ fn age(write: &Write, node: &Value, record: &Record) -> Vec<String> {
         let now = begin + k8s_openapi::jiff::SignedDuration::try_from(write.at - began).ok()?;
         Duration::try_from(now.duration_since(date)).ok()
     };
-    let ready = list(&node["status"]["conditions"]).iter();
-    let ready = ready.filter(|one| one["type"] == "Ready").next_back();
+    let mut conditions = list(&node["status"]["conditions"]).iter();
+    let ready = conditions.rfind(|one| one["type"] == "Ready");
     let mut found = Vec::new();
     // Dates are whole seconds.
     if let Some(ready) = ready {
         let is_long = since(&ready["lastTransitionTime"]).is_some_and(|time| time >= NOT_READY);
         if ready["status"] == "True" || !is_long {
-            found.push(told(write, "deletes a node that is Ready, or was a moment ago (S1)"));
+            found.push(told(
+                write,
+                "deletes a node that is Ready, or was a moment ago (S1)",
+            ));
         }
     }
     if since(&node["metadata"]["creationTimestamp"]).is_none_or(|age| age < OLD) {
-        found.push(told(write, "deletes a node that is younger than five minutes (S1)"));
+        found.push(told(
+            write,
+            "deletes a node that is younger than five minutes (S1)",
+        ));
     }
     found
 }
@@ -140,8 +156,9 @@ pub(crate) fn budgets(record: &Record) -> Vec<String> {
         let allowance = record.allowances.of(brake);
         let window = allowance.window.saturating_sub(PAID);
         for last in &writes {
-            let in_window =
-                |at: &Instant| *at <= last.at && *at + window + record.lateness > last.at;
+            let in_window = |at: &Instant| {
+                *at <= last.at && *at + window + record.lateness.unwrap_or_default() > last.at
+            };
             let count = writes.iter().filter(|one| in_window(&one.at)).count();
             // What shutdown taints have spent is forgotten by the next process.
             let lives = match brake {
@@ -149,7 +166,10 @@ pub(crate) fn budgets(record: &Record) -> Vec<String> {
                 _ => 1,
             };
             if count > lives * allowance.of(record.most_nodes) {
-                found.push(told(last, &format!("is more than the brake {brake} lets through (S11)")));
+                found.push(told(
+                    last,
+                    &format!("is more than the brake {brake} lets through (S11)"),
+                ));
             }
         }
     }
@@ -201,7 +221,10 @@ pub(crate) fn questions(record: &Record) -> Vec<String> {
         }
         if survey.is_vouched_for {
             if vouched_for.contains(&survey.at) && !record.has_late_answers {
-                found.push(format!("{:?} are asked about in a second call", survey.about));
+                found.push(format!(
+                    "{:?} are asked about in a second call",
+                    survey.about
+                ));
             }
             vouched_for.push(survey.at);
         }

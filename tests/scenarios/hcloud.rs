@@ -28,9 +28,9 @@ use tokio::time::Instant;
 
 use crate::cloud::Answered;
 use crate::laws::{self, Record};
-use crate::settings::Configuration;
 use crate::nodes::essence;
 use crate::replay;
+use crate::settings::Configuration;
 
 /// The argument that makes this program the host's compile child.
 pub(crate) const COMPILE: &str = "__compile";
@@ -348,7 +348,11 @@ impl World {
             .into_iter()
             .filter(|write| write.request.identity == "ccm")
             .collect();
-        let broken = laws::broken(&Record::of(writes.clone(), self.known_answers(), Mode::Enforce));
+        let broken = laws::broken(&Record::of(
+            writes.clone(),
+            self.known_answers(),
+            Mode::Enforce,
+        ));
         if !broken.is_empty() {
             return Err(self.failed(broken.join("\n")));
         }

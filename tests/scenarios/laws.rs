@@ -52,8 +52,8 @@ pub(crate) struct Record {
     pub(crate) began: Option<(Instant, Timestamp)>,
     /// Whether nodes may go although nobody is left who could vouch.
     pub(crate) may_delete_the_last: bool,
-    /// How late a write may be that was sent before its process died.
-    pub(crate) lateness: Duration,
+    /// In a play in which a process dies, how much later its last write may be carried out.
+    pub(crate) lateness: Option<Duration>,
     /// Whether an answer came late: it may come together with that of a later question.
     pub(crate) has_late_answers: bool,
 }
@@ -72,7 +72,7 @@ impl Record {
             most_nodes: 0,
             began: None,
             may_delete_the_last: false,
-            lateness: Duration::ZERO,
+            lateness: None,
             has_late_answers: false,
         }
     }
@@ -256,7 +256,9 @@ fn theirs(node: &Value, before: &Value) -> Value {
     keep(&mut node["metadata"]["annotations"], |key| !is_ours(key));
     let taints: Vec<Value> = list(&node["spec"]["taints"])
         .iter()
-        .filter(|taint| taint["key"] != names::UNINITIALIZED_TAINT && taint["key"] != names::SHUTDOWN_TAINT)
+        .filter(|taint| {
+            taint["key"] != names::UNINITIALIZED_TAINT && taint["key"] != names::SHUTDOWN_TAINT
+        })
         .cloned()
         .collect();
     node["spec"]["taints"] = json!(taints);

@@ -72,7 +72,11 @@ impl Lie {
             Lie::Flips | Lie::Memory(_) => {}
             Lie::Misses(these) => named(these, Lookup::Gone, reply),
             Lie::Unknown(these) => {
-                named(these, Lookup::Unknown("the page was lost".to_owned()), reply);
+                named(
+                    these,
+                    Lookup::Unknown("the page was lost".to_owned()),
+                    reply,
+                );
             }
             Lie::EverybodyOff => instances(reply, |one| one.shutdown = Some(true)),
             Lie::Incomplete => reply.complete = false,

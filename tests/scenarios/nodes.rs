@@ -51,7 +51,10 @@ pub(crate) fn describe(
         "label" | "annotation" => {
             let (name, value) = halves()?;
             // `+60s` is a date.
-            let value = match value.strip_prefix('+').and_then(|one| one.strip_suffix('s')) {
+            let value = match value
+                .strip_prefix('+')
+                .and_then(|one| one.strip_suffix('s'))
+            {
                 Some(seconds) => {
                     let seconds = seconds.parse().map_err(|_| format!("no time: {value}"))?;
                     let date = now.checked_add(SignedDuration::from_secs(seconds));
@@ -128,7 +131,11 @@ pub(crate) fn essence(node: &Value) -> Value {
         }
     }
     let conditions = node["status"].get_mut("conditions");
-    for one in conditions.and_then(Value::as_array_mut).into_iter().flatten() {
+    for one in conditions
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         one["lastTransitionTime"] = Value::Null;
     }
     if let Some(taints) = node["spec"].get_mut("taints").and_then(Value::as_array_mut) {

@@ -20,7 +20,7 @@ const FEW: usize = 10;
 /// The same for deaths: all of them, but for a scenario that goes on and on.
 const MANY: usize = 60;
 /// The same where hours go by, in which much is asked again and again.
-const FEWER: usize = 20;
+const FEWER: usize = 12;
 
 /// How many replays were made by this process.
 static MADE: AtomicUsize = AtomicUsize::new(0);

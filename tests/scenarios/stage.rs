@@ -7,9 +7,9 @@ use std::time::Duration;
 use ccm_controllers::{Metrics, Pace};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb, Write};
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -108,7 +108,7 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
         // What is done from here on is no place for a disturbance: nothing would come after it.
         let (effects, mutations) = (stage.life.effects(), stage.life.mutations().0);
         let (asked, calls) = (stage.wire.asked(), stage.cloud.made());
-        tokio::time::sleep(if run.is_calm { stage.calm.max(CALM) } else { REST }).await;
+        tokio::time::sleep(if run.is_calm { stage.rest } else { REST }).await;
         stage.stop().await;
         for line in transcript.take().iter().filter(|_| run.is_calm) {
             let _ = writeln!(text, "{line}");
@@ -136,6 +136,7 @@ struct Stage {
     run: Run,
     configuration: Configuration,
     calm: Duration,
+    rest: Duration,
     running: Option<JoinHandle<()>>,
     transcript: Transcript,
     /// When it began.
@@ -172,6 +173,7 @@ impl Stage {
             run,
             configuration: Configuration::default(),
             calm: CALM,
+            rest: CALM,
             running: None,
             transcript,
             began,
@@ -196,9 +198,8 @@ impl Stage {
             .writes()
             .into_iter()
             .partition(|write| write.request.identity == CONTROLLERS);
-        let is_creation = |write: &&Write| {
-            (write.request.resource, write.request.verb) == ("nodes", "create")
-        };
+        let is_creation =
+            |write: &&Write| (write.request.resource, write.request.verb) == ("nodes", "create");
         laws::broken(&Record {
             writes,
             answered: self.cloud.answered(),
@@ -214,8 +215,9 @@ impl Stage {
                 Some(Disturbance::Call(CallFault::Slow, _))
             ),
             lateness: match self.run.disturbance {
-                Some(Disturbance::Death(death)) if death.moment == Moment::Late => LATE,
-                _ => Duration::ZERO,
+                Some(Disturbance::Death(death)) if death.moment == Moment::Late => Some(LATE),
+                Some(Disturbance::Death(_)) => Some(Duration::ZERO),
+                _ => None,
             },
             most_nodes: others.iter().filter(is_creation).count(),
         })
@@ -233,7 +235,10 @@ impl Stage {
             "delete" => self.delete(line.word(1)?).await?,
             "cluster" => self.disturb(line)?,
             "plan" | "controllers" | "setting" => self.configuration.say(line)?,
-            "calm" => self.calm = seconds(line.word(1)?)?,
+            "calm" => {
+                self.calm = seconds(line.word(1)?)?;
+                self.rest = seconds(line.word(2)?)?;
+            }
             "wait" => {
                 self.start();
                 let calm = if self.run.is_calm {
@@ -276,8 +281,14 @@ impl Stage {
                 let pace = Pace::REAL.starting(wall(began));
                 let (provider, metrics) = (Arc::new(cloud), Metrics::default());
                 let forever = std::future::pending();
-                ccm_controllers::run(client, provider, configuration.settings(pace), metrics, forever)
-                    .await
+                ccm_controllers::run(
+                    client,
+                    provider,
+                    configuration.settings(pace),
+                    metrics,
+                    forever,
+                )
+                .await
             }
         };
         let life = self.life.clone();

@@ -68,11 +68,11 @@ impl Tamper {
             Tamper::DeletesWhatIsHeld if request.uri().path().ends_with("/events") => {
                 return delete_what_is_held(inner, request).await;
             }
-            Tamper::ForgetsSpending if request.method() != Method::GET => {
-                if request.uri().path().contains("/leases") {
-                    let body = request.into_body().collect_bytes().await?;
-                    return Ok(Response::new(whole(body)));
-                }
+            Tamper::ForgetsSpending
+                if request.method() != Method::GET && request.uri().path().contains("/leases") =>
+            {
+                let body = request.into_body().collect_bytes().await?;
+                return Ok(Response::new(whole(body)));
             }
             _ => {}
         }

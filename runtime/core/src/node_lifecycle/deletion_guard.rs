@@ -40,7 +40,8 @@ pub struct Evidence {
     pub is_fresh: bool,
     /// The nodes that both the first and the last answer found under the provider ID that they have.
     pub known_good: BTreeSet<String>,
-    /// A Ready node that was found before and is called gone now, for less than [`LifecycleRules::mass_hold`].
+    /// A Ready node that was found before, or is old enough to be listed, and is called gone now; for less than
+    /// [`LifecycleRules::mass_hold`].
     pub contradicted_by: Option<String>,
     /// Too many nodes are called gone at once; the moment at which that has lasted long enough.
     pub mass_until: Option<Moment>,
@@ -186,7 +187,7 @@ fn has_known_good(evidence: &Evidence, rules: &LifecycleRules) -> Result<(), Hel
     Ok(())
 }
 
-/// A kubelet that reports to us runs on a machine. A cloud that has known this machine and calls it gone is wrong
+/// A kubelet that reports to us runs on a machine. A cloud that has had the time to list it and calls it gone is wrong
 /// about it, and then about which others? After [`LifecycleRules::mass_hold`] the node is taken for an oddity of
 /// its own.
 fn is_not_contradicted(evidence: &Evidence) -> Result<(), Held> {
@@ -274,9 +275,9 @@ impl Held {
                 let at = i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX);
                 let at = now.wall.checked_add(SignedDuration::from_secs(at)).ok();
                 match at {
-                    Some(at) => format!(
-                        "{self}; asked again every minute, and not deleted before {at:.0}"
-                    ),
+                    Some(at) => {
+                        format!("{self}; asked again every minute, and not deleted before {at:.0}")
+                    }
                     // A brake that lets nothing through.
                     None => format!("{self}; asked again every minute"),
                 }

@@ -46,8 +46,8 @@ pub struct Memory {
     has_seen_all: bool,
     /// Who was found under the provider ID that it has, by UID.
     known_good: BTreeMap<String, String>,
-    /// Who was asked to vouch, by UID, and could not: somebody else is asked first.
-    in_vain: BTreeMap<String, String>,
+    /// Who was asked, by UID, and how often in a row without being found.
+    in_vain: BTreeMap<String, (String, u32)>,
     doubts: Doubts,
     /// When the last pass was held, and how old nodes had to be.
     last_pass: Option<(Now, Duration)>,
@@ -56,6 +56,10 @@ pub struct Memory {
 
 /// Nothing more is to be done about a node that is gone: whatever comes, comes by the watch.
 const LATER: Duration = Duration::from_secs(60);
+
+/// Whoever was asked so often and never found vouches for nobody: somebody else is asked first. One bad answer, which
+/// finds nobody, changes no witness.
+const IN_VAIN: u32 = 3;
 
 impl Memory {
     /// Begins a pass: about whom the provider is to be asked.
@@ -112,7 +116,7 @@ impl Memory {
                 let is_next_doubt = doubts.first() == Some(name(node));
                 let is_in_vain = in_vain
                     .get(name(node))
-                    .is_some_and(|uid| uid == uid_of(node));
+                    .is_some_and(|(uid, times)| uid == uid_of(node) && *times >= IN_VAIN);
                 Some(match (is_known, is_doubtful) {
                     _ if is_next_doubt => 0,
                     (true, false) => 0,
@@ -182,7 +186,7 @@ impl Memory {
         self.known_good
             .retain(|name, uid| seen.get(name).is_some_and(|(now, _)| now == uid));
         self.in_vain
-            .retain(|name, uid| seen.get(name).is_some_and(|(now, _)| now == uid));
+            .retain(|name, (uid, _)| seen.get(name).is_some_and(|(now, _)| now == uid));
         self.doubts.retain(|name| seen.contains_key(name));
     }
 
@@ -240,7 +244,7 @@ impl Memory {
                 self.in_vain.remove(&name);
                 self.known_good.insert(name, uid);
             } else if !matches!(lookup, Lookup::Unknown(_)) {
-                self.in_vain.insert(name, uid);
+                self.in_vain.entry(name).or_insert((uid, 0)).1 += 1;
             }
         }
     }

@@ -343,7 +343,7 @@ fn somebody_else_is_asked_when_the_first_three_cannot_vouch() {
         world.cloud.insert(stranger.to_owned(), Lookup::NotMine);
     }
     world.dies("d");
-    world.run(180);
+    world.run(300);
     assert!(!world.exists("d"), "{:#?}", world.log);
 }
 
