@@ -5,7 +5,8 @@
 //! Left out is what no rule can tell from the truth: two complete and consistent answers, ten seconds apart, that call
 //! a live machine of a node that is NotReady gone, and find every known-good node. So a lie of that kind lasts less than
 //! ten seconds, or a known-good node is missing in it, too, or it is about a mass, for less than a quarter of an hour;
-//! and between two lies the cloud is honest for longer than any node is left alone.
+//! and between two lies the cloud is honest for longer than any node is left alone. Answers take three seconds at most:
+//! where a slow one about one node overlaps with that about the others, it may be believed before there is a mass.
 //!
 //! `CCM_LIES_RUNS` says how many runs are made; `.ci/run` makes ten thousand. The same runs are made with a guard that
 //! lacks one condition, for each condition: every such guard has to be caught.

@@ -12,6 +12,8 @@
 //! committing. `scenarios/README.md` has the language and the disturbances.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "scenarios/audited.rs"]
+mod audited;
 #[path = "scenarios/broken.rs"]
 mod broken;
 #[path = "scenarios/broken_deletions.rs"]

@@ -10,6 +10,7 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::audited::{self, Audited};
 use crate::broken::{expect, write};
 use crate::cloud::{Answered, Truth};
 use crate::laws::{self, Record};
@@ -162,6 +163,10 @@ pub(crate) fn trials() -> Vec<Trial> {
             "broken::questions_without_end_are_noticed",
             questions_without_end,
         ),
+        (
+            "broken::s12_a_deletion_without_its_record_is_noticed",
+            records_of_deletions,
+        ),
     ];
     let laws = laws.map(|(name, test)| Trial::test(name, test));
     defects.into_iter().chain(laws).collect()
@@ -312,6 +317,35 @@ fn a_machine_that_exists() -> Result<(), Failed> {
             ..Record::of(vec![deletion.clone()], answered, Mode::Enforce)
         };
         expect(&laws::broken(&record), words)?;
+    }
+    Ok(())
+}
+
+fn records_of_deletions() -> Result<(), Failed> {
+    let body = json!({ "preconditions": { "uid": "u", "resourceVersion": "7" } });
+    let deletion = write("delete", body, json!({}), None);
+    let record = |uid: &str, is_done| Audited {
+        uid: uid.to_owned(),
+        is_done,
+    };
+    for (records, words) in [
+        (vec![record("u", true)], None),
+        // The answer was lost.
+        (vec![record("u", false)], None),
+        (vec![record("u", false), record("u", true)], None),
+        (vec![], Some("has 0 records")),
+        (vec![record("v", false)], Some("has 0 records")),
+        (
+            vec![record("u", true), record("u", true)],
+            Some("2 of them done"),
+        ),
+        (
+            vec![record("u", true), record("v", true)],
+            Some("calls v deleted"),
+        ),
+    ] {
+        let found = audited::broken(&[deletion.clone()], &records);
+        expect(&found, words)?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use ccm_core::permit::Mode;
 use ccm_sim::cluster::Write;
 use serde_json::{Map, Value, json};
 
+use crate::audited::{self, Audited};
 use crate::cloud::{Answered, Truth};
 use crate::deletions;
 use crate::transcript::Surveyed;
@@ -54,6 +55,8 @@ pub(crate) struct Record {
     pub(crate) may_delete_the_last: bool,
     /// In a play in which a process dies, how much later its last write may be carried out.
     pub(crate) lateness: Option<Duration>,
+    /// What was audited; `None`: nobody listened.
+    pub(crate) audited: Option<Vec<Audited>>,
     /// Whether an answer came late: it may come together with that of a later question.
     pub(crate) has_late_answers: bool,
 }
@@ -73,6 +76,7 @@ impl Record {
             began: None,
             may_delete_the_last: false,
             lateness: None,
+            audited: None,
             has_late_answers: false,
         }
     }
@@ -102,6 +106,9 @@ pub(crate) fn broken(record: &Record) -> Vec<String> {
     }
     found.extend(deletions::budgets(record));
     found.extend(deletions::questions(record));
+    if let Some(audited) = &record.audited {
+        found.extend(audited::broken(writes, audited));
+    }
     found
 }
 

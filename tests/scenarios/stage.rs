@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_controllers::{Metrics, Pace};
+use ccm_controllers::{Metrics, Pace, Settings};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb, Write};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing_subscriber::layer::SubscriberExt;
 
+use crate::audited::Audit;
 use crate::cloud::ScriptedCloud;
 use crate::disturbance::{Asked, CallFault, Disturbance};
 use crate::laws::{self, Record};
@@ -145,6 +146,8 @@ struct Stage {
     age: Arc<Mutex<Duration>>,
     /// When a process was started.
     starts: Arc<Mutex<Vec<Instant>>>,
+    /// Of all processes.
+    audit: Audit,
 }
 
 impl Stage {
@@ -179,6 +182,7 @@ impl Stage {
             began,
             age,
             starts: Arc::default(),
+            audit: Audit::default(),
         }
     }
 
@@ -219,6 +223,7 @@ impl Stage {
                 Some(Disturbance::Death(_)) => Some(Duration::ZERO),
                 _ => None,
             },
+            audited: Some(self.audit.records()),
             most_nodes: others.iter().filter(is_creation).count(),
         })
     }
@@ -274,6 +279,7 @@ impl Stage {
             let client = self.wire.client(client, life);
             let (configuration, starts) = (self.configuration.clone(), self.starts.clone());
             let transcript = self.transcript.clone();
+            let audit = Arc::new(self.audit.clone());
             let began = self.began;
             async move {
                 starts.lock().unwrap().push(Instant::now());
@@ -284,7 +290,10 @@ impl Stage {
                 ccm_controllers::run(
                     client,
                     provider,
-                    configuration.settings(pace),
+                    Settings {
+                        audit,
+                        ..configuration.settings(pace)
+                    },
                     metrics,
                     forever,
                 )

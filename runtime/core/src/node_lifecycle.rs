@@ -13,6 +13,7 @@ mod case;
 pub mod deletion_guard;
 mod doubts;
 mod facts;
+mod last;
 mod lookup;
 mod mass;
 mod memory;

@@ -15,10 +15,11 @@ use crate::ownership::{Claimant, Owner, owner, stored_provider_id};
 use crate::permit::Moment;
 use crate::settings::LifecycleRules;
 
-use super::case::{Case, Gone, Noted};
+use super::case::{Case, Noted};
 use super::deletion_guard::{Evidence, age, is_wanted};
 use super::doubts::Doubts;
 use super::facts::{Facts, Finding};
+use super::last::LastOfScheme;
 use super::lookup::{is_its_machine, power, vouches};
 use super::mass::{Called, Mass};
 use super::survey::{Survey, scheme, surveys};
@@ -456,41 +457,9 @@ impl Memory {
             }
         }
     }
-
-    /// How many nodes are called gone now and are still there, for metrics.
-    pub fn called_gone(&self) -> usize {
-        let gone = |case: &&Case| case.gone.is_some();
-        self.cases.values().filter(gone).count()
-    }
 }
 
-/// Whether a node is the last one of its scheme that could exist: counted once in a pass.
-struct LastOfScheme(BTreeSet<String>);
-
-impl LastOfScheme {
-    fn new(pass: &Pass<'_>, cases: &BTreeMap<String, Case>) -> LastOfScheme {
-        let is_gone = |node: &Node| {
-            let gone: Option<&Gone> = cases.get(name(node)).and_then(|case| case.gone.as_ref());
-            gone.is_some()
-        };
-        if cases.values().all(|case| case.gone.is_none()) {
-            return LastOfScheme(BTreeSet::new());
-        }
-        let existing = pass.nodes.iter().filter(|node| !is_gone(node));
-        LastOfScheme(
-            existing
-                .filter_map(|node| scheme(node))
-                .map(str::to_owned)
-                .collect(),
-        )
-    }
-
-    fn is_last(&self, node: &Node) -> bool {
-        scheme(node).is_some_and(|scheme| !self.0.contains(scheme))
-    }
-}
-
-fn name(node: &Node) -> &str {
+pub(super) fn name(node: &Node) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
 }
 

@@ -1,0 +1,36 @@
+//! Whether anybody is left who could vouch for an answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::case::Case;
+use super::memory::{Pass, name};
+use super::survey::scheme;
+use k8s_openapi::api::core::v1::Node;
+
+/// The schemes of which a node is not called gone: counted once in a pass.
+pub(super) struct LastOfScheme(BTreeSet<String>);
+
+impl LastOfScheme {
+    /// `cases` are what is known of the NotReady nodes of the pass.
+    pub(super) fn new(pass: &Pass<'_>, cases: &BTreeMap<String, Case>) -> LastOfScheme {
+        let is_gone = |node: &Node| {
+            let case = cases.get(name(node));
+            case.is_some_and(|case| case.gone.is_some())
+        };
+        if cases.values().all(|case| case.gone.is_none()) {
+            return LastOfScheme(BTreeSet::new());
+        }
+        let existing = pass.nodes.iter().filter(|node| !is_gone(node));
+        LastOfScheme(
+            existing
+                .filter_map(|node| scheme(node))
+                .map(str::to_owned)
+                .collect(),
+        )
+    }
+
+    /// Whether a node is the last one of its scheme that could exist.
+    pub(super) fn is_last(&self, node: &Node) -> bool {
+        scheme(node).is_some_and(|scheme| !self.0.contains(scheme))
+    }
+}
