@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ccm_core::cloud::CloudNode;
+use ccm_core::cloud::{CloudNode, Readiness};
 use ccm_core::permit::{Moment, Permit};
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
@@ -120,7 +120,8 @@ pub(crate) fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
         pod_cidrs: Vec::new(),
         system_uuid: None,
         created: 0,
-        readiness: Default::default(),
+        // About a node that is not, the shipped guest takes no kept answer.
+        readiness: Readiness::Ready,
     }
 }
 
