@@ -344,7 +344,7 @@ fn records_of_deletions() -> Result<(), Failed> {
             Some("calls v deleted"),
         ),
     ] {
-        let found = audited::broken(&[deletion.clone()], &records);
+        let found = audited::broken(std::slice::from_ref(&deletion), &records);
         expect(&found, words)?;
     }
     Ok(())
