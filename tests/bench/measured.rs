@@ -53,7 +53,8 @@ impl Manager {
                 std::fs::write(&config, configuration(&cloud.endpoint)?.to_string())?;
                 let mut command = Command::new(&options.ccm);
                 command
-                    .args(["run", "--cloud-provider=hcloud"])
+                    // Renewals of a Lease would count among the writes of an idle minute; who leads is measured elsewhere.
+                    .args(["run", "--cloud-provider=hcloud", "--leader-elect=false"])
                     .arg(format!("--kubeconfig={}", cluster.kubeconfig.display()))
                     .arg(format!("--config={}", config.display()))
                     .arg(format!("--compiled-cache-dir={}", cache.display()))
