@@ -106,7 +106,7 @@ impl NodeLifecycleController {
     /// LIFE-002.
     fn pass(&mut self) {
         let nodes = self.sorted();
-        self.hear_of_others(&nodes);
+        self.hear_of_others();
         let surveys = self.with_pass(&nodes, |memory, pass| memory.begin(pass));
         for survey in surveys {
             let names = survey.about.iter().map(|node| name(node).to_owned());
@@ -121,14 +121,10 @@ impl NodeLifecycleController {
     }
 
     /// What the node controller was told about the same machines counts, too.
-    fn hear_of_others(&mut self, nodes: &[Arc<Node>]) {
+    fn hear_of_others(&mut self) {
         let neighbours = self.door.neighbours();
-        for node in nodes {
-            let uid = node.metadata.uid.as_deref().unwrap_or_default();
-            if let Some(at) = neighbours.found(name(node), uid) {
-                self.memory.found(name(node), uid, at);
-            }
-        }
+        self.memory
+            .hear_of_others(|name, uid| neighbours.found(name, uid));
     }
 
     fn start_conversations(&mut self, nodes: &[Arc<Node>]) {
@@ -151,7 +147,7 @@ impl NodeLifecycleController {
                     Ended::Survey(survey, answer, at) => {
                         self.memory.absorb(&survey, &answer, at);
                         let nodes = self.sorted();
-                        self.hear_of_others(&nodes);
+                        self.hear_of_others();
                         self.start_conversations(&nodes);
                     }
                     Ended::Conversation(conclusion) => {

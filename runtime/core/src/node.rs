@@ -320,7 +320,7 @@ fn synced() -> CloudEvent {
     }
 }
 
-fn node_ref(node: &Node) -> NodeRef {
+pub(crate) fn node_ref(node: &Node) -> NodeRef {
     NodeRef {
         name: node.metadata.name.clone().unwrap_or_default(),
         uid: uid(node).to_owned(),
@@ -331,7 +331,7 @@ fn uid(node: &Node) -> &str {
     node.metadata.uid.as_deref().unwrap_or_default()
 }
 
-fn taints(node: &Node) -> &[Taint] {
+pub(crate) fn taints(node: &Node) -> &[Taint] {
     let spec = node.spec.as_ref();
     spec.and_then(|spec| spec.taints.as_deref())
         .unwrap_or_default()

@@ -19,15 +19,15 @@ mod mass;
 mod memory;
 mod survey;
 
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::answer;
 use crate::brake::Brake;
 use crate::cloud::{CloudEvent, EventType};
-use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, NodeRef, When};
+use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, When};
 use crate::names::SHUTDOWN_TAINT;
-use crate::node::is_ready;
+use crate::node::{is_ready, node_ref, taints};
 use crate::ownership::{Owner, owner};
 use crate::patch::{NodePatch, TaintChange, Taints};
 use crate::permit::Moment;
@@ -102,10 +102,7 @@ fn taint(facts: &Facts) -> Decision {
             // One with the same key and effect, whatever its value, is replaced where it stands (LIFE-014).
             let mut all = taints(node).to_vec();
             let ours = shutdown_taint();
-            match all
-                .iter_mut()
-                .find(|one| one.key == ours.key && one.effect == ours.effect)
-            {
+            match all.iter_mut().find(|one| has_shutdown_key_and_effect(one)) {
                 Some(old) => *old = ours,
                 None => all.push(ours),
             }
@@ -295,19 +292,6 @@ fn is_shutdown_taint(taint: &Taint) -> bool {
 /// This taint is matched by key and effect (LIFE-005, LIFE-014).
 fn has_shutdown_key_and_effect(taint: &Taint) -> bool {
     taint.key == SHUTDOWN_TAINT && taint.effect == "NoSchedule"
-}
-
-fn node_ref(node: &Node) -> NodeRef {
-    NodeRef {
-        name: node.metadata.name.clone().unwrap_or_default(),
-        uid: node.metadata.uid.clone().unwrap_or_default(),
-    }
-}
-
-fn taints(node: &Node) -> &[Taint] {
-    let spec = node.spec.as_ref();
-    spec.and_then(|spec| spec.taints.as_deref())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

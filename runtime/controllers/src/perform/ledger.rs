@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ccm_core::brake::{Brake, Budgets};
 use ccm_core::effect::ClusterError;
+use ccm_core::node_lifecycle::Now;
 use ccm_core::permit::Moment;
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -42,13 +43,6 @@ pub(crate) struct Ledger {
     is_read: bool,
 }
 
-/// Both clocks, to turn dates into moments and back.
-#[derive(Clone, Copy)]
-pub(crate) struct Clocks {
-    pub(crate) moment: Moment,
-    pub(crate) wall: Timestamp,
-}
-
 impl Ledger {
     /// A ledger in the Lease of this name; without one what was spent is forgotten at a restart.
     pub(crate) fn new(client: Client, lease: Option<LeaseName>, tenure: Arc<Tenure>) -> Ledger {
@@ -71,7 +65,7 @@ impl Ledger {
     /// The API server cannot be asked now.
     pub(crate) async fn read(
         &mut self,
-        at: Clocks,
+        at: Now,
     ) -> Result<Vec<(Brake, Vec<Moment>)>, ClusterError> {
         if self.is_read {
             return Ok(Vec::new());
@@ -102,11 +96,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The API server did not store it, and may do so later.
-    pub(crate) async fn write(
-        &mut self,
-        budgets: &Budgets,
-        at: Clocks,
-    ) -> Result<(), ClusterError> {
+    pub(crate) async fn write(&mut self, budgets: &Budgets, at: Now) -> Result<(), ClusterError> {
         let mut budgets = budgets.clone();
         let dates = |budget: &mut Budgets, brake| {
             let spent: Vec<String> = budget
@@ -163,7 +153,7 @@ impl Ledger {
     }
 }
 
-fn date(moment: Moment, at: Clocks) -> String {
+fn date(moment: Moment, at: Now) -> String {
     let ago = SignedDuration::try_from(moment.until(at.moment)).unwrap_or(SignedDuration::MAX);
     let date = at.wall.checked_sub(ago).unwrap_or(Timestamp::MIN);
     // Rounded up, so that reading it back never frees anything early.
@@ -177,7 +167,7 @@ fn date(moment: Moment, at: Clocks) -> String {
 
 /// The moments of the dates in `text`. What is no date is left out: somebody else may write here, too. A date in the
 /// future, after a clock that was wrong, counts as now.
-fn spent(text: &str, at: Clocks) -> Vec<Moment> {
+fn spent(text: &str, at: Now) -> Vec<Moment> {
     let dates = text
         .split(',')
         .filter_map(|date| date.trim().parse::<Timestamp>().ok());
@@ -193,8 +183,8 @@ mod tests {
 
     use super::*;
 
-    fn clocks(seconds: u64, wall: &str) -> Clocks {
-        Clocks {
+    fn clocks(seconds: u64, wall: &str) -> Now {
+        Now {
             moment: Moment(Duration::from_secs(seconds)),
             wall: wall.parse().unwrap_or_default(),
         }

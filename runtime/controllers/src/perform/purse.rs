@@ -10,7 +10,7 @@ use ccm_core::permit::{Mode, Moment};
 use ccm_core::tenure::Tenure;
 use tokio::sync::Mutex;
 
-use super::ledger::{Clocks, Ledger};
+use super::ledger::Ledger;
 use super::locked;
 use super::request::stopping;
 use crate::clock::{Clock, boottime};
@@ -54,7 +54,7 @@ impl Purse {
             return Outcome::Budget(self.take_from_memory(node, brake));
         }
         let mut ledger = self.ledger.lock().await;
-        match ledger.read(self.clocks()).await {
+        match ledger.read(self.owner.clock.both()).await {
             Ok(spent) => {
                 let mut budgets = locked(&self.budgets);
                 for (brake, spent) in spent {
@@ -70,7 +70,7 @@ impl Purse {
         let taken = self.take_from_memory(node, brake);
         if taken.is_ok() {
             let after = locked(&self.budgets).clone();
-            if let Err(error) = ledger.write(&after, self.clocks()).await {
+            if let Err(error) = ledger.write(&after, self.owner.clock.both()).await {
                 // Nobody else takes from these: the ledger is locked.
                 locked(&self.budgets).restore(brake, before.into_iter());
                 return Outcome::Node(Err(error));
@@ -86,14 +86,6 @@ impl Purse {
         BrakeState {
             brake,
             standing: budgets.of(brake).standing(self.owner.clock.now(), objects),
-        }
-    }
-
-    fn clocks(&self) -> Clocks {
-        let now = self.owner.clock.both();
-        Clocks {
-            moment: now.moment,
-            wall: now.wall,
         }
     }
 

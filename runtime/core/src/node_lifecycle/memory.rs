@@ -329,13 +329,16 @@ impl Memory {
         }
     }
 
-    /// Somebody else was told at `at` that the machine of this node exists.
-    pub fn found(&mut self, name: &str, uid: &str, at: Moment) {
-        if let Some(case) = self.cases.get_mut(name)
-            && case.uid == uid
-            && case.gone.as_ref().is_some_and(|gone| gone.first < at)
-        {
-            case.is_called_found(at);
+    /// Takes what somebody else was told: `found` says when, if ever, it was answered last that the machine of the node
+    /// with this name and UID exists. Only nodes that are called gone are asked for.
+    pub fn hear_of_others(&mut self, found: impl Fn(&str, &str) -> Option<Moment>) {
+        for (name, case) in &mut self.cases {
+            let Some(first) = case.gone.as_ref().map(|gone| gone.first) else {
+                continue;
+            };
+            if let Some(at) = found(name, &case.uid).filter(|at| first < *at) {
+                case.is_called_found(at);
+            }
         }
     }
 
