@@ -143,7 +143,8 @@ impl<'a> Values<'a> {
     }
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+/// The length of time that `text` says, as Go writes it: see [`Values::duration`].
+pub fn parse_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
     }

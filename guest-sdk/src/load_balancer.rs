@@ -1,6 +1,6 @@
 //! The interface `load-balancer`: what a provider that makes load balancers implements.
 
-use crate::{Error, Provider};
+use crate::{Error, Event, LoadBalancerStatus, Pending, Provider};
 
 pub use crate::bindings::load_balancer::exports::ccm::provider::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, IpFamilyPolicy, Progress,
@@ -33,4 +33,65 @@ pub trait LoadBalancer: Provider {
     /// # Errors
     /// Whatever kept the cloud from answering.
     fn get(&self, service: Service) -> Result<Found, Error>;
+}
+
+impl EnsureReply {
+    /// The cloud agrees with the Service.
+    pub fn ready(status: LoadBalancerStatus) -> EnsureReply {
+        EnsureReply::new(Ensured::Ready(status))
+    }
+
+    /// Begun; the host calls again.
+    pub fn pending(pending: Pending) -> EnsureReply {
+        EnsureReply::new(Ensured::Pending(pending))
+    }
+
+    fn new(ensured: Ensured) -> EnsureReply {
+        EnsureReply {
+            ensured,
+            events: Vec::new(),
+            annotations: Vec::new(),
+        }
+    }
+
+    /// With these events, at most 16.
+    #[must_use]
+    pub fn with_events(self, events: Vec<Event>) -> EnsureReply {
+        EnsureReply { events, ..self }
+    }
+}
+
+impl ProgressReply {
+    /// Done.
+    pub fn done() -> ProgressReply {
+        ProgressReply::new(Progress::Done)
+    }
+
+    /// Begun; the host calls again.
+    pub fn pending(pending: Pending) -> ProgressReply {
+        ProgressReply::new(Progress::Pending(pending))
+    }
+
+    fn new(progress: Progress) -> ProgressReply {
+        ProgressReply {
+            progress,
+            events: Vec::new(),
+            annotations: Vec::new(),
+        }
+    }
+
+    /// With these events, at most 16.
+    #[must_use]
+    pub fn with_events(self, events: Vec<Event>) -> ProgressReply {
+        ProgressReply { events, ..self }
+    }
+}
+
+impl Service {
+    /// The value of an annotation, as the tenant wrote it.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        let mut annotations = self.annotations.iter();
+        let found = annotations.find(|(name, _)| name == key)?;
+        Some(found.1.as_str())
+    }
 }

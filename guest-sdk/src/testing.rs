@@ -209,3 +209,37 @@ pub fn node(name: &str, provider_id: Option<&str>) -> crate::Node {
         extra: vec![("ready".to_owned(), "unknown".to_owned())],
     }
 }
+
+/// A Service of type LoadBalancer as the host describes a new one, with these TCP ports and their node ports.
+pub fn service(name: &str, ports: &[(u16, u16)]) -> crate::load_balancer::Service {
+    let ports = ports
+        .iter()
+        .map(|(port, node_port)| crate::load_balancer::ServicePort {
+            name: None,
+            protocol: crate::Protocol::Tcp,
+            app_protocol: None,
+            port: *port,
+            node_port: Some(*node_port),
+        });
+    crate::load_balancer::Service {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        annotations: Vec::new(),
+        labels: Vec::new(),
+        ports: ports.collect(),
+        class: None,
+        requested_ip: None,
+        source_ranges: Vec::new(),
+        external_traffic_policy: None,
+        health_check_node_port: None,
+        ip_families: Vec::new(),
+        ip_family_policy: None,
+        session_affinity_seconds: None,
+        cluster_ips: Vec::new(),
+        status: crate::LoadBalancerStatus {
+            ingress: Vec::new(),
+        },
+        extra: Vec::new(),
+    }
+}

@@ -7,7 +7,9 @@ use ccm_guest::config::Values;
 use ccm_guest::{Config, Error};
 
 use crate::robot;
+pub use load_balancers::LoadBalancerSettings;
 
+mod load_balancers;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +37,8 @@ pub struct Settings {
     pub max_age: Duration,
     /// `ROBOT_ENABLED`: dedicated servers, if they are nodes too.
     pub robot: Option<RobotSettings>,
+    /// `HCLOUD_LOAD_BALANCERS_…`: the defaults of all load balancers.
+    pub load_balancers: LoadBalancerSettings,
 }
 
 /// What the configuration says about dedicated servers.
@@ -119,6 +123,7 @@ impl Settings {
                 CacheMode::Off => Duration::ZERO,
             },
             robot: robot_settings(&mut values, config),
+            load_balancers: LoadBalancerSettings::read(&mut values),
         };
         values.finish()?;
         Ok(settings)

@@ -1,8 +1,14 @@
 //! The provider itself: what the host calls, handed to the file that knows.
 
-use ccm_guest::{Config, Error, FindReply, Instances, Node, Provider, SelfCheck};
+use ccm_guest::load_balancer::{
+    DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
+};
+use ccm_guest::{
+    Capability, Config, Error, FindReply, Instances, LoadBalancer, Node, Provider, SelfCheck,
+};
 
 use crate::config::Settings;
+use crate::load_balancer::{deletion, ensure};
 use crate::{api, find, robot};
 
 /// Hetzner with one configuration.
@@ -16,11 +22,37 @@ impl Provider for Hetzner {
         let settings = Settings::read(config)?;
         Ok(Hetzner { settings })
     }
+
+    /// Load balancers unless `HCLOUD_LOAD_BALANCERS_ENABLED` is false.
+    fn enabled(&self, exported: &[Capability]) -> Vec<Capability> {
+        let mut enabled = exported.to_vec();
+        enabled
+            .retain(|one| *one != Capability::LoadBalancer || self.settings.load_balancers.enabled);
+        enabled
+    }
 }
 
 impl Instances for Hetzner {
     fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error> {
         find::find(&self.settings, &nodes)
+    }
+}
+
+impl LoadBalancer for Hetzner {
+    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Error> {
+        ensure::ensure(&self.settings, &request)
+    }
+
+    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Error> {
+        ensure::update_targets(&self.settings, &request)
+    }
+
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error> {
+        deletion::delete(&request)
+    }
+
+    fn get(&self, service: Service) -> Result<Found, Error> {
+        deletion::get(&self.settings, &service)
     }
 }
 

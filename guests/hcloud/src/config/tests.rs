@@ -4,9 +4,30 @@
 use ccm_guest::testing::config;
 
 use super::*;
+use crate::load_balancer::wanted::{Algorithm, Place};
 
 fn read(values: &[(&str, &str)]) -> Settings {
     Settings::read(&config(values)).unwrap()
+}
+
+/// What is said about load balancers when nothing is.
+fn ordinary() -> LoadBalancerSettings {
+    LoadBalancerSettings {
+        enabled: true,
+        place: None,
+        type_name: None,
+        algorithm: None,
+        public_interface: None,
+        private_subnet_ip_range: None,
+        private_ingress: true,
+        use_private_ip: false,
+        ipv6: true,
+        proxy_protocol: None,
+        health_check_interval: None,
+        health_check_timeout: None,
+        health_check_retries: None,
+        keep_foreign_ports: false,
+    }
 }
 
 #[test]
@@ -19,6 +40,7 @@ fn without_any_value_the_defaults_are_those_of_the_go_manager() {
         lists: true,
         max_age: Duration::from_secs(10),
         robot: None,
+        load_balancers: ordinary(),
     };
     assert_eq!(read(&[]), expected);
     let robot = RobotSettings {
@@ -62,6 +84,7 @@ fn every_value_is_read() {
             hold: Duration::from_secs(3600),
             forward_internal_ips: false,
         }),
+        load_balancers: ordinary(),
     };
     assert_eq!(settings, expected);
 }
@@ -120,6 +143,111 @@ fn all_mistakes_are_reported_at_once() {
 }
 
 #[test]
+fn every_value_about_load_balancers_is_read() {
+    let settings = read(&[
+        ("HCLOUD_LOAD_BALANCERS_ENABLED", "false"),
+        ("HCLOUD_LOAD_BALANCERS_LOCATION", "nbg1"),
+        ("HCLOUD_LOAD_BALANCERS_TYPE", "lb21"),
+        (
+            "HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE",
+            " Least_Connections ",
+        ),
+        ("HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK", "true"),
+        (
+            "HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE",
+            "10.1.0.0/24",
+        ),
+        ("HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS", "true"),
+        ("HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP", "true"),
+        ("HCLOUD_LOAD_BALANCERS_DISABLE_IPV6", "true"),
+        ("HCLOUD_LOAD_BALANCERS_USES_PROXYPROTOCOL", "true"),
+        ("HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL", "30s"),
+        ("HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_TIMEOUT", "5s"),
+        ("HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES", "5"),
+        ("HCLOUD_LOAD_BALANCERS_KEEP_FOREIGN_PORTS", "true"),
+    ]);
+    let expected = LoadBalancerSettings {
+        enabled: false,
+        place: Some(Place::Location("nbg1".to_owned())),
+        type_name: Some("lb21".to_owned()),
+        algorithm: Some(Algorithm::LeastConnections),
+        public_interface: Some(false),
+        private_subnet_ip_range: Some("10.1.0.0/24".to_owned()),
+        private_ingress: false,
+        use_private_ip: true,
+        ipv6: false,
+        proxy_protocol: Some(true),
+        health_check_interval: Some(30),
+        health_check_timeout: Some(5),
+        health_check_retries: Some(5),
+        keep_foreign_ports: true,
+    };
+    assert_eq!(settings.load_balancers, expected);
+    let zone = read(&[("HCLOUD_LOAD_BALANCERS_NETWORK_ZONE", "eu-central")]);
+    assert_eq!(
+        zone.load_balancers.place,
+        Some(Place::NetworkZone("eu-central".to_owned()))
+    );
+}
+
+#[test]
+fn zero_in_a_health_check_is_the_clouds_default() {
+    let settings = read(&[
+        ("HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL", "0s"),
+        ("HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_TIMEOUT", "0"),
+        ("HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES", "0"),
+    ]);
+    assert_eq!(settings.load_balancers, ordinary());
+}
+
+#[test]
+fn mistakes_about_load_balancers_are_reported_at_once_too() {
+    let table = [
+        (
+            "LOCATION",
+            "nbg1",
+            "excludes HCLOUD_LOAD_BALANCERS_NETWORK_ZONE",
+        ),
+        ("NETWORK_ZONE", "eu-central", ""),
+        ("ENABLED", "yes", "must be true or false"),
+        ("DISABLE_PUBLIC_NETWORK", "yes", "must be true or false"),
+        ("DISABLE_PRIVATE_INGRESS", "yes", "must be true or false"),
+        ("USE_PRIVATE_IP", "yes", "must be true or false"),
+        ("DISABLE_IPV6", "yes", "must be true or false"),
+        ("USES_PROXYPROTOCOL", "yes", "must be true or false"),
+        ("KEEP_FOREIGN_PORTS", "yes", "must be true or false"),
+        (
+            "ALGORITHM_TYPE",
+            "invalid",
+            "must be one of round_robin, least_connections",
+        ),
+        (
+            "PRIVATE_SUBNET_IP_RANGE",
+            "10.0.0.0/33",
+            "must be an IPv4 range",
+        ),
+        ("HEALTH_CHECK_INTERVAL", "30", "must be a duration"),
+        (
+            "HEALTH_CHECK_TIMEOUT",
+            "500ms",
+            "must be at least one second",
+        ),
+        ("HEALTH_CHECK_RETRIES", "-1", "must be a number"),
+    ]
+    .map(|(key, value, what)| (format!("HCLOUD_LOAD_BALANCERS_{key}"), value, what));
+    let values: Vec<(&str, &str)> = table
+        .iter()
+        .map(|(key, value, _)| (key.as_str(), *value))
+        .collect();
+    let error = Settings::read(&config(&values)).unwrap_err();
+    assert!(matches!(error, Error::Invalid(_)), "{error:?}");
+    for (key, _, what) in table.iter().filter(|(_, _, what)| !what.is_empty()) {
+        let mistake = format!("{key}: {what}");
+        assert!(error.message().contains(&mistake), "{mistake}: {error:?}");
+    }
+}
+
+#[test]
 fn robot_needs_its_target_and_nothing_else_does() {
     for (enabled, granted, accepted) in [
         ("true", "robot", true),
@@ -143,8 +271,20 @@ fn the_manifest_declares_exactly_the_keys_that_are_read() {
         serde_json::from_str(include_str!("../../manifest.json")).unwrap();
     let declared = manifest["config"].as_array().unwrap().iter();
     for key in declared.map(|entry| entry["key"].as_str().unwrap()) {
-        // A value that nothing can be: neither a truth, nor a word, nor a time. The network may have any name.
-        let refused = Settings::read(&config(&[(key, "no such value")])).is_err();
-        assert_eq!(refused, key != "HCLOUD_NETWORK", "{key}");
+        // A value that nothing can be: neither a truth, nor a word, nor a time. What the cloud has names for may have any.
+        let names = [
+            "HCLOUD_NETWORK",
+            "HCLOUD_LOAD_BALANCERS_LOCATION",
+            "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE",
+            "HCLOUD_LOAD_BALANCERS_TYPE",
+        ];
+        let read = Settings::read(&config(&[(key, "no such value")]));
+        let is_name = names.contains(&key);
+        assert_eq!(read.is_ok(), is_name, "{key}");
+        assert_ne!(
+            read.ok(),
+            Some(Settings::read(&config(&[])).unwrap()),
+            "{key}"
+        );
     }
 }

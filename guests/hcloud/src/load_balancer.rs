@@ -1,0 +1,31 @@
+//! Load balancers of Hetzner Cloud for Services of type LoadBalancer.
+//!
+//! In reading order: [`wanted`] (what a Service says, as a value) and the files that read it: [`annotations`], [`names`],
+//! [`services`], [`targets`], [`node_selector`], [`wanted_certificates`], [`shown`]; then those that make the cloud agree:
+//! [`api`] (the only one here that speaks HTTP), [`owner`], [`changes`], [`bodies`], [`carry_out`], [`certificates`],
+//! [`waiting`], [`hint`], [`status`], and [`ensure`] and [`deletion`], which put them together.
+
+pub mod annotations;
+pub mod api;
+pub mod bodies;
+pub mod carry_out;
+pub mod certificates;
+pub mod changes;
+pub mod deletion;
+pub mod ensure;
+pub mod events;
+pub mod hint;
+pub mod names;
+pub mod node_selector;
+pub mod owner;
+#[cfg(test)]
+pub mod project;
+#[cfg(test)]
+pub mod samples;
+pub mod services;
+pub mod shown;
+pub mod status;
+pub mod targets;
+pub mod waiting;
+pub mod wanted;
+pub mod wanted_certificates;

@@ -1,0 +1,117 @@
+//! Certificates: those that people uploaded are looked up, one that the cloud manages is ordered and found again by its label.
+
+use ccm_guest::{Error, Event, log};
+
+use super::api::{self, Certificate};
+use super::bodies;
+use super::events::warning;
+use super::names::SERVICE_UID;
+use super::wanted::{self, Certificates, ManagedCertificate};
+
+/// The label of a load balancer that a managed certificate was ever ordered for. Who takes the annotation away leaves the
+/// certificate behind, and by this it is found when the Service goes.
+pub const ORDERED: &str = "hcloud-ccm/managed-certificate";
+
+/// How far the wanted certificates are.
+#[derive(Debug, PartialEq)]
+pub enum Found {
+    /// They are there. `None`: nothing is wanted.
+    Ids(Option<Vec<u64>>),
+    /// One is being made, by this action if it is known.
+    Making(Option<u64>),
+}
+
+/// Finds the wanted certificates, and orders the managed one if it is not there.
+///
+/// # Errors
+/// [`Error::Invalid`] for one that is not there and cannot be ordered.
+pub fn find(wanted: &Certificates, uid: &str, events: &mut Vec<Event>) -> Result<Found, Error> {
+    match wanted {
+        Certificates::None => Ok(Found::Ids(None)),
+        Certificates::Uploaded(some) => {
+            let ids: Result<Vec<u64>, Error> = some.iter().map(uploaded).collect();
+            Ok(Found::Ids(Some(ids?)))
+        }
+        Certificates::Managed(certificate) => managed(certificate, uid, events),
+    }
+}
+
+fn uploaded(wanted: &wanted::Certificate) -> Result<u64, Error> {
+    match wanted {
+        wanted::Certificate::Id(id) => Ok(*id),
+        wanted::Certificate::Name(name) => match api::certificate(name)? {
+            Some(found) => Ok(found.id),
+            None => Err(Error::invalid(format!(
+                "there is no certificate {name:?} in the project"
+            ))),
+        },
+    }
+}
+
+fn managed(
+    wanted: &ManagedCertificate,
+    uid: &str,
+    events: &mut Vec<Event>,
+) -> Result<Found, Error> {
+    if let Some(found) = of_service(uid)? {
+        return Ok(state(&found, events));
+    }
+    log::info(
+        "ordering a managed certificate",
+        &[("name", &wanted.name), ("why", "the Service has none")],
+    );
+    match api::create_certificate(&bodies::certificate(wanted)) {
+        Ok((made, action)) => match action {
+            Some(action) => match action.failure() {
+                Some(failure) => Err(failure),
+                None if action.is_running() => Ok(Found::Making(Some(action.id))),
+                None => Ok(Found::Ids(Some(vec![made.id]))),
+            },
+            None => Ok(state(&made, events)),
+        },
+        Err(refusal) if refusal.is_busy() => Ok(Found::Making(None)),
+        // Ours after all, by a request whose answer was lost; or somebody else's.
+        Err(refusal) if refusal.is("uniqueness_error") => match of_service(uid)? {
+            Some(found) => Ok(state(&found, events)),
+            None => Err(Error::invalid(format!(
+                "a certificate is called {:?} already, and its label does not say that it is this Service's",
+                wanted.name
+            ))),
+        },
+        Err(refusal) => Err(refusal.error),
+    }
+}
+
+fn of_service(uid: &str) -> Result<Option<Certificate>, Error> {
+    let mut found = api::certificates_of(uid)?;
+    match (found.pop(), found.as_slice()) {
+        (one, []) => Ok(one),
+        (one, others) => {
+            let ids = others.iter().chain(&one).map(|one| one.id.to_string());
+            let ids: Vec<String> = ids.collect();
+            Err(Error::invalid(format!(
+                "more than one certificate is labelled {SERVICE_UID}={uid}: {}",
+                ids.join(" and ")
+            )))
+        }
+    }
+}
+
+/// One whose issuance failed is used all the same, and the cloud decides: it may have one from before.
+fn state(found: &Certificate, events: &mut Vec<Event>) -> Found {
+    let issuance = found.status.as_ref().map(|status| status.issuance.as_str());
+    match issuance {
+        Some("pending") => return Found::Making(None),
+        Some("failed") => {
+            let error = found
+                .status
+                .as_ref()
+                .and_then(|status| status.error.as_ref());
+            let why = error.map_or("no reason given", |error| error.message.as_str());
+            let message = format!("managed certificate {} was not issued: {why}", found.name);
+            events.push(warning("CertificateNotIssued", &message));
+        }
+        _ => {}
+    }
+    Found::Ids(Some(vec![found.id]))
+}

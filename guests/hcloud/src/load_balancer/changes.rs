@@ -1,0 +1,388 @@
+//! How a load balancer differs from what is wanted, as the writes that remove the difference, in the Go manager's order.
+//! Pure.
+//!
+//! Only what is wanted is compared: a field that nobody asked for stays as it is. So a Service that says the same as before
+//! causes no write.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::api::{self, LoadBalancer};
+use super::bodies::{self, Known};
+use super::wanted::{
+    HealthCheckHttp, Target, TypeSource, Wanted, WantedHealthCheck, WantedHttp, WantedService,
+    WantedTargets,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The change of name or labels, which is no action: it is done when it is answered.
+pub const UPDATE: &str = "update";
+/// The action that adds a target.
+pub const ADD_TARGET: &str = "add_target";
+
+/// One write.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The action, by its name in the API's path; or [`UPDATE`].
+    pub action: String,
+    /// The request's body.
+    pub body: Value,
+    /// Why, for the log.
+    pub why: String,
+    /// The node that is to be a target: that one cannot be says nothing about others.
+    pub node: Option<String>,
+    /// Whether it changes more than it says, so that only a new look shows what is left to do.
+    pub unsettles: bool,
+}
+
+impl Change {
+    fn new(action: &str, body: Value, why: String) -> Change {
+        Change {
+            action: action.to_owned(),
+            body,
+            why,
+            node: None,
+            unsettles: false,
+        }
+    }
+
+    fn unsettling(self) -> Change {
+        Change {
+            unsettles: true,
+            ..self
+        }
+    }
+}
+
+/// Everything but services and targets.
+pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
+    let mut changes = Vec::new();
+    changes.extend(name_and_labels(wanted, found));
+    let public = &found.public_net;
+    for (rdns, address) in [
+        (&wanted.rdns_ipv4, &public.ipv4),
+        (&wanted.rdns_ipv6, &public.ipv6),
+    ] {
+        if let (Some(rdns), Some(ip)) = (rdns, &address.ip)
+            && address.dns_ptr.as_ref() != Some(rdns)
+        {
+            changes.push(Change::new(
+                "change_dns_ptr",
+                json!({"ip": ip, "dns_ptr": rdns}),
+                format!("{ip} is to resolve to {rdns}"),
+            ));
+        }
+    }
+    if let Some(algorithm) = wanted.algorithm
+        && algorithm.as_str() != found.algorithm.kind
+    {
+        let (is, word) = (&found.algorithm.kind, algorithm.as_str());
+        changes.push(Change::new(
+            "change_algorithm",
+            json!({"type": word}),
+            format!("the algorithm is {is} and is to be {word}"),
+        ));
+    }
+    let (is, name) = (&found.load_balancer_type.name, &wanted.type_name);
+    // Nobody who takes an annotation away asks for a smaller one.
+    if !matches!(wanted.type_source, TypeSource::Default) && is != name {
+        changes.push(
+            Change::new(
+                "change_type",
+                json!({"load_balancer_type": name}),
+                format!("the type is {is} and is to be {name}"),
+            )
+            .unsettling(),
+        );
+    }
+    changes.extend(networks(wanted, known, found));
+    match wanted.public_interface {
+        Some(true) if !public.enabled => changes.push(public_interface("enable_public_interface")),
+        Some(false) if public.enabled => changes.push(public_interface("disable_public_interface")),
+        _ => {}
+    }
+    changes
+}
+
+fn public_interface(action: &'static str) -> Change {
+    let why = "the public interface is not as it is to be".to_owned();
+    Change::new(action, json!({}), why).unsettling()
+}
+
+fn name_and_labels(wanted: &Wanted, found: &LoadBalancer) -> Option<Change> {
+    let renamed = wanted.is_named && wanted.name != found.name;
+    let labelled = wanted
+        .labels
+        .iter()
+        .any(|(key, value)| found.labels.get(key) != Some(value));
+    let mut body = serde_json::Map::new();
+    if renamed {
+        body.insert("name".to_owned(), json!(wanted.name));
+    }
+    if labelled {
+        let mut labels = found.labels.clone();
+        labels.extend(wanted.labels.clone());
+        body.insert("labels".to_owned(), json!(labels));
+    }
+    let why = match renamed {
+        true => format!("it is called {} and is to be {}", found.name, wanted.name),
+        false => "its labels do not say whose it is".to_owned(),
+    };
+    (!body.is_empty()).then(|| Change::new(UPDATE, Value::Object(body), why))
+}
+
+/// Detaches from what is wrong; attaches when nothing is.
+fn networks(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
+    let address = wanted.network.as_ref().and_then(|network| network.ip);
+    let is_right = |net: &&api::PrivateNet| {
+        let same = |ip: IpAddr| net.ip.as_deref().and_then(parsed) == Some(ip);
+        known.network == Some(net.network) && address.is_none_or(|ip| same(ip.into()))
+    };
+    let detach = found.private_net.iter().filter(|net| !is_right(net));
+    let detach: Vec<Change> = detach
+        .map(|net| {
+            let network = net.network;
+            Change::new(
+                "detach_from_network",
+                json!({"network": network}),
+                format!("it is in network {network}, or has an address there, as it is not to"),
+            )
+            .unsettling()
+        })
+        .collect();
+    let (Some(network), Some(id)) = (&wanted.network, known.network) else {
+        return detach;
+    };
+    if !detach.is_empty() || found.private_net.iter().any(|net| is_right(&net)) {
+        return detach;
+    }
+    let mut body = serde_json::Map::new();
+    body.insert("network".to_owned(), json!(id));
+    if let Some(ip) = network.ip {
+        body.insert("ip".to_owned(), json!(ip.to_string()));
+    }
+    if let Some(range) = &network.ip_range {
+        body.insert("ip_range".to_owned(), json!(range));
+    }
+    let why = format!("it is to be in network {id}");
+    vec![Change::new("attach_to_network", Value::Object(body), why).unsettling()]
+}
+
+/// The ports that it listens on.
+pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut added = 0_usize;
+    for (port, service) in &wanted.services {
+        let body = || bodies::service(*port, service, known);
+        match found.services.iter().find(|one| one.listen_port == *port) {
+            None => {
+                added += 1;
+                let why = format!("port {port} is missing");
+                changes.push(Change::new("add_service", body(), why));
+            }
+            Some(one) => {
+                if let Some(what) = difference(service, known, one) {
+                    let why = format!("port {port} has another {what}");
+                    changes.push(Change::new("update_service", body(), why));
+                }
+            }
+        }
+    }
+    if wanted.keep_foreign {
+        return changes;
+    }
+    let left_over = found.services.iter().map(|one| one.listen_port);
+    let left_over = left_over.filter(|port| !wanted.services.contains_key(port));
+    let deletions: Vec<Change> = left_over
+        .map(|port| {
+            let why = format!("the Service has no port {port}");
+            Change::new("delete_service", json!({"listen_port": port}), why)
+        })
+        .collect();
+    // What is new comes first, so that somebody is always listening, unless there is no room for both.
+    let room = found.load_balancer_type.max_services;
+    let at = match room.is_some_and(|room| found.services.len() + added > room) {
+        true => 0,
+        false => changes.len(),
+    };
+    changes.splice(at..at, deletions);
+    changes
+}
+
+/// What is wanted of a service and differs, in one word.
+fn difference(wanted: &WantedService, known: &Known, found: &api::Service) -> Option<&'static str> {
+    let speaks_http = wanted.protocol.as_str() != "tcp";
+    if wanted.protocol.as_str() != found.protocol {
+        return Some("protocol");
+    }
+    if wanted.destination_port != found.destination_port {
+        return Some("node port");
+    }
+    if differs(wanted.proxy_protocol, Some(found.proxyprotocol)) {
+        return Some("proxy protocol");
+    }
+    // Options of HTTP mean nothing to a service that does not speak it, and nothing is kept of them.
+    let http = wanted.http.as_ref().filter(|_| speaks_http);
+    let none = api::Http::default();
+    let found_http = found.http.as_ref().unwrap_or(&none);
+    if http.is_some_and(|http| http_differs(http, known, found_http)) {
+        return Some("HTTP option");
+    }
+    let check = found.health_check.as_ref();
+    if check.is_none_or(|check| check_differs(&wanted.health_check, check)) {
+        return Some("health check");
+    }
+    None
+}
+
+fn http_differs(wanted: &WantedHttp, known: &Known, found: &api::Http) -> bool {
+    let mut certificates = found.certificates.clone();
+    certificates.sort_unstable();
+    let other_certificates = known.certificates.as_ref().is_some_and(|ids| {
+        let mut ids = ids.clone();
+        ids.sort_unstable();
+        ids.dedup();
+        ids != certificates
+    });
+    other_certificates
+        || text_differs(wanted.cookie_name.as_ref(), found.cookie_name.as_ref())
+        || differs(wanted.cookie_lifetime, found.cookie_lifetime)
+        || differs(wanted.redirect_http, Some(found.redirect_http))
+        || differs(wanted.sticky_sessions, Some(found.sticky_sessions))
+        || differs(wanted.timeout_idle, found.timeout_idle)
+}
+
+fn check_differs(wanted: &WantedHealthCheck, found: &api::HealthCheck) -> bool {
+    let none = api::HealthCheckHttp::default();
+    let found_http = found.http.as_ref().unwrap_or(&none);
+    let http = wanted.http.as_ref();
+    wanted.protocol.as_str() != found.protocol
+        || wanted.port != found.port
+        || differs(wanted.interval, found.interval)
+        || differs(wanted.timeout, found.timeout)
+        || differs(wanted.retries.map(u64::from), found.retries)
+        || http.is_some_and(|http| check_http_differs(http, found_http))
+}
+
+fn check_http_differs(wanted: &HealthCheckHttp, found: &api::HealthCheckHttp) -> bool {
+    let sorted = |codes: &Vec<String>| {
+        let mut codes = codes.clone();
+        codes.sort_unstable();
+        codes
+    };
+    let codes = wanted.status_codes.as_ref();
+    text_differs(wanted.domain.as_ref(), found.domain.as_ref())
+        || text_differs(wanted.path.as_ref(), found.path.as_ref())
+        || codes.is_some_and(|codes| sorted(codes) != sorted(&found.status_codes))
+        || differs(wanted.tls, Some(found.tls))
+}
+
+fn differs<T: PartialEq>(wanted: Option<T>, found: Option<T>) -> bool {
+    wanted.is_some() && wanted != found
+}
+
+/// The API writes what is not set as null here and as an empty text there.
+fn text_differs(wanted: Option<&String>, found: Option<&String>) -> bool {
+    let found = found.map_or("", String::as_str);
+    wanted.is_some_and(|wanted| wanted != found)
+}
+
+/// What is to happen to the targets.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TargetChanges {
+    /// The writes.
+    pub changes: Vec<Change>,
+    /// The nodes that there is no room for.
+    pub no_room: Vec<String>,
+}
+
+/// Where it sends traffic. Targets by label selector are other people's and stay; so do addresses, if `keep_addresses`.
+pub fn of_targets(
+    wanted: &WantedTargets,
+    keep_addresses: bool,
+    found: &LoadBalancer,
+) -> TargetChanges {
+    let mut all = TargetChanges::default();
+    let mut there = Vec::new();
+    let mut again = Vec::new();
+    let mut used = found.targets.len();
+    for target in found.targets.iter().filter_map(read_target) {
+        if wanted.targets.contains_key(&target) {
+            there.push(target);
+            continue;
+        }
+        let same_server =
+            reached_otherwise(target).filter(|other| wanted.targets.contains_key(other));
+        if keep_addresses && matches!(target, Target::Ip(_)) {
+            continue;
+        }
+        let why = match same_server {
+            Some(_) => format!("{} is to be reached by its other address", name_of(target)),
+            None => format!("{} is no target of the Service", name_of(target)),
+        };
+        let change = Change::new("remove_target", bodies::target(&target, false), why);
+        // The place stays taken: it is added again once it is gone.
+        match same_server {
+            Some(other) => again.push(other),
+            None => used = used.saturating_sub(1),
+        }
+        all.changes.push(Change {
+            unsettles: same_server.is_some(),
+            ..change
+        });
+    }
+    let room = found.load_balancer_type.max_targets.unwrap_or(usize::MAX);
+    let missing = wanted
+        .targets
+        .iter()
+        .filter(|(target, _)| !there.contains(target) && !again.contains(target));
+    for (target, node) in missing {
+        if used >= room {
+            all.no_room.push(node.clone());
+            continue;
+        }
+        used += 1;
+        let why = format!("node {node} is to be a target, as {}", name_of(*target));
+        all.changes.push(Change {
+            node: Some(node.clone()),
+            ..Change::new(ADD_TARGET, bodies::target(target, true), why)
+        });
+    }
+    all
+}
+
+fn read_target(target: &api::Target) -> Option<Target> {
+    match target.kind.as_str() {
+        "server" => Some(Target::Server {
+            id: target.server.as_ref()?.id,
+            use_private_ip: target.use_private_ip,
+        }),
+        "ip" => parsed(&target.ip.as_ref()?.ip).map(Target::Ip),
+        _ => None,
+    }
+}
+
+fn reached_otherwise(target: Target) -> Option<Target> {
+    match target {
+        Target::Server { id, use_private_ip } => Some(Target::Server {
+            id,
+            use_private_ip: !use_private_ip,
+        }),
+        Target::Ip(_) => None,
+    }
+}
+
+fn name_of(target: Target) -> String {
+    match target {
+        Target::Server { id, .. } => format!("server {id}"),
+        Target::Ip(ip) => ip.to_string(),
+    }
+}
+
+fn parsed(ip: &str) -> Option<IpAddr> {
+    ip.parse().ok()
+}

@@ -1,0 +1,335 @@
+//! Which difference causes which write, field by field.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::super::annotations;
+use super::super::samples::{service, settings};
+use super::*;
+
+const FIXTURE: &str = include_str!("../../../fixtures/load-balancer.json");
+
+fn read(fixture: Value) -> LoadBalancer {
+    serde_json::from_value(fixture).unwrap()
+}
+
+/// A load balancer with HTTPS on port 443 that agrees with [`wanted`].
+fn found() -> Value {
+    let mut fixture: Value = serde_json::from_str(FIXTURE).unwrap();
+    let mut found = fixture["load_balancer"].take();
+    found["services"].as_array_mut().unwrap().pop();
+    found["targets"] = json!([]);
+    found
+}
+
+const ANNOTATIONS: [(&str, &str); 15] = [
+    (annotations::PROTOCOL, "https"),
+    (annotations::TYPE, "lb11"),
+    (annotations::ALGORITHM_TYPE, "round_robin"),
+    (annotations::USES_PROXYPROTOCOL, "false"),
+    (annotations::HTTP_COOKIE_NAME, "HCLBSTICKY"),
+    (annotations::HTTP_COOKIE_LIFETIME, "5m"),
+    (annotations::HTTP_TIMEOUT_IDLE, "60s"),
+    (annotations::HTTP_CERTIFICATES, "897"),
+    (annotations::HTTP_REDIRECT_HTTP, "true"),
+    (annotations::HTTP_STICKY_SESSIONS, "true"),
+    (annotations::HEALTH_CHECK_PROTOCOL, "http"),
+    (annotations::HEALTH_CHECK_INTERVAL, "15s"),
+    (annotations::HEALTH_CHECK_HTTP_DOMAIN, "example.com"),
+    (annotations::HEALTH_CHECK_HTTP_PATH, "/"),
+    (annotations::HTTP_STATUS_CODES, "3??,2??"),
+];
+
+fn wanted_with(extra: &[(&str, &str)]) -> Wanted {
+    let kept = ANNOTATIONS
+        .iter()
+        .filter(|(key, _)| !extra.iter().any(|(other, _)| other == key));
+    let all: Vec<(&str, &str)> = kept.chain(extra).copied().collect();
+    let mut service = service(&all);
+    service.ports[0].port = 443;
+    service.ports[0].node_port = Some(30443);
+    let settings = settings(&[("HCLOUD_NETWORK", "4711")]);
+    Wanted::read(&settings, &service, &[]).unwrap()
+}
+
+fn known() -> Known {
+    Known {
+        network: Some(4711),
+        certificates: Some(vec![897]),
+    }
+}
+
+/// The writes in short: which, and the body.
+fn writes(changes: Vec<Change>) -> Vec<(String, Value)> {
+    let short = changes.into_iter().map(|change| {
+        let name = match change.node {
+            Some(node) => format!("{} of {node}", change.action),
+            None => change.action,
+        };
+        (name, change.body)
+    });
+    short.collect()
+}
+
+#[test]
+fn what_agrees_causes_no_write() {
+    let (wanted, found) = (wanted_with(&[]), read(found()));
+    assert_eq!(of_itself(&wanted, &known(), &found), []);
+    assert_eq!(of_services(&wanted, &known(), &found), []);
+    let targets = of_targets(&wanted.targets, false, &found);
+    assert_eq!(targets, TargetChanges::default());
+}
+
+#[test]
+fn every_option_of_a_service_is_compared() {
+    for (key, value) in [
+        (annotations::PROTOCOL, "http"),
+        (annotations::USES_PROXYPROTOCOL, "true"),
+        (annotations::HTTP_COOKIE_NAME, "other"),
+        (annotations::HTTP_COOKIE_LIFETIME, "6m"),
+        (annotations::HTTP_TIMEOUT_IDLE, "61s"),
+        (annotations::HTTP_REDIRECT_HTTP, "false"),
+        (annotations::HTTP_STICKY_SESSIONS, "false"),
+        (annotations::HEALTH_CHECK_PROTOCOL, "https"),
+        (annotations::HEALTH_CHECK_PORT, "8080"),
+        (annotations::HEALTH_CHECK_INTERVAL, "16s"),
+        (annotations::HEALTH_CHECK_TIMEOUT, "11s"),
+        (annotations::HEALTH_CHECK_RETRIES, "4"),
+        (annotations::HEALTH_CHECK_HTTP_DOMAIN, "example.org"),
+        (annotations::HEALTH_CHECK_HTTP_PATH, "/healthz"),
+        (annotations::HTTP_STATUS_CODES, "2??"),
+        (annotations::HEALTH_CHECK_HTTP_VALIDATE_CERTIFICATE, "true"),
+    ] {
+        let wanted = wanted_with(&[(key, value)]);
+        let writes = writes(of_services(&wanted, &known(), &read(found())));
+        assert_eq!(writes.len(), 1, "{key}");
+        assert_eq!(writes[0].0, "update_service", "{key}");
+        assert_eq!(writes[0].1["listen_port"], 443, "{key}");
+    }
+    let other = Known {
+        certificates: Some(vec![898]),
+        ..known()
+    };
+    let changes = of_services(&wanted_with(&[]), &other, &read(found()));
+    assert_eq!(writes(changes)[0].1["http"]["certificates"], json!([898]));
+}
+
+#[test]
+fn every_property_of_the_load_balancer_itself_is_compared() {
+    let table: [(&str, &str, &str, Value); 8] = [
+        (annotations::NAME, "shop", "update", json!({"name": "shop"})),
+        (
+            annotations::IPV4_RDNS,
+            "a.example.com",
+            "change_dns_ptr",
+            json!({"ip": "203.0.113.10", "dns_ptr": "a.example.com"}),
+        ),
+        (
+            annotations::IPV6_RDNS,
+            "b.example.com",
+            "change_dns_ptr",
+            json!({"ip": "2001:db8:c17::1", "dns_ptr": "b.example.com"}),
+        ),
+        (
+            annotations::ALGORITHM_TYPE,
+            "least_connections",
+            "change_algorithm",
+            json!({"type": "least_connections"}),
+        ),
+        (
+            annotations::TYPE,
+            "lb21",
+            "change_type",
+            json!({"load_balancer_type": "lb21"}),
+        ),
+        (
+            annotations::PRIVATE_IPV4,
+            "10.0.0.3",
+            "detach_from_network",
+            json!({"network": 4711}),
+        ),
+        (
+            annotations::DISABLE_PUBLIC_NETWORK,
+            "true",
+            "disable_public_interface",
+            json!({}),
+        ),
+        // Where it is cannot be changed.
+        (annotations::LOCATION, "hel1", "", Value::Null),
+    ];
+    for (key, value, write, body) in table {
+        let wanted = wanted_with(&[(key, value)]);
+        let writes = writes(of_itself(&wanted, &known(), &read(found())));
+        let expected: Vec<(String, Value)> = match write {
+            "" => Vec::new(),
+            write => vec![(write.to_owned(), body)],
+        };
+        assert_eq!(writes, expected, "{key}");
+    }
+}
+
+#[test]
+fn it_is_attached_to_the_wanted_network_and_to_no_other() {
+    let attach = |body| ("attach_to_network".to_owned(), body);
+    let detach = |id: u64| ("detach_from_network".to_owned(), json!({"network": id}));
+    let mut elsewhere = found();
+    elsewhere["private_net"] = json!([{"network": 1, "ip": "10.1.0.2"}]);
+    let mut nowhere = found();
+    nowhere["private_net"] = json!([]);
+    let plain = wanted_with(&[]);
+    let with_address = wanted_with(&[
+        (annotations::PRIVATE_IPV4, "10.0.0.3"),
+        (annotations::PRIVATE_SUBNET_IP_RANGE, "10.0.0.0/24"),
+    ]);
+    let mut none = wanted_with(&[]);
+    none.network = None;
+    let table = [
+        (
+            &plain,
+            known(),
+            &nowhere,
+            vec![attach(json!({"network": 4711}))],
+        ),
+        (
+            &with_address,
+            known(),
+            &nowhere,
+            vec![attach(
+                json!({"network": 4711, "ip": "10.0.0.3", "ip_range": "10.0.0.0/24"}),
+            )],
+        ),
+        (&plain, known(), &elsewhere, vec![detach(1)]),
+        (
+            &none,
+            Known {
+                network: None,
+                ..known()
+            },
+            &elsewhere,
+            vec![detach(1)],
+        ),
+    ];
+    for (wanted, known, found, expected) in table {
+        let changes = of_itself(wanted, &known, &read(found.clone()));
+        assert!(changes.iter().all(|change| change.unsettles));
+        assert_eq!(writes(changes), expected);
+    }
+}
+
+#[test]
+fn labels_of_others_stay_when_ours_is_written() {
+    let mut found = found();
+    found["labels"] = json!({"env": "prod", "hcloud-ccm/service-uid": "other"});
+    let wanted = wanted_with(&[]);
+    let writes = writes(of_itself(&wanted, &known(), &read(found)));
+    let uid = super::super::samples::UID;
+    let labels = json!({"labels": {"env": "prod", "hcloud-ccm/service-uid": uid}});
+    assert_eq!(writes, [("update".to_owned(), labels)]);
+}
+
+#[test]
+fn a_new_port_comes_before_an_old_one_goes_unless_there_is_no_room() {
+    for (room, expected) in [
+        (Some(5), ["add_service", "delete_service"]),
+        (Some(1), ["delete_service", "add_service"]),
+        (None, ["add_service", "delete_service"]),
+    ] {
+        let mut wanted = wanted_with(&[]);
+        let service = wanted.services.remove(&443).unwrap();
+        wanted.services.insert(8443, service);
+        let mut found = found();
+        found["load_balancer_type"]["max_services"] = json!(room);
+        let writes = writes(of_services(&wanted, &known(), &read(found)));
+        let names: Vec<&str> = writes.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, expected);
+    }
+}
+
+fn server(id: u64, use_private_ip: bool) -> Target {
+    Target::Server { id, use_private_ip }
+}
+
+fn targets_of(targets: &[(Target, &str)]) -> WantedTargets {
+    let targets = targets
+        .iter()
+        .map(|(target, node)| (*target, (*node).to_owned()));
+    WantedTargets {
+        targets: targets.collect(),
+        ..WantedTargets::default()
+    }
+}
+
+#[test]
+fn targets_are_made_equal_to_the_nodes() {
+    let ip = |text: &str| Target::Ip(text.parse().unwrap());
+    let there = |targets: Value| {
+        let mut found = found();
+        found["targets"] = targets;
+        found["load_balancer_type"]["max_targets"] = json!(3);
+        read(found)
+    };
+    let is_server =
+        |id: u64| json!({"type": "server", "server": {"id": id}, "use_private_ip": false});
+    let is_ip = |ip: &str| json!({"type": "ip", "ip": {"ip": ip}});
+    let selector = json!({"type": "label_selector", "label_selector": {"selector": "a"}});
+    type Row<'a> = (Value, &'a [(Target, &'a str)], &'a [&'a str], &'a [&'a str]);
+    let table: [Row<'_>; 7] = [
+        (
+            json!([]),
+            &[(server(1, false), "a")],
+            &["add_target of a"],
+            &[],
+        ),
+        (json!([is_server(1)]), &[], &["remove_target"], &[]),
+        (
+            json!([is_server(1)]),
+            &[(server(2, false), "b")],
+            &["remove_target", "add_target of b"],
+            &[],
+        ),
+        // Reached by another address: first away, then there again, and its place is kept.
+        (
+            json!([is_server(1), is_server(2), selector]),
+            &[
+                (server(1, true), "a"),
+                (server(2, true), "b"),
+                (server(3, true), "c"),
+            ],
+            &["remove_target", "remove_target"],
+            &["c"],
+        ),
+        (
+            json!([is_ip("198.51.100.1"), is_ip("198.51.100.2")]),
+            &[(ip("198.51.100.2"), "x"), (ip("198.51.100.3"), "y")],
+            &["remove_target", "add_target of y"],
+            &[],
+        ),
+        // Targets by label selector stay, and take room.
+        (
+            json!([selector, selector, selector]),
+            &[(server(1, false), "a")],
+            &[],
+            &["a"],
+        ),
+        (json!([is_ip("no address")]), &[], &[], &[]),
+    ];
+    for (found, wanted, expected, no_room) in table {
+        let changes = of_targets(&targets_of(wanted), false, &there(found.clone()));
+        assert_eq!(changes.no_room, no_room, "{found}");
+        let writes = writes(changes.changes);
+        let names: Vec<&str> = writes.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, expected, "{found}");
+    }
+}
+
+#[test]
+fn addresses_of_others_stay_where_the_operator_says_so_and_servers_never() {
+    let mut found = found();
+    found["targets"] = json!([
+        {"type": "ip", "ip": {"ip": "198.51.100.1"}},
+        {"type": "server", "server": {"id": 1}, "use_private_ip": false}]);
+    let changes = of_targets(&WantedTargets::default(), true, &read(found));
+    let body = json!({"type": "server", "server": {"id": 1}});
+    assert_eq!(
+        writes(changes.changes),
+        [("remove_target".to_owned(), body)]
+    );
+}

@@ -1,0 +1,184 @@
+//! Removes what belongs to a Service, and shows whether anything does.
+//!
+//! # Guarantees
+//! - Only what carries the Service's label is touched, and the label is compared in what the cloud answers, not only in what it
+//!   was asked for.
+//! - A load balancer that is protected from deletion stays as it is, with its address. The Service's label is taken off it, so
+//!   that it is nobody's, and an event says so. It can be deleted by hand, or be taken over by a Service that names it.
+//! - The managed certificates that were ordered for the Service go too (the Go manager leaves them behind), unless somebody else
+//!   uses them by now.
+
+use ccm_guest::load_balancer::{DeleteRequest, Found, ProgressReply, Service};
+use ccm_guest::{Error, Event, Pending, log};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::api::{self, Certificate, LoadBalancer, Refusal};
+use super::events::warning;
+use super::hint::Addresses;
+use super::names::SERVICE_UID;
+use super::owner;
+use super::status::status;
+use super::wanted::Shown;
+use super::{annotations, certificates};
+use crate::config::Settings;
+
+#[cfg(test)]
+mod tests;
+
+/// How soon a request that the cloud was too busy for is made again, in milliseconds.
+const BUSY: u64 = 1000;
+
+/// What was deleted before the cloud got busy.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Hint {
+    /// The load balancers that are gone, or nobody's.
+    gone: Vec<u64>,
+    /// Whether one of them carried certificates.
+    certificates: bool,
+}
+
+/// See [`ccm_guest::LoadBalancer::delete`].
+///
+/// # Errors
+/// See there.
+pub fn delete(request: &DeleteRequest) -> Result<ProgressReply, Error> {
+    let service = &request.service;
+    let before = request.hint.as_deref();
+    let mut hint: Hint = before
+        .and_then(|bytes| serde_json::from_slice(bytes).ok())
+        .unwrap_or_default();
+    let mut events = Vec::new();
+    for found in api::by_owner(&service.uid)? {
+        hint.certificates |= shows_certificates(&found);
+        match remove(&found, &mut events) {
+            Ok(()) => hint.gone.push(found.id),
+            Err(refusal) if refusal.is_busy() => return Ok(come_back(&hint, events)),
+            Err(refusal) => return Err(refusal.error),
+        }
+    }
+    if hint.certificates || orders_certificate(service) {
+        let found = match api::certificates_of(&service.uid) {
+            // With its load balancer the trace of a certificate is gone, but for the hint.
+            Err(Error::Unavailable(why)) => {
+                log::warn("the certificates are not known", &[("reason", &why)]);
+                return Ok(come_back(&hint, events));
+            }
+            answer => answer?,
+        };
+        for found in found {
+            match remove_certificate(&found, &hint, &mut events) {
+                Ok(()) => {}
+                Err(refusal) if refusal.is_busy() || refusal.is("resource_in_use") => {
+                    return Ok(come_back(&hint, events));
+                }
+                Err(refusal) => return Err(refusal.error),
+            }
+        }
+    }
+    Ok(ProgressReply::done().with_events(events))
+}
+
+/// See [`ccm_guest::LoadBalancer::get`].
+///
+/// # Errors
+/// See there.
+pub fn get(settings: &Settings, service: &Service) -> Result<Found, Error> {
+    let Some(found) = owner::of_service(&service.uid)? else {
+        return Ok(Found::Absent);
+    };
+    // A mistake in an annotation does not make it any less present.
+    let status = match Shown::read(settings, service) {
+        Ok(shown) => status(&shown, &Addresses::of(&found)),
+        Err(_) => service.status.clone(),
+    };
+    Ok(Found::Present(status))
+}
+
+/// Whether a managed certificate may have been ordered for it. The Go manager writes no label about that.
+fn shows_certificates(found: &LoadBalancer) -> bool {
+    let mut options = found.services.iter().filter_map(|one| one.http.as_ref());
+    found.labels.contains_key(certificates::ORDERED)
+        || options.any(|http| !http.certificates.is_empty())
+}
+
+/// Read as it stands there: no mistake in any annotation keeps a Service from being deleted.
+fn orders_certificate(service: &Service) -> bool {
+    let kind = service.annotation(annotations::CERTIFICATE_TYPE);
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("managed"))
+}
+
+fn remove(found: &LoadBalancer, events: &mut Vec<Event>) -> Result<(), Refusal> {
+    if found.protection.delete {
+        return release(found, events);
+    }
+    let id = found.id.to_string();
+    let fields = [
+        ("id", id.as_str()),
+        ("name", found.name.as_str()),
+        ("why", "the Service has none any more"),
+    ];
+    log::info("deleting the load balancer", &fields);
+    match api::delete(found.id) {
+        // Somebody protected it after it was read.
+        Err(refusal) if refusal.is("protected") => release(found, events),
+        answer => answer,
+    }
+}
+
+fn release(found: &LoadBalancer, events: &mut Vec<Event>) -> Result<(), Refusal> {
+    let LoadBalancer { id, name, .. } = found;
+    let mut labels = found.labels.clone();
+    labels.remove(SERVICE_UID);
+    labels.remove(certificates::ORDERED);
+    log::info(
+        "taking the Service's label off the load balancer",
+        &[
+            ("id", &id.to_string()),
+            ("why", "it is protected from deletion"),
+        ],
+    );
+    api::update(*id, &json!({"labels": labels}))?;
+    let message = format!(
+        "load balancer {name} ({id}) is protected from deletion: it stays, costs what it costs, and belongs to no Service any more"
+    );
+    events.push(warning("LoadBalancerKept", &message));
+    Ok(())
+}
+
+fn remove_certificate(
+    found: &Certificate,
+    hint: &Hint,
+    events: &mut Vec<Event>,
+) -> Result<(), Refusal> {
+    // One that was uploaded was labelled by a person, and cannot be had again.
+    if found.kind != "managed" {
+        return Ok(());
+    }
+    let Certificate { id, name, .. } = found;
+    if found
+        .used_by
+        .iter()
+        .any(|user| !hint.gone.contains(&user.id))
+    {
+        let message = format!("managed certificate {name} ({id}) stays: something else uses it");
+        events.push(warning("CertificateKept", &message));
+        return Ok(());
+    }
+    log::info(
+        "deleting the managed certificate",
+        &[
+            ("id", &id.to_string()),
+            ("why", "it was ordered for the Service"),
+        ],
+    );
+    api::delete_certificate(*id)
+}
+
+fn come_back(hint: &Hint, events: Vec<Event>) -> ProgressReply {
+    let pending = Pending {
+        retry_after_ms: BUSY,
+        hint: serde_json::to_vec(hint).ok(),
+    };
+    ProgressReply::pending(pending).with_events(events)
+}

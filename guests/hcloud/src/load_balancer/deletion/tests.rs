@@ -1,0 +1,183 @@
+//! What is removed with a Service, and what is not.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ccm_guest::load_balancer::Progress;
+use ccm_guest::testing::TestHost;
+use serde_json::Value;
+
+use super::super::project::{Project, Trouble};
+use super::super::samples::{UID, service, settings};
+use super::*;
+
+fn label() -> Value {
+    json!({"hcloud-ccm/service-uid": UID, "team": "a"})
+}
+
+fn certificate(id: u64, kind: &str, used_by: &[u64]) -> Value {
+    let users: Vec<Value> = used_by
+        .iter()
+        .map(|id| json!({"id": id, "type": "load_balancer"}))
+        .collect();
+    json!({"id": id, "name": format!("certificate-{id}"), "type": kind, "labels": label(),
+        "status": null, "used_by": users})
+}
+
+fn managed_service() -> Service {
+    service(&[(annotations::CERTIFICATE_TYPE, "Managed")])
+}
+
+fn serve(project: Project) -> (TestHost, Rc<RefCell<Project>>) {
+    project.serve()
+}
+
+/// Deletes until it is done. The events of all calls.
+fn to_the_end(service: &Service, forgetful: bool) -> Vec<Event> {
+    let mut hint = None;
+    let mut events = Vec::new();
+    for _ in 0..20 {
+        let request = DeleteRequest {
+            service: service.clone(),
+            hint: hint.take().filter(|_| !forgetful),
+        };
+        let reply = match delete(&request) {
+            Ok(reply) => reply,
+            Err(Error::Unavailable(_)) => continue,
+            Err(error) => panic!("{error:?}"),
+        };
+        events.extend(reply.events);
+        match reply.progress {
+            Progress::Done => return events,
+            Progress::Pending(pending) => hint = pending.hint,
+        }
+    }
+    panic!("it does not come to an end");
+}
+
+#[test]
+fn one_that_is_protected_stays_and_is_nobodys() {
+    for known_before in [true, false] {
+        let mut project = Project::new();
+        let id = project.put("shop", &label());
+        let protected = project.load_balancers.get_mut(&id).unwrap();
+        protected["protection"]["delete"] = json!(known_before);
+        if !known_before {
+            // Somebody protects it between the look and the request.
+            project
+                .trouble
+                .insert(1, Trouble::Refused(403, "protected"));
+        }
+        let (_host, project) = serve(project);
+        let events = to_the_end(&service(&[]), false);
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0].reason, "LoadBalancerKept");
+        assert!(events[0].message.contains("shop"));
+        let found = project.borrow().load_balancers[&id].clone();
+        assert_eq!(found["labels"], json!({"team": "a"}), "other labels stay");
+        let proof = get(&settings(&[]), &service(&[])).unwrap();
+        assert!(matches!(proof, Found::Absent));
+    }
+}
+
+#[test]
+fn managed_certificates_go_and_uploaded_ones_stay() {
+    // The list, the load balancer, the certificates, the certificate.
+    for trouble in [None, Some(0), Some(1), Some(2), Some(3)] {
+        for forgetful in [false, true] {
+            let mut project = Project::new();
+            project.put("shop", &label());
+            project.certificates = [
+                (1, certificate(1, "managed", &[])),
+                (2, certificate(2, "uploaded", &[])),
+            ]
+            .into();
+            if let Some(number) = trouble {
+                project
+                    .trouble
+                    .insert(number, Trouble::Refused(423, "locked"));
+            }
+            let (_host, project) = serve(project);
+            to_the_end(&managed_service(), forgetful);
+            let project = project.borrow();
+            assert!(project.load_balancers.is_empty());
+            let ids: Vec<&u64> = project.certificates.keys().collect();
+            assert_eq!(ids, [&2], "{trouble:?} {forgetful}");
+        }
+    }
+}
+
+#[test]
+fn certificates_are_not_asked_for_where_there_is_no_trace_of_any() {
+    let mut project = Project::new();
+    project.put("shop", &label());
+    let (host, _project) = serve(project);
+    to_the_end(&service(&[]), false);
+    assert_eq!(host.requests().len(), 2);
+}
+
+#[test]
+fn a_load_balancer_shows_that_there_may_be_a_certificate() {
+    for labelled in [true, false] {
+        let mut project = Project::new();
+        let id = project.put("shop", &label());
+        let found = project.load_balancers.get_mut(&id).unwrap();
+        match labelled {
+            true => found["labels"][certificates::ORDERED] = json!("true"),
+            false => {
+                found["services"] = json!([{"protocol": "https", "listen_port": 443,
+                    "destination_port": 1, "http": {"certificates": [1]}}]);
+            }
+        }
+        project.certificates = [(1, certificate(1, "managed", &[id]))].into();
+        // The hint is all that is left of it when the certificates cannot be asked for.
+        project
+            .trouble
+            .insert(2, Trouble::Refused(500, "server_error"));
+        let (_host, project) = serve(project);
+        to_the_end(&service(&[]), false);
+        assert!(project.borrow().certificates.is_empty());
+    }
+}
+
+#[test]
+fn a_certificate_that_something_else_uses_stays_with_an_event() {
+    let mut project = Project::new();
+    project.certificates = [(1, certificate(1, "managed", &[7]))].into();
+    let (_host, project) = serve(project);
+    let events = to_the_end(&managed_service(), false);
+    assert_eq!(events[0].reason, "CertificateKept");
+    assert_eq!(project.borrow().certificates.len(), 1);
+}
+
+#[test]
+fn a_mistake_in_an_annotation_hides_nothing_and_keeps_nothing() {
+    let mut project = Project::new();
+    project.put("shop", &label());
+    let (_host, project) = serve(project);
+    let service = service(&[
+        (annotations::IPV6_DISABLED, "perhaps"),
+        (annotations::ALGORITHM_TYPE, "by taste"),
+    ]);
+    let settings = settings(&[]);
+    let found = get(&settings, &service).unwrap();
+    assert!(matches!(found, Found::Present(_)));
+    to_the_end(&service, false);
+    assert!(project.borrow().load_balancers.is_empty());
+    assert!(matches!(get(&settings, &service), Ok(Found::Absent)));
+}
+
+#[test]
+fn nothing_is_said_to_be_absent_by_an_answer_that_failed() {
+    for trouble in [
+        Trouble::AnswerLost,
+        Trouble::Refused(404, "not_found"),
+        Trouble::Refused(500, "server_error"),
+    ] {
+        let mut project = Project::new();
+        project.trouble.insert(0, trouble);
+        let (_host, _project) = serve(project);
+        assert!(get(&settings(&[]), &service(&[])).is_err());
+    }
+}

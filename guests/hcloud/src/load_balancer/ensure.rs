@@ -1,0 +1,357 @@
+//! Makes the cloud agree with a Service: looks, compares, and writes what differs.
+//!
+//! # Guarantees
+//! - Every call without a hint begins with a look at what carries the Service's label, so that an answer that was lost, or a
+//!   crash between two requests, leaves nothing made twice.
+//! - The label goes into the order itself: there is no moment in which a load balancer is nobody's.
+//! - What the host gets as ready is what was compared, or what was begun after comparing and has ended well.
+
+use std::collections::BTreeMap;
+
+use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
+use ccm_guest::{Error, Event, log};
+
+use super::api::{self, LoadBalancer};
+use super::bodies::{self, Known};
+use super::carry_out::Done;
+use super::certificates::{self, Found};
+use super::changes;
+use super::events::warning;
+use super::hint::{Addresses, Hint};
+use super::owner::{self, Named};
+use super::status::status;
+use super::targets::max_targets_reached;
+use super::waiting::{self, Wait};
+use super::wanted::{Certificates, MAX_EVENTS, Wanted, WantedTargets};
+use crate::config::Settings;
+use crate::robot;
+
+#[cfg(test)]
+mod tests;
+
+/// See [`ccm_guest::LoadBalancer::ensure`].
+///
+/// # Errors
+/// See there.
+pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Error> {
+    let service = &request.service;
+    let mut wanted = Wanted::read(settings, service, &request.targets)?;
+    if let Certificates::Managed(_) = &wanted.certificates {
+        let ordered = certificates::ORDERED.to_owned();
+        wanted.labels.insert(ordered, "true".to_owned());
+    }
+    resolve(settings, &mut wanted.targets)?;
+    let digest = bodies::digest(&wanted);
+    let waits = match go_on(Hint::read(request.hint.as_deref(), digest))? {
+        Next::Again(hint) => return Ok(EnsureReply::pending(hint.pending())),
+        Next::Settled(addresses) => {
+            return Ok(EnsureReply::ready(status(&wanted.shown, &addresses)));
+        }
+        Next::Went(done, hint) => {
+            let events = no_room(service, &done).into_iter().collect();
+            let left = hint_of(done, digest, 0, hint.id, hint.addresses);
+            return Ok(EnsureReply::pending(left.pending()).with_events(events));
+        }
+        Next::Look { waits } => waits,
+    };
+    let mut ensuring = Ensuring {
+        settings,
+        service,
+        adopt: request.adopt.as_deref(),
+        known: Known::default(),
+        events: wanted.all_events(),
+        wanted,
+    };
+    let (done, found) = ensuring.look_and_write()?;
+    let Ensuring {
+        wanted, mut events, ..
+    } = ensuring;
+    events.extend(no_room(service, &done));
+    events.truncate(MAX_EVENTS);
+    let addresses = found.as_ref().map(Addresses::of);
+    if let (true, Some(addresses)) = (done.is_settled(), &addresses) {
+        let status = status(&wanted.shown, addresses);
+        return Ok(EnsureReply::ready(status).with_events(events));
+    }
+    let id = found.map_or(0, |found| found.id);
+    let hint = hint_of(done, digest, waits, id, addresses);
+    Ok(EnsureReply::pending(hint.pending()).with_events(events))
+}
+
+/// See [`ccm_guest::LoadBalancer::update_targets`].
+///
+/// # Errors
+/// See there.
+pub fn update_targets(
+    settings: &Settings,
+    request: &UpdateRequest,
+) -> Result<ProgressReply, Error> {
+    let service = &request.service;
+    let mut wanted = WantedTargets::read(settings, service, &request.targets)?;
+    resolve(settings, &mut wanted)?;
+    let digest = bodies::digest_of_targets(&wanted);
+    let waits = match go_on(Hint::read(request.hint.as_deref(), digest))? {
+        Next::Again(hint) => return Ok(ProgressReply::pending(hint.pending())),
+        Next::Settled(_) => return Ok(ProgressReply::done()),
+        Next::Went(done, hint) => {
+            let events = no_room(service, &done).into_iter().collect();
+            let left = hint_of(done, digest, 0, hint.id, hint.addresses);
+            return Ok(ProgressReply::pending(left.pending()).with_events(events));
+        }
+        Next::Look { waits } => waits,
+    };
+    let Some(found) = owner::of_service(&service.uid)? else {
+        return Err(Error::unavailable("the Service has no load balancer"));
+    };
+    let changes = changes::of_targets(&wanted, keeps_addresses(settings), &found);
+    let mut done = Done::default();
+    done.carry_out(found.id, changes.changes)?;
+    done.no_room.extend(changes.no_room);
+    let mut events = std::mem::take(&mut wanted.events);
+    events.extend(no_room(service, &done));
+    events.truncate(MAX_EVENTS);
+    if done.is_settled() {
+        return Ok(ProgressReply::done().with_events(events));
+    }
+    let hint = hint_of(done, digest, waits, found.id, Some(Addresses::default()));
+    Ok(ProgressReply::pending(hint.pending()).with_events(events))
+}
+
+/// What follows from the hint.
+enum Next {
+    /// What was begun still runs.
+    Again(Hint),
+    /// It has ended, and nothing is left to do.
+    Settled(Addresses),
+    /// It has ended, and what was left is begun.
+    Went(Done, Hint),
+    /// Look, and compare.
+    Look {
+        /// How often the cloud was too busy in a row.
+        waits: u64,
+    },
+}
+
+fn go_on(hint: Option<Hint>) -> Result<Next, Error> {
+    let Some(mut hint) = hint else {
+        return Ok(Next::Look { waits: 0 });
+    };
+    match waiting::ask(&hint.actions)? {
+        Wait::Running => {
+            hint.waits = hint.waits.saturating_add(1);
+            return Ok(Next::Again(hint));
+        }
+        Wait::Unknown => return Ok(Next::Look { waits: 0 }),
+        Wait::Over => {}
+    }
+    let left = std::mem::take(&mut hint.left);
+    if !left.is_empty() {
+        let mut done = Done {
+            more: hint.more,
+            ..Done::default()
+        };
+        done.carry_out(hint.id, left)?;
+        return Ok(match (done.is_settled(), hint.addresses.take()) {
+            (true, Some(addresses)) if done.no_room.is_empty() => Next::Settled(addresses),
+            (_, addresses) => Next::Went(done, Hint { addresses, ..hint }),
+        });
+    }
+    Ok(match (hint.more, hint.addresses) {
+        (false, Some(addresses)) => Next::Settled(addresses),
+        _ if hint.actions.is_empty() => Next::Look { waits: hint.waits },
+        _ => Next::Look { waits: 0 },
+    })
+}
+
+fn hint_of(done: Done, digest: u64, waits: u64, id: u64, addresses: Option<Addresses>) -> Hint {
+    Hint {
+        digest,
+        id,
+        waits: match done.busy && done.actions.is_empty() {
+            true => waits.saturating_add(1),
+            false => 0,
+        },
+        addresses: addresses.filter(|_| !done.more),
+        actions: done.actions,
+        left: done.left,
+        more: done.more,
+    }
+}
+
+/// Asks Robot for the addresses of dedicated servers, if there are any among the targets.
+fn resolve(settings: &Settings, targets: &mut WantedTargets) -> Result<(), Error> {
+    let Some(robot) = settings.robot.as_ref() else {
+        return Ok(());
+    };
+    if targets.dedicated.is_empty() {
+        return Ok(());
+    }
+    let servers = robot::list(robot, robot.list_age)?;
+    let addresses: BTreeMap<_, _> = servers
+        .iter()
+        .filter_map(|server| Some((server.number, server.ipv4.as_deref()?.parse().ok()?)))
+        .collect();
+    targets.resolve(&addresses);
+    Ok(())
+}
+
+/// With Robot, an address that is no node's was a node's before.
+fn keeps_addresses(settings: &Settings) -> bool {
+    settings.load_balancers.keep_foreign_ports && settings.robot.is_none()
+}
+
+/// One call of `ensure`, after it is known that a look is needed.
+struct Ensuring<'a> {
+    settings: &'a Settings,
+    service: &'a Service,
+    adopt: Option<&'a str>,
+    wanted: Wanted,
+    known: Known,
+    events: Vec<Event>,
+}
+
+impl Ensuring<'_> {
+    /// What was done, and the load balancer as it was seen last.
+    fn look_and_write(&mut self) -> Result<(Done, Option<LoadBalancer>), Error> {
+        let uid = &self.service.uid;
+        let found = owner::of_service(uid)?;
+        if found.is_none() {
+            self.wanted.place()?;
+        }
+        if let Some(network) = &self.wanted.network {
+            self.known.network = Some(crate::api::network_id(&network.network)?);
+        }
+        match certificates::find(&self.wanted.certificates, uid, &mut self.events)? {
+            Found::Ids(ids) => self.known.certificates = ids,
+            Found::Making(action) => {
+                let done = Done {
+                    busy: action.is_none(),
+                    actions: action.into_iter().collect(),
+                    more: true,
+                    ..Done::default()
+                };
+                return Ok((done, None));
+            }
+        }
+        match found {
+            Some(found) => self.agree(found),
+            None => self.obtain(),
+        }
+    }
+
+    /// Takes over the load balancer with the wanted name, or orders one.
+    fn obtain(&mut self) -> Result<(Done, Option<LoadBalancer>), Error> {
+        let uid = &self.service.uid;
+        if self.adopt.is_some() {
+            match owner::by_name(&self.wanted, uid, self.adopt)? {
+                Named::Ours(found) => return self.agree(found),
+                Named::Busy => return Ok((Done::nothing(), None)),
+                Named::Nobody => {}
+            }
+        }
+        match self.order()? {
+            Order::Made(done, made) => Ok((done, Some(made))),
+            Order::Busy => Ok((Done::nothing(), None)),
+            Order::NameTaken => match owner::by_name(&self.wanted, uid, self.adopt)? {
+                Named::Ours(found) => self.agree(found),
+                Named::Busy | Named::Nobody => Ok((Done::nothing(), None)),
+            },
+        }
+    }
+
+    fn order(&mut self) -> Result<Order, Error> {
+        let place = self.wanted.place()?;
+        let body = |with_targets| bodies::create(&self.wanted, place, &self.known, with_targets);
+        let fields = [
+            ("name", self.wanted.name.as_str()),
+            ("type", self.wanted.type_name.as_str()),
+            ("why", "the Service has none"),
+        ];
+        log::info("ordering a load balancer", &fields);
+        let mut answer = api::create(&body(true));
+        let has_targets = !self.wanted.targets.targets.is_empty();
+        if let Err(refusal) = &answer
+            && has_targets
+            && refusal.is_about_targets()
+        {
+            // One node that the cloud does not take must not keep the Service from having an address.
+            let fields = [
+                ("name", self.wanted.name.as_str()),
+                ("why", refusal.error.message()),
+            ];
+            log::info("ordering a load balancer without targets", &fields);
+            answer = api::create(&body(false));
+        }
+        let (made, action) = match answer {
+            Ok(answer) => answer,
+            Err(refusal) if refusal.is_busy() => return Ok(Order::Busy),
+            Err(refusal) if refusal.is("uniqueness_error") => return Ok(Order::NameTaken),
+            Err(refusal) => return Err(refusal.error),
+        };
+        let mut done = Done::default();
+        done.began(&action)?;
+        // What could not be said in the order, or is not in its answer yet, is seen by a new look.
+        done.more = self.differs(&made) || lacks_address(&made);
+        self.deprecated(&made);
+        Ok(Order::Made(done, made))
+    }
+
+    fn differs(&self, found: &LoadBalancer) -> bool {
+        let targets = changes::of_targets(&self.wanted.targets, false, found);
+        !changes::of_itself(&self.wanted, &self.known, found).is_empty()
+            || !changes::of_services(&self.wanted, &self.known, found).is_empty()
+            || !targets.changes.is_empty()
+            || !targets.no_room.is_empty()
+    }
+
+    /// Writes what differs.
+    fn agree(&mut self, found: LoadBalancer) -> Result<(Done, Option<LoadBalancer>), Error> {
+        let (wanted, known) = (&self.wanted, &self.known);
+        let mut done = Done::default();
+        let mut changes = changes::of_itself(wanted, known, &found);
+        // What a change of the load balancer itself does to services and targets is seen by a new look.
+        if !changes.iter().any(|change| change.unsettles) {
+            let keep_addresses = keeps_addresses(self.settings);
+            let targets = changes::of_targets(&wanted.targets, keep_addresses, &found);
+            changes.extend(changes::of_services(wanted, known, &found));
+            changes.extend(targets.changes);
+            done.no_room = targets.no_room;
+        }
+        self.deprecated(&found);
+        done.carry_out(found.id, changes)?;
+        Ok((done, Some(found)))
+    }
+
+    fn deprecated(&mut self, found: &LoadBalancer) {
+        let kind = &found.load_balancer_type;
+        if let Some(since) = &kind.deprecated {
+            let message = format!(
+                "load balancer type {} is deprecated since {since}, and will not be available for new load balancers",
+                kind.name
+            );
+            self.events
+                .push(warning("LoadBalancerTypeDeprecated", &message));
+        }
+    }
+}
+
+/// What became of an order.
+enum Order {
+    /// It was taken.
+    Made(Done, LoadBalancer),
+    /// Somebody has the name already.
+    NameTaken,
+    /// The cloud is busy.
+    Busy,
+}
+
+fn lacks_address(made: &LoadBalancer) -> bool {
+    let public = &made.public_net;
+    let private = made.private_net.iter().any(|net| net.ip.is_none());
+    private || (public.enabled && (public.ipv4.ip.is_none() || public.ipv6.ip.is_none()))
+}
+
+fn no_room(service: &Service, done: &Done) -> Option<Event> {
+    let nodes: Vec<&str> = done.no_room.iter().map(String::as_str).collect();
+    (!nodes.is_empty()).then(|| max_targets_reached(service, &nodes))
+}

@@ -1,0 +1,233 @@
+//! Refusals, lost answers and crashes: the end is the same, and nothing is made twice or left behind.
+
+use super::*;
+
+/// A Service with everything that takes more than one request.
+fn demanding(project: Project) -> Stage {
+    let mut stage = Stage::with(project, &[("HCLOUD_NETWORK", "4711")]);
+    for (key, value) in [
+        (annotations::PROTOCOL, "https"),
+        (annotations::CERTIFICATE_TYPE, "managed"),
+        (annotations::HTTP_MANAGED_CERTIFICATE_DOMAINS, "example.com"),
+        (annotations::IPV4_RDNS, "www.example.com"),
+        (annotations::PRIVATE_IPV4, "10.0.0.9"),
+        (annotations::USE_PRIVATE_IP, "true"),
+    ] {
+        stage.annotate(key, value);
+    }
+    stage
+}
+
+/// Creates, changes and deletes, and looks at the cloud in between. How many requests that took.
+fn live(stage: &mut Stage) -> usize {
+    stage.ensure().unwrap();
+    assert_eq!(brief(&stage.only()), as_wanted());
+    let found = stage.only();
+    assert_eq!(found["private_net"][0]["ip"], "10.0.0.9");
+    assert_eq!(found["public_net"]["ipv4"]["dns_ptr"], "www.example.com");
+    let ids: Vec<u64> = stage
+        .project
+        .borrow()
+        .certificates
+        .keys()
+        .copied()
+        .collect();
+    assert_eq!(ids.len(), 1, "{ids:?}");
+    for service in found["services"].as_array().unwrap() {
+        assert_eq!(service["http"]["certificates"], json!(ids));
+    }
+    stage.service.ports[1].port = 8443;
+    stage.nodes.push(server(5));
+    stage.ensure().unwrap();
+    let (services, targets) = brief(&stage.only());
+    assert_eq!(services, ["80→30080", "8443→30443"]);
+    assert_eq!(targets, ["1", "2", "3", "4", "5"]);
+    stage.delete().unwrap();
+    let project = stage.project.borrow();
+    assert!(project.load_balancers.is_empty(), "{project:?}");
+    assert!(project.certificates.is_empty(), "{project:?}");
+    stage.count()
+}
+
+fn project(polls: u32, locks: bool) -> Project {
+    let mut project = Project::new();
+    project.polls = polls;
+    project.locks = locks;
+    project
+}
+
+#[test]
+fn the_end_is_the_same_however_long_actions_run_and_without_any_hint() {
+    for (polls, locks, forgetful) in [
+        (0, false, false),
+        (0, false, true),
+        (1, false, false),
+        (2, false, false),
+        (20, false, false),
+        (2, false, true),
+        (1, true, false),
+        (3, true, false),
+    ] {
+        let mut stage = demanding(project(polls, locks));
+        stage.forgetful = forgetful;
+        live(&mut stage);
+    }
+}
+
+#[test]
+fn no_request_can_fail_so_that_anything_is_made_twice_or_left_behind() {
+    let troubles = [
+        Trouble::AnswerLost,
+        Trouble::Refused(409, "conflict"),
+        Trouble::Refused(423, "locked"),
+        Trouble::Refused(500, "server_error"),
+        Trouble::Refused(503, "timeout"),
+    ];
+    for forgetful in [false, true] {
+        for trouble in &troubles {
+            let mut number = 0;
+            loop {
+                let mut project = project(1, false);
+                project.trouble.insert(number, trouble.clone());
+                let mut stage = demanding(project);
+                stage.forgetful = forgetful;
+                let requests = live(&mut stage);
+                number += 1;
+                if number >= requests {
+                    break;
+                }
+            }
+            assert!(number > 15, "there are more requests than {number}");
+        }
+    }
+}
+
+#[test]
+fn a_certificate_goes_with_its_service_also_when_the_annotation_went_before() {
+    let mut stage = demanding(project(1, false));
+    stage.ensure().unwrap();
+    stage.service.annotations.clear();
+    stage.ensure().unwrap();
+    assert_eq!(stage.only()["services"][0]["http"], Value::Null);
+    stage.delete().unwrap();
+    assert!(stage.project.borrow().certificates.is_empty());
+}
+
+fn request(stage: &Stage, hint: Option<Vec<u8>>) -> EnsureRequest {
+    EnsureRequest {
+        service: stage.service.clone(),
+        targets: stage.nodes.clone(),
+        adopt: None,
+        hint,
+    }
+}
+
+#[test]
+fn an_action_that_fails_is_an_error_once_and_then_there_is_a_new_look() {
+    let mut project = project(1, false);
+    project.failed = (1..=110).collect();
+    let stage = Stage::new(project);
+    let begun = ensure(&stage.settings, &request(&stage, None)).unwrap();
+    let Ensured::Pending(pending) = begun.ensured else {
+        panic!("{begun:?}");
+    };
+    let failed = ensure(&stage.settings, &request(&stage, pending.hint.clone()));
+    assert!(matches!(failed, Err(Error::Unavailable(_))), "{failed:?}");
+    // A host that keeps the hint of a call that failed is not stuck with it.
+    let again = ensure(&stage.settings, &request(&stage, pending.hint)).unwrap();
+    assert!(matches!(again.ensured, Ensured::Ready(_)), "{again:?}");
+}
+
+#[test]
+fn a_node_that_cannot_be_a_target_keeps_no_other_from_being_one() {
+    let mut project = project(1, false);
+    project.detached = vec![2];
+    let mut stage = Stage::new(project);
+    let mut said = None;
+    for _ in 0..10 {
+        said = ensure(&stage.settings, &request(&stage, None))
+            .err()
+            .or(said);
+    }
+    let said = said.unwrap();
+    assert!(said.message().contains("node-2"), "{said:?}");
+    assert_eq!(brief(&stage.only()).1, ["1", "3", "4"]);
+    stage.project.borrow_mut().detached.clear();
+    stage.ensure().unwrap();
+    assert_eq!(brief(&stage.only()), as_wanted());
+}
+
+#[test]
+fn more_nodes_than_the_type_allows_are_an_event_and_no_error() {
+    for limited_at_order in [true, false] {
+        let mut project = project(1, false);
+        project.max_targets = 3;
+        let mut stage = Stage::new(project);
+        if !limited_at_order {
+            let kept = stage.nodes.split_off(3);
+            stage.ensure().unwrap();
+            stage.nodes.extend(kept);
+        }
+        stage.ensure().unwrap();
+        assert_eq!(brief(&stage.only()).1, ["1", "2", "3"]);
+        let mut events = stage.events.iter();
+        let event = events.find(|one| one.reason == "MaxTargetsReached");
+        let message = &event.unwrap().message;
+        assert!(message.contains("node-4"), "{message}");
+        assert!(!message.contains("node-3"), "{message}");
+    }
+}
+
+#[test]
+fn a_type_that_is_deprecated_is_an_event() {
+    let mut stage = Stage::new(Project::new());
+    stage.ensure().unwrap();
+    assert!(!stage.reasons().contains(&"LoadBalancerTypeDeprecated"));
+    for found in stage.project.borrow_mut().load_balancers.values_mut() {
+        found["load_balancer_type"]["deprecated"] = json!("2026-01-01T00:00:00+00:00");
+    }
+    stage.ensure().unwrap();
+    assert!(stage.reasons().contains(&"LoadBalancerTypeDeprecated"));
+}
+
+#[test]
+fn a_hint_that_cannot_be_read_or_is_about_another_wish_is_none() {
+    let mut stage = Stage::new(project(1, false));
+    stage.ensure().unwrap();
+    let before = stage.count();
+    let other = json!({"digest": 1, "actions": [1], "more": false, "waits": 0,
+        "addresses": {"private": []}});
+    for hint in [
+        b"".to_vec(),
+        b"\xff{".to_vec(),
+        other.to_string().into_bytes(),
+    ] {
+        let reply = ensure(&stage.settings, &request(&stage, Some(hint))).unwrap();
+        assert!(matches!(reply.ensured, Ensured::Ready(_)));
+    }
+    assert_eq!(stage.requests(before), ["GET /load_balancers"; 3]);
+}
+
+#[test]
+fn while_the_cloud_is_busy_it_is_asked_less_and_less_often() {
+    let mut project = project(1, false);
+    for number in 0..20 {
+        if number % 2 == 1 {
+            project
+                .trouble
+                .insert(number, Trouble::Refused(423, "locked"));
+        }
+    }
+    let stage = Stage::new(project);
+    let mut hint = None;
+    let mut waits = Vec::new();
+    for _ in 0..5 {
+        let reply = ensure(&stage.settings, &request(&stage, hint.take())).unwrap();
+        let Ensured::Pending(pending) = reply.ensured else {
+            panic!("{reply:?}");
+        };
+        waits.push(pending.retry_after_ms);
+        hint = pending.hint;
+    }
+    assert_eq!(waits, [1000, 2000, 3000, 4000, 5000]);
+}

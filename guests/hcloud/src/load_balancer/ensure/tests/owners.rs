@@ -1,0 +1,154 @@
+//! Whose a load balancer is, and what is done with that of somebody else.
+
+use super::*;
+
+const NAME: &str = "shop";
+
+#[test]
+fn only_what_may_be_adopted_is_taken_over() {
+    // Labels of the one that has the name, `adopt`, and what comes of it: taken over, or whose it is.
+    type Outcome = Result<(), Option<&'static str>>;
+    let other = json!({"hcloud-ccm/service-uid": "other", "team": "a"});
+    let nobodys = json!({"team": "a"});
+    let empty = json!({"hcloud-ccm/service-uid": ""});
+    let table: [(&Value, Option<&str>, Outcome); 10] = [
+        (&other, None, Err(Some("other"))),
+        (&other, Some(""), Err(Some("other"))),
+        (&other, Some("another"), Err(Some("other"))),
+        (&other, Some("other"), Ok(())),
+        (&nobodys, None, Err(None)),
+        (&nobodys, Some("other"), Err(None)),
+        (&nobodys, Some(""), Ok(())),
+        (&empty, None, Err(None)),
+        (&empty, Some("other"), Err(None)),
+        (&empty, Some(""), Ok(())),
+    ];
+    for (labels, adopt, expected) in table {
+        let mut project = Project::new();
+        let id = project.put(NAME, labels);
+        let before = project.load_balancers.clone();
+        let mut stage = Stage::new(project);
+        stage.annotate(annotations::NAME, NAME);
+        stage.adopt = adopt.map(str::to_owned);
+        match (stage.ensure(), expected) {
+            (Ok(_), Ok(())) => {
+                let found = stage.only();
+                assert_eq!(found["id"], id);
+                assert_eq!(found["labels"]["hcloud-ccm/service-uid"], UID);
+                assert_eq!(found["labels"]["team"], labels["team"], "others stay");
+                assert_eq!(brief(&found), as_wanted());
+            }
+            (Err(Error::Conflict(conflict)), Err(owner)) => {
+                assert_eq!(conflict.owner.as_deref(), owner);
+                assert_eq!(stage.project.borrow().load_balancers, before, "untouched");
+            }
+            (answer, _) => panic!("{labels} {adopt:?}: {answer:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_name_is_looked_up_only_after_the_cloud_said_that_it_is_taken() {
+    let mut project = Project::new();
+    project.put(NAME, &json!({}));
+    let mut stage = Stage::new(project);
+    stage.annotate(annotations::NAME, NAME);
+    assert!(matches!(stage.ensure(), Err(Error::Conflict(_))));
+    let look = "GET /load_balancers";
+    assert_eq!(stage.requests(0), [look, "POST /load_balancers", look]);
+}
+
+#[test]
+fn who_renames_to_a_name_that_is_taken_gets_an_error_and_nothing_else() {
+    let mut project = Project::new();
+    let id = project.put(NAME, &json!({"hcloud-ccm/service-uid": "other"}));
+    let mut stage = Stage::new(project);
+    stage.ensure().unwrap();
+    let before = stage.project.borrow().load_balancers[&id].clone();
+    stage.annotate(annotations::NAME, NAME);
+    stage.adopt = Some("other".to_owned());
+    assert!(matches!(stage.ensure(), Err(Error::Invalid(_))));
+    assert_eq!(stage.project.borrow().load_balancers[&id], before);
+}
+
+#[test]
+fn two_with_one_label_are_named_and_nothing_is_done() {
+    let mut project = Project::new();
+    let label = json!({"hcloud-ccm/service-uid": UID});
+    let ids = [project.put("one", &label), project.put("two", &label)];
+    let mut stage = Stage::new(project);
+    let error = stage.ensure().unwrap_err();
+    assert!(matches!(error, Error::Invalid(_)), "{error:?}");
+    for id in ids {
+        assert!(error.message().contains(&id.to_string()), "{error:?}");
+    }
+    assert!(stage.update_targets().is_err());
+    assert_eq!(stage.requests(0), ["GET /load_balancers"; 2]);
+    stage.delete().unwrap();
+    assert!(stage.project.borrow().load_balancers.is_empty());
+}
+
+#[test]
+fn a_uid_that_cannot_be_a_label_is_not_put_into_a_selector() {
+    for uid in ["", "a,b", "!a", "a b", "a=b", &"a".repeat(64)] {
+        let mut stage = Stage::new(Project::new());
+        stage.service.uid = uid.to_owned();
+        assert!(matches!(stage.ensure(), Err(Error::Invalid(_))), "{uid}");
+        assert!(matches!(stage.delete(), Err(Error::Invalid(_))), "{uid}");
+        assert_eq!(stage.count(), 0);
+    }
+}
+
+#[test]
+fn deletion_touches_only_what_carries_the_label() {
+    let mut project = Project::new();
+    project.put(NAME, &json!({"hcloud-ccm/service-uid": "other"}));
+    project.put("free", &json!({}));
+    let before = project.load_balancers.clone();
+    let mut stage = Stage::new(project);
+    stage.annotate(annotations::NAME, NAME);
+    stage.delete().unwrap();
+    assert_eq!(stage.project.borrow().load_balancers, before);
+}
+
+#[test]
+fn without_a_place_nothing_is_ordered_and_what_exists_is_kept_up() {
+    let mut stage = Stage::new(Project::new());
+    let with_place = stage.settings.clone();
+    stage.settings = settings(&[]);
+    assert!(matches!(stage.ensure(), Err(Error::Invalid(_))));
+    assert_eq!(stage.requests(0), ["GET /load_balancers"]);
+    stage.settings = with_place;
+    stage.ensure().unwrap();
+    stage.settings = settings(&[]);
+    stage.service.ports.pop();
+    stage.ensure().unwrap();
+    assert_eq!(brief(&stage.only()).0, ["80→30080"]);
+}
+
+#[test]
+fn update_targets_without_a_load_balancer_asks_for_ensure() {
+    let mut stage = Stage::new(Project::new());
+    assert!(matches!(stage.update_targets(), Err(Error::Unavailable(_))));
+}
+
+#[test]
+fn ports_of_others_stay_where_the_operator_says_so_and_label_selectors_always() {
+    for (keep, ports) in [("true", 3), ("false", 2)] {
+        let values = [("HCLOUD_LOAD_BALANCERS_KEEP_FOREIGN_PORTS", keep)];
+        let mut stage = Stage::with(Project::new(), &values);
+        stage.ensure().unwrap();
+        for found in stage.project.borrow_mut().load_balancers.values_mut() {
+            let foreign = json!({"protocol": "tcp", "listen_port": 25, "destination_port": 25});
+            found["services"].as_array_mut().unwrap().push(foreign);
+            let server = json!({"type": "server", "server": {"id": 9}, "use_private_ip": false});
+            let selector = json!({"type": "label_selector", "label_selector": {"selector": "a"}});
+            let targets = found["targets"].as_array_mut().unwrap();
+            targets.extend([server, selector]);
+        }
+        stage.ensure().unwrap();
+        let (services, targets) = brief(&stage.only());
+        assert_eq!(services.len(), ports, "{keep}");
+        assert_eq!(targets, ["1", "2", "3", "4", "label selector"], "{keep}");
+    }
+}

@@ -1,0 +1,302 @@
+//! What is asked of the cloud, request by request.
+
+use super::*;
+
+const LOOK: &str = "GET /load_balancers";
+const POLL: &str = "GET /actions";
+
+/// A load balancer that agrees with the Service, with actions that are asked about once.
+fn agreed() -> Stage {
+    let mut project = Project::new();
+    project.polls = 1;
+    let mut stage = Stage::new(project);
+    stage.ensure().unwrap();
+    assert_eq!(brief(&stage.only()), as_wanted());
+    stage
+}
+
+fn act(name: &str) -> String {
+    format!("POST /load_balancers/101/actions/{name}")
+}
+
+#[test]
+fn creation_is_one_order_with_everything_in_it() {
+    let stage = agreed();
+    assert_eq!(stage.requests(0), [LOOK, "POST /load_balancers", POLL]);
+    let seen = stage.host.seen();
+    assert_eq!(
+        seen[0].line(),
+        format!("GET /load_balancers?label_selector=hcloud-ccm/service-uid={UID}&per_page=50")
+    );
+    let body: Value = serde_json::from_slice(&seen[1].body).unwrap();
+    let service = |port: u16, node_port: u16| {
+        json!({"listen_port": port, "destination_port": node_port, "protocol": "tcp",
+            "health_check": {"protocol": "tcp", "port": node_port}})
+    };
+    let target = |id: u64| json!({"type": "server", "server": {"id": id}, "use_private_ip": false});
+    assert_eq!(
+        body,
+        json!({
+            "name": "a0b1f6d5e7a3c4c559e0a2f1d3b4c5a6",
+            "load_balancer_type": "lb11",
+            "location": "fsn1",
+            "labels": {"hcloud-ccm/service-uid": UID},
+            "services": [service(80, 30080), service(443, 30443)],
+            "targets": [target(1), target(2), target(3), target(4)],
+        })
+    );
+}
+
+type Change = fn(&mut Stage);
+type Act = fn(&mut Stage) -> Result<(), Error>;
+
+fn again(stage: &mut Stage) -> Result<(), Error> {
+    stage.ensure().map(|_| ())
+}
+
+#[test]
+fn every_change_costs_the_fewest_requests() {
+    let nodes: Act = Stage::update_targets;
+    let table: [(&str, Change, Act, &[&str]); 10] = [
+        ("nothing", |_| {}, again, &[]),
+        (
+            "an unrelated annotation",
+            |stage| stage.annotate("example.com/owner", "me"),
+            again,
+            &[],
+        ),
+        (
+            "a node port",
+            |stage| stage.service.ports[0].node_port = Some(31000),
+            again,
+            &["update_service"],
+        ),
+        (
+            "a port",
+            |stage| stage.service.ports[1].port = 8443,
+            again,
+            &["add_service", "delete_service"],
+        ),
+        (
+            "a node more",
+            |stage| stage.nodes.push(server(5)),
+            nodes,
+            &["add_target"],
+        ),
+        (
+            "a node less",
+            |stage| drop(stage.nodes.pop()),
+            nodes,
+            &["remove_target"],
+        ),
+        ("the same nodes", |_| {}, nodes, &[]),
+        (
+            "a name in the reverse DNS",
+            |stage| stage.annotate(annotations::IPV4_RDNS, "www.example.com"),
+            again,
+            &["change_dns_ptr"],
+        ),
+        (
+            "an algorithm",
+            |stage| stage.annotate(annotations::ALGORITHM_TYPE, "least_connections"),
+            again,
+            &["change_algorithm"],
+        ),
+        (
+            "a bad annotation and a node less",
+            |stage| {
+                stage.annotate(annotations::ALGORITHM_TYPE, "by taste");
+                stage.nodes.remove(0);
+            },
+            nodes,
+            &["remove_target"],
+        ),
+    ];
+    for (what, change, call, writes) in table {
+        let mut stage = agreed();
+        change(&mut stage);
+        let before = stage.count();
+        call(&mut stage).unwrap();
+        let mut expected = vec![LOOK.to_owned()];
+        // The cloud locks a load balancer while an action runs: one after the other, and no look in between.
+        for write in writes {
+            expected.extend([act(write), POLL.to_owned()]);
+        }
+        assert_eq!(stage.requests(before), expected, "{what}");
+        let before = stage.count();
+        call(&mut stage).unwrap();
+        assert_eq!(stage.requests(before), [LOOK], "{what}, again");
+    }
+}
+
+#[test]
+fn a_name_is_written_at_once_and_there_is_nothing_to_wait_for() {
+    let mut stage = agreed();
+    stage.annotate(annotations::NAME, "shop");
+    let before = stage.count();
+    stage.ensure().unwrap();
+    assert_eq!(stage.requests(before), [LOOK, "PUT /load_balancers/101"]);
+    // Who takes the annotation away does not ask for another name.
+    stage.service.annotations.clear();
+    let before = stage.count();
+    stage.ensure().unwrap();
+    assert_eq!(stage.requests(before), [LOOK]);
+}
+
+#[test]
+fn what_changes_more_than_it_says_is_followed_by_a_new_look() {
+    let table: [(&str, Change, &[&str], &str); 3] = [
+        (
+            "a type",
+            |stage| stage.annotate(annotations::TYPE, "lb21"),
+            &[],
+            "change_type",
+        ),
+        (
+            "the public interface",
+            |stage| stage.annotate(annotations::DISABLE_PUBLIC_NETWORK, "true"),
+            &[],
+            "disable_public_interface",
+        ),
+        (
+            "a network",
+            |stage| {
+                stage.settings = settings(&[
+                    ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1"),
+                    ("HCLOUD_NETWORK", "4711"),
+                ]);
+            },
+            &["GET /networks/4711"],
+            "attach_to_network",
+        ),
+    ];
+    for (what, change, reads, write) in table {
+        let mut stage = agreed();
+        change(&mut stage);
+        let before = stage.count();
+        stage.ensure().unwrap();
+        let mut expected = vec![LOOK.to_owned()];
+        expected.extend(reads.iter().map(|line| (*line).to_owned()));
+        expected.extend([act(write), POLL.to_owned(), LOOK.to_owned()]);
+        assert_eq!(stage.requests(before), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_type_that_nobody_chose_any_more_stays() {
+    let mut stage = agreed();
+    stage.annotate(annotations::TYPE, "lb31");
+    stage.ensure().unwrap();
+    stage.service.annotations.clear();
+    stage.settings = settings(&[("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")]);
+    stage.ensure().unwrap();
+    assert_eq!(stage.only()["load_balancer_type"]["name"], "lb31");
+    assert!(stage.reasons().contains(&"LoadBalancerTypeUnconfigured"));
+}
+
+fn through_the_network() -> Stage {
+    let mut project = Project::new();
+    project.polls = 1;
+    let values = [
+        ("HCLOUD_NETWORK", "4711"),
+        ("HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP", "true"),
+    ];
+    Stage::with(project, &values)
+}
+
+#[test]
+fn the_network_is_in_the_order_and_targets_are_reached_through_it() {
+    let mut stage = through_the_network();
+    let status = stage.ensure().unwrap();
+    let ips = status.ingress.iter().filter_map(|one| one.ip.as_deref());
+    let ips: Vec<&str> = ips.collect();
+    assert_eq!(ips, ["203.0.113.10", "2001:db8:c17::1", "10.0.0.2"]);
+    let order = [LOOK, "GET /networks/4711", "POST /load_balancers", POLL];
+    assert_eq!(stage.requests(0), order);
+    // To be reached otherwise, every target goes and comes again.
+    let before = stage.count();
+    stage.annotate(annotations::USE_PRIVATE_IP, "false");
+    stage.ensure().unwrap();
+    assert_eq!(brief(&stage.only()), as_wanted());
+    let requests = stage.requests(before);
+    let count = |what: &str| requests.iter().filter(|one| one.ends_with(what)).count();
+    assert_eq!((count("/remove_target"), count("/add_target")), (4, 4));
+}
+
+#[test]
+fn an_address_in_the_network_is_asked_for_after_the_order() {
+    let mut stage = through_the_network();
+    for address in ["10.0.0.77", "10.0.0.78"] {
+        stage.annotate(annotations::PRIVATE_IPV4, address);
+        let status = stage.ensure().unwrap();
+        assert_eq!(status.ingress[2].ip.as_deref(), Some(address));
+        assert_eq!(brief(&stage.only()), as_wanted());
+    }
+}
+
+#[test]
+fn deletion_is_one_look_and_one_request_and_the_proof_one_more() {
+    let mut stage = agreed();
+    let before = stage.count();
+    stage.delete().unwrap();
+    let proof = deletion::get(&stage.settings, &stage.service).unwrap();
+    assert!(matches!(proof, ccm_guest::load_balancer::Found::Absent));
+    let expected = [LOOK, "DELETE /load_balancers/101", LOOK];
+    assert_eq!(stage.requests(before), expected);
+    stage.delete().unwrap();
+    assert_eq!(stage.count(), before + 4, "nothing there: done");
+}
+
+#[test]
+fn a_hundred_targets_are_added_in_portions_that_one_request_asks_about() {
+    let mut project = Project::new();
+    project.polls = 1;
+    project.max_targets = 150;
+    let mut stage = Stage::new(project);
+    stage.nodes.clear();
+    stage.ensure().unwrap();
+    stage.nodes = (1..=100).map(server).collect();
+    let before = stage.count();
+    stage.update_targets().unwrap();
+    assert_eq!(brief(&stage.only()).1.len(), 100);
+    let requests = stage.requests(before);
+    let count = |what: &str| requests.iter().filter(|one| *one == what).count();
+    assert_eq!((count(LOOK), count(POLL)), (3, 5), "{requests:?}");
+}
+
+#[test]
+fn dedicated_servers_are_targets_by_the_address_that_robot_knows() {
+    let mut project = Project::new();
+    project.polls = 1;
+    let mut stage = Stage::with(project, &[("ROBOT_ENABLED", "true")]);
+    stage.nodes = vec![
+        node("bm-1", Some("hrobot://321")),
+        node("bm-9", Some("hrobot://999")),
+    ];
+    stage.ensure().unwrap();
+    assert_eq!(brief(&stage.only()).1, ["233.252.0.123"]);
+    assert!(stage.reasons().contains(&"ServerNotFound"));
+    // Addresses that are no node's any more go.
+    stage.nodes = vec![server(1)];
+    stage.update_targets().unwrap();
+    assert_eq!(brief(&stage.only()).1, ["1"]);
+}
+
+#[test]
+fn every_write_is_announced_with_its_reason() {
+    let mut stage = agreed();
+    stage.service.ports[1].port = 8443;
+    stage.ensure().unwrap();
+    stage.delete().unwrap();
+    let writes = stage.host.seen();
+    let writes = writes.iter().filter(|one| one.method != "GET").count();
+    let lines = stage.host.lines();
+    let told: Vec<&str> = lines
+        .iter()
+        .filter(|(level, line)| *level == log::Level::Info && line.contains(" why="))
+        .map(|(_, line)| line.as_str())
+        .collect();
+    assert_eq!(told.len(), writes, "{told:?}");
+    let expected = "changing the load balancer id=101 write=add_service why=port 8443 is missing";
+    assert!(told.contains(&expected), "{told:?}");
+}

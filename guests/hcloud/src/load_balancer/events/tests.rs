@@ -1,0 +1,31 @@
+//! Messages are never longer than the contract allows, and cut between letters.
+
+use super::*;
+
+#[test]
+fn a_message_is_cut_between_letters() {
+    let event = warning("Reason", &"€".repeat(1000));
+    assert_eq!(event.message, "€".repeat(341));
+    assert_eq!(event.event_type, EventType::Warning);
+    assert_eq!(warning("Reason", "short").message, "short");
+}
+
+#[test]
+fn a_list_says_how_many_names_are_left_out() {
+    assert_eq!(listed::<&str>(&[]), "");
+    assert_eq!(listed(&["a", "b"]), "a, b");
+    let names: Vec<String> = (0..1000).map(|number| format!("node-{number}")).collect();
+    let list = listed(&names);
+    assert!(list.len() < 600, "{list}");
+    let shown = list.matches("node-").count();
+    assert!(
+        list.ends_with(&format!(" and {} more", 1000 - shown)),
+        "{list}"
+    );
+}
+
+#[test]
+fn a_list_has_its_first_name_however_long() {
+    let long = "n".repeat(2000);
+    assert_eq!(listed(&[long.as_str(), "b"]), format!("{long} and 1 more"));
+}

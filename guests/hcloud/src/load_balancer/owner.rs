@@ -1,0 +1,77 @@
+//! Which load balancer belongs to a Service: the one whose label says so, and no other.
+//!
+//! One that only has the right name belongs to somebody else, unless the host allows that it be taken over: who names
+//! another one's load balancer in an annotation gets nothing by it.
+
+use ccm_guest::{Error, log};
+use serde_json::json;
+
+use super::api::{self, LoadBalancer};
+use super::names::SERVICE_UID;
+use super::wanted::Wanted;
+
+/// The Service's load balancer, if there is one.
+///
+/// # Errors
+/// [`Error::Invalid`] when there are two.
+pub fn of_service(uid: &str) -> Result<Option<LoadBalancer>, Error> {
+    let mut found = api::by_owner(uid)?;
+    match (found.pop(), found.as_slice()) {
+        (one, []) => Ok(one),
+        (one, others) => {
+            let ids = others.iter().chain(&one).map(|one| one.id.to_string());
+            let ids: Vec<String> = ids.collect();
+            Err(Error::invalid(format!(
+                "more than one load balancer is labelled {SERVICE_UID}={uid}: {}; take the label off all but one",
+                ids.join(" and ")
+            )))
+        }
+    }
+}
+
+/// What a name stands for.
+#[derive(Debug)]
+pub enum Named {
+    /// Nothing.
+    Nobody,
+    /// A load balancer that is this Service's, now or all along.
+    Ours(LoadBalancer),
+    /// The cloud is too busy to write down whose it is.
+    Busy,
+}
+
+/// Looks at who has the name, and takes the load balancer over if `adopt` names its owner: the UID that stands in its label,
+/// or nothing for one without.
+///
+/// # Errors
+/// [`Error::Conflict`] when it is somebody else's.
+pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&str>) -> Result<Named, Error> {
+    let name = &wanted.name;
+    let Some(mut found) = api::by_name(name)? else {
+        return Ok(Named::Nobody);
+    };
+    let owner = found.owner().map(str::to_owned);
+    if owner.as_deref() == Some(uid) {
+        return Ok(Named::Ours(found));
+    }
+    let id = found.id;
+    if adopt != Some(owner.as_deref().unwrap_or_default()) {
+        let whose = match &owner {
+            Some(owner) => format!("belongs to the Service with UID {owner}"),
+            None => "belongs to no Service".to_owned(),
+        };
+        let message = format!("load balancer {id} is called {name} already and {whose}");
+        return Err(Error::conflict(message, owner));
+    }
+    let fields = [("id", id.to_string()), ("owner", owner.unwrap_or_default())];
+    log::info(
+        "taking the load balancer over from its former owner",
+        &fields.each_ref().map(|(key, value)| (*key, value.as_str())),
+    );
+    found.labels.extend(wanted.labels.clone());
+    match api::update(id, &json!({"labels": found.labels})) {
+        Ok(()) => Ok(Named::Ours(found)),
+        Err(refusal) if refusal.is_busy() => Ok(Named::Busy),
+        Err(refusal) => Err(refusal.error),
+    }
+}

@@ -1,0 +1,190 @@
+//! A Service's ports → what the load balancer does on each of its ports. Annotations count for all ports alike. Pure.
+
+use std::collections::BTreeMap;
+
+use ccm_guest::load_balancer::Service;
+use ccm_guest::{Event, Protocol};
+
+use super::annotations::{self, Annotations};
+use super::events::{listed, warning};
+use super::shown::proxy_protocol;
+use super::wanted::{
+    HealthCheckHttp, ServiceProtocol, WantedHealthCheck, WantedHttp, WantedService,
+};
+use crate::config::LoadBalancerSettings;
+
+#[cfg(test)]
+mod tests;
+
+/// The most ports that are read. The largest type of load balancer takes 30; thousands, each with long annotations, would
+/// fill the memory of this call.
+pub const MAX_PORTS: usize = 256;
+
+/// What a port number has to be.
+const PORT: &str = "must be a port: a number from 1 to 65535";
+
+/// By listen port. `has_certificates` says whether the Service wants any.
+pub fn read(
+    defaults: &LoadBalancerSettings,
+    service: &Service,
+    has_certificates: bool,
+    annotations: &mut Annotations<'_>,
+    events: &mut Vec<Event>,
+) -> BTreeMap<u16, WantedService> {
+    let proxy_protocol = proxy_protocol(defaults, annotations);
+    let protocol = annotations
+        .word(annotations::PROTOCOL, &ServiceProtocol::WORDS)
+        .unwrap_or(ServiceProtocol::Tcp);
+    let http = http(has_certificates, annotations);
+    let check = HealthCheck::read(defaults, protocol, annotations);
+    let wanted = ports(service, annotations, events).into_iter();
+    wanted
+        .map(|(listen_port, destination_port)| {
+            let service = WantedService {
+                destination_port,
+                protocol,
+                proxy_protocol,
+                http: http.clone(),
+                health_check: check.of_port(destination_port),
+            };
+            (listen_port, service)
+        })
+        .collect()
+}
+
+/// Listen port → node port, without what the cloud cannot forward.
+fn ports(
+    service: &Service,
+    annotations: &mut Annotations<'_>,
+    events: &mut Vec<Event>,
+) -> BTreeMap<u16, u16> {
+    let mut wanted = BTreeMap::new();
+    let (mut udp, mut sctp, mut without) = (Vec::new(), Vec::new(), Vec::new());
+    for port in &service.ports {
+        match (port.protocol, port.node_port.filter(|number| *number > 0)) {
+            (Protocol::Udp, _) => udp.push(port.port.to_string()),
+            (Protocol::Sctp, _) => sctp.push(port.port.to_string()),
+            (Protocol::Tcp, Some(node_port)) => {
+                wanted.insert(port.port, node_port);
+            }
+            (Protocol::Tcp, None) => without.push(port.port.to_string()),
+        }
+    }
+    for (protocol, ports) in [("UDP", udp), ("SCTP", sctp)] {
+        if !ports.is_empty() {
+            let message = format!(
+                "Hetzner's load balancers do not forward {protocol}: port {} of service {} is left out",
+                listed(&ports),
+                service.name
+            );
+            events.push(warning("UnsupportedProtocolConfigured", &message));
+        }
+    }
+    if !without.is_empty() {
+        annotations.mistake(format_args!(
+            "no load balancer can reach a port without node port: {} (see allocateLoadBalancerNodePorts)",
+            listed(&without)
+        ));
+    }
+    if wanted.len() > MAX_PORTS {
+        annotations.mistake(format_args!(
+            "the service has {} ports, and {MAX_PORTS} are allowed",
+            wanted.len()
+        ));
+        wanted.clear();
+    }
+    wanted
+}
+
+fn http(has_certificates: bool, annotations: &mut Annotations<'_>) -> Option<WantedHttp> {
+    let cookie_name = annotations.text(annotations::HTTP_COOKIE_NAME);
+    let http = WantedHttp {
+        cookie_name: cookie_name.map(str::to_owned),
+        cookie_lifetime: annotations.seconds(annotations::HTTP_COOKIE_LIFETIME),
+        redirect_http: annotations.boolean(annotations::HTTP_REDIRECT_HTTP),
+        sticky_sessions: annotations.boolean(annotations::HTTP_STICKY_SESSIONS),
+        timeout_idle: annotations.seconds(annotations::HTTP_TIMEOUT_IDLE),
+    };
+    (has_certificates || http != WantedHttp::default()).then_some(http)
+}
+
+/// What is said about health checks, for all ports.
+struct HealthCheck {
+    /// `None` if nothing is said at all: then the port itself is tried, whatever is spoken on it.
+    protocol: Option<ServiceProtocol>,
+    port: Option<u16>,
+    interval: Option<u64>,
+    timeout: Option<u64>,
+    retries: Option<u32>,
+    http: Option<HealthCheckHttp>,
+}
+
+impl HealthCheck {
+    /// What only matters to HTTP is read only then, and by itself says nothing.
+    fn read(
+        defaults: &LoadBalancerSettings,
+        service_protocol: ServiceProtocol,
+        annotations: &mut Annotations<'_>,
+    ) -> HealthCheck {
+        let protocol =
+            annotations.word(annotations::HEALTH_CHECK_PROTOCOL, &ServiceProtocol::WORDS);
+        let port = annotations
+            .number(annotations::HEALTH_CHECK_PORT, PORT)
+            .and_then(|port: u16| match port {
+                0 => annotations.wrong(annotations::HEALTH_CHECK_PORT, "0", PORT),
+                port => Some(port),
+            });
+        let interval = annotations
+            .seconds(annotations::HEALTH_CHECK_INTERVAL)
+            .or(defaults.health_check_interval);
+        let timeout = annotations
+            .seconds(annotations::HEALTH_CHECK_TIMEOUT)
+            .or(defaults.health_check_timeout);
+        let retries = annotations
+            .number(
+                annotations::HEALTH_CHECK_RETRIES,
+                "must be a number, 0 or more",
+            )
+            .or(defaults.health_check_retries);
+        let is_said = protocol.is_some()
+            || port.is_some()
+            || interval.is_some()
+            || timeout.is_some()
+            || retries.is_some();
+        let protocol = protocol.unwrap_or(service_protocol);
+        let http = match protocol {
+            ServiceProtocol::Tcp => None,
+            ServiceProtocol::Http | ServiceProtocol::Https => Some(health_check_http(annotations)),
+        };
+        HealthCheck {
+            protocol: is_said.then_some(protocol),
+            port,
+            interval,
+            timeout,
+            retries,
+            http: http.filter(|_| is_said),
+        }
+    }
+
+    fn of_port(&self, destination_port: u16) -> WantedHealthCheck {
+        WantedHealthCheck {
+            protocol: self.protocol.unwrap_or(ServiceProtocol::Tcp),
+            port: self.port.unwrap_or(destination_port),
+            interval: self.interval,
+            timeout: self.timeout,
+            retries: self.retries,
+            http: self.http.clone(),
+        }
+    }
+}
+
+fn health_check_http(annotations: &mut Annotations<'_>) -> HealthCheckHttp {
+    let domain = annotations.text(annotations::HEALTH_CHECK_HTTP_DOMAIN);
+    let path = annotations.text(annotations::HEALTH_CHECK_HTTP_PATH);
+    HealthCheckHttp {
+        domain: domain.map(str::to_owned),
+        path: path.map(str::to_owned),
+        status_codes: annotations.list(annotations::HTTP_STATUS_CODES),
+        tls: annotations.boolean(annotations::HEALTH_CHECK_HTTP_VALIDATE_CERTIFICATE),
+    }
+}

@@ -1,0 +1,50 @@
+//! How a load balancer's addresses become a Service's status, as annotations and configuration say it. Pure.
+
+use ccm_guest::Error;
+use ccm_guest::load_balancer::Service;
+
+use super::annotations::{
+    Annotations, DISABLE_PRIVATE_INGRESS, HOSTNAME, IPV6_DISABLED, USES_PROXYPROTOCOL,
+};
+use super::wanted::Shown;
+use crate::config::{LoadBalancerSettings, Settings};
+
+#[cfg(test)]
+mod tests;
+
+impl Shown {
+    /// What `service` says, and nothing about the rest of it: so that a mistake elsewhere does not hide its addresses.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every mistake at once.
+    pub fn read(settings: &Settings, service: &Service) -> Result<Shown, Error> {
+        let mut annotations = Annotations::of(service);
+        let shown = Shown::of(&settings.load_balancers, &mut annotations);
+        annotations.finish()?;
+        Ok(shown)
+    }
+
+    /// As [`Shown::read`], as a part of a longer reading.
+    pub fn of(defaults: &LoadBalancerSettings, annotations: &mut Annotations<'_>) -> Shown {
+        Shown {
+            hostname: annotations.filled(HOSTNAME).map(str::to_owned),
+            proxy_protocol: proxy_protocol(defaults, annotations).unwrap_or(false),
+            ipv6: annotations
+                .boolean(IPV6_DISABLED)
+                .map_or(defaults.ipv6, |disabled| !disabled),
+            private_ingress: annotations
+                .boolean(DISABLE_PRIVATE_INGRESS)
+                .map_or(defaults.private_ingress, |disabled| !disabled),
+        }
+    }
+}
+
+/// Whether targets are told the client's address by the proxy protocol.
+pub fn proxy_protocol(
+    defaults: &LoadBalancerSettings,
+    annotations: &mut Annotations<'_>,
+) -> Option<bool> {
+    annotations
+        .boolean(USES_PROXYPROTOCOL)
+        .or(defaults.proxy_protocol)
+}

@@ -1,0 +1,40 @@
+//! Addresses → the status of a Service. Pure.
+
+use ccm_guest::{Ingress, IpMode, LoadBalancerStatus};
+
+use super::hint::Addresses;
+use super::wanted::Shown;
+
+#[cfg(test)]
+mod tests;
+
+/// What the Service's status is to be: the host name alone, if one is annotated, because clients are to go through it;
+/// otherwise the public addresses, IPv4 first, and those in networks.
+pub fn status(shown: &Shown, addresses: &Addresses) -> LoadBalancerStatus {
+    if let Some(hostname) = &shown.hostname {
+        return LoadBalancerStatus {
+            ingress: vec![Ingress {
+                ip: None,
+                hostname: Some(hostname.clone()),
+                ip_mode: None,
+                ports: Vec::new(),
+            }],
+        };
+    }
+    let mode = match shown.proxy_protocol {
+        true => IpMode::Proxy,
+        false => IpMode::Vip,
+    };
+    let public = addresses.ipv4.iter();
+    let public = public.chain(addresses.ipv6.iter().filter(|_| shown.ipv6));
+    let private = addresses.private.iter().filter(|_| shown.private_ingress);
+    let ingress = public.chain(private).map(|ip| Ingress {
+        ip: Some(ip.clone()),
+        hostname: None,
+        ip_mode: Some(mode),
+        ports: Vec::new(),
+    });
+    LoadBalancerStatus {
+        ingress: ingress.collect(),
+    }
+}

@@ -1,0 +1,160 @@
+//! Nodes → the targets of a load balancer. Pure.
+//!
+//! Cloud servers are targets by their id. Dedicated servers are targets by address, and only when they are nodes at all
+//! (`ROBOT_ENABLED`): by the node's own InternalIP where private addresses are wanted, otherwise by the public address
+//! that Robot knows, because what a node says about itself is not proof of who answers there. Nodes of any other cloud
+//! are left out, and said.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ccm_guest::load_balancer::Service;
+use ccm_guest::{AddressType, Error, Event, Node};
+
+use super::annotations::{Annotations, NODE_SELECTOR, USE_PRIVATE_IP};
+use super::events::{listed, warning};
+use super::node_selector::NodeSelector;
+use super::wanted::{Target, WantedTargets};
+use crate::config::Settings;
+use crate::provider_id::ProviderId;
+
+#[cfg(test)]
+mod tests;
+
+impl WantedTargets {
+    /// The targets alone: a mistake in any other annotation must not keep a drained node behind a load balancer.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every mistake at once.
+    pub fn read(
+        settings: &Settings,
+        service: &Service,
+        nodes: &[Node],
+    ) -> Result<WantedTargets, Error> {
+        let mut annotations = Annotations::of(service);
+        let targets = WantedTargets::of(settings, service, nodes, &mut annotations);
+        annotations.finish()?;
+        Ok(targets)
+    }
+
+    /// As [`WantedTargets::read`], as a part of a longer reading.
+    pub fn of(
+        settings: &Settings,
+        service: &Service,
+        nodes: &[Node],
+        annotations: &mut Annotations<'_>,
+    ) -> WantedTargets {
+        let use_private_ip = use_private_ip(settings, annotations);
+        let selector = selector(annotations);
+        let mut wanted = WantedTargets::default();
+        let (mut unknown, mut without_internal_ip) = (Vec::new(), Vec::new());
+        for node in nodes.iter().filter(|node| selector.matches(&node.labels)) {
+            match ProviderId::parse(node.provider_id.as_deref().unwrap_or_default()) {
+                ProviderId::Server(id) => {
+                    let target = Target::Server { id, use_private_ip };
+                    wanted.targets.insert(target, node.name.clone());
+                }
+                ProviderId::Robot(_) if settings.robot.is_none() => {}
+                ProviderId::Robot(number) => match internal_ip(node).filter(|_| use_private_ip) {
+                    Some(ip) => {
+                        wanted.targets.insert(Target::Ip(ip), node.name.clone());
+                    }
+                    None => {
+                        if use_private_ip {
+                            without_internal_ip.push(node.name.as_str());
+                        }
+                        wanted.dedicated.insert(number, node.name.clone());
+                    }
+                },
+                // One such node must not keep all others from becoming targets.
+                ProviderId::Unreadable | ProviderId::Foreign => unknown.push(node.name.as_str()),
+            }
+        }
+        let name = &service.name;
+        if !unknown.is_empty() {
+            let message = format!(
+                "not behind the load balancer of service {name}, because their provider IDs are of no form known here: {}",
+                listed(&unknown)
+            );
+            wanted
+                .events
+                .push(warning("UnknownProviderIDPrefix", &message));
+        }
+        if !without_internal_ip.is_empty() {
+            let message = format!(
+                "the load balancer of service {name} is to use private addresses, and these nodes have no InternalIP, so that their public ones are used: {}",
+                listed(&without_internal_ip)
+            );
+            wanted
+                .events
+                .push(warning("InternalIPNotConfigured", &message));
+        }
+        wanted
+    }
+
+    /// Makes targets of the dedicated servers, by the addresses that Robot knows.
+    pub fn resolve(&mut self, addresses: &BTreeMap<u64, IpAddr>) {
+        let mut missing = Vec::new();
+        for (number, node) in std::mem::take(&mut self.dedicated) {
+            match addresses.get(&number) {
+                Some(ip) => {
+                    self.targets.insert(Target::Ip(*ip), node);
+                }
+                None => missing.push(format!("{node} (server {number})")),
+            }
+        }
+        if !missing.is_empty() {
+            let message = format!(
+                "not behind the load balancer, because Robot knows no such server with an IPv4 address: {}",
+                listed(&missing)
+            );
+            self.events.push(warning("ServerNotFound", &message));
+        }
+    }
+}
+
+/// The event about nodes for which a load balancer has no room.
+pub fn max_targets_reached(service: &Service, nodes: &[&str]) -> Event {
+    let message = format!(
+        "not behind the load balancer of service {}, because it has as many targets as its type allows: {}",
+        service.name,
+        listed(nodes)
+    );
+    warning("MaxTargetsReached", &message)
+}
+
+fn use_private_ip(settings: &Settings, annotations: &mut Annotations<'_>) -> bool {
+    let annotated = annotations.boolean(USE_PRIVATE_IP);
+    let wanted = annotated.unwrap_or(settings.load_balancers.use_private_ip);
+    if wanted && settings.network.is_none() {
+        let key = match annotated {
+            Some(_) => USE_PRIVATE_IP,
+            None => "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP",
+        };
+        annotations.mistake(format_args!(
+            "{key}: private addresses need a network, and HCLOUD_NETWORK is not set"
+        ));
+    }
+    wanted
+}
+
+fn selector(annotations: &mut Annotations<'_>) -> NodeSelector {
+    let Some(text) = annotations.text(NODE_SELECTOR) else {
+        return NodeSelector::default();
+    };
+    match NodeSelector::parse(text) {
+        Ok(selector) => selector,
+        Err(why) => {
+            let what = format_args!("is not a label selector: {why}");
+            annotations.wrong::<()>(NODE_SELECTOR, text, what);
+            NodeSelector::default()
+        }
+    }
+}
+
+/// The first, as it stands in the node's status.
+fn internal_ip(node: &Node) -> Option<IpAddr> {
+    let mut addresses = node.addresses.iter();
+    let first = addresses.find(|address| address.address_type == AddressType::InternalIp)?;
+    first.address.parse().ok()
+}

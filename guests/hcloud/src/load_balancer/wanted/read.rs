@@ -1,0 +1,138 @@
+//! A Service → the whole of what its load balancer has to look like. Pure.
+
+use ccm_guest::load_balancer::Service;
+use ccm_guest::{Error, Event, Node};
+
+use super::super::annotations::{self, Annotations};
+use super::super::events::warning;
+use super::super::{names, services, wanted_certificates as certificates};
+use super::{
+    Algorithm, Certificates, DEFAULT_TYPE, MAX_EVENTS, Place, Shown, TypeSource, Wanted,
+    WantedNetwork, WantedTargets,
+};
+use crate::config::Settings;
+
+impl Wanted {
+    /// What the load balancer of `service` has to look like, with these nodes behind it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every mistake of the Service at once.
+    pub fn read(settings: &Settings, service: &Service, nodes: &[Node]) -> Result<Wanted, Error> {
+        let mut annotations = Annotations::of(service);
+        let defaults = &settings.load_balancers;
+        let mut events = Vec::new();
+        let (type_name, type_source) = type_of(settings, &mut annotations, &mut events);
+        let name = annotations.filled(annotations::NAME);
+        let certificates = certificates::read(service, &mut annotations);
+        let has_certificates = certificates != Certificates::None;
+        let wanted = Wanted {
+            name: name.map_or_else(|| names::load_balancer(&service.uid), str::to_owned),
+            is_named: name.is_some(),
+            labels: names::labels(&service.uid),
+            type_name,
+            type_source,
+            place: place_of(settings, &mut annotations),
+            algorithm: annotations
+                .word(annotations::ALGORITHM_TYPE, &Algorithm::WORDS)
+                .or(defaults.algorithm),
+            public_interface: annotations
+                .boolean(annotations::DISABLE_PUBLIC_NETWORK)
+                .map(|disable| !disable)
+                .or(defaults.public_interface),
+            network: network_of(settings, &mut annotations),
+            rdns_ipv4: annotations
+                .filled(annotations::IPV4_RDNS)
+                .map(str::to_owned),
+            rdns_ipv6: annotations
+                .filled(annotations::IPV6_RDNS)
+                .map(str::to_owned),
+            services: services::read(
+                defaults,
+                service,
+                has_certificates,
+                &mut annotations,
+                &mut events,
+            ),
+            certificates,
+            targets: WantedTargets::of(settings, service, nodes, &mut annotations),
+            shown: Shown::of(defaults, &mut annotations),
+            keep_foreign: defaults.keep_foreign_ports,
+            events,
+        };
+        annotations.finish()?;
+        Ok(wanted)
+    }
+
+    /// Where it is to be made.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if nobody said.
+    pub fn place(&self) -> Result<&Place, Error> {
+        self.place.as_ref().ok_or_else(|| {
+            Error::invalid(format!(
+                "where to make the load balancer is not known: set the annotation {} or {}, or HCLOUD_LOAD_BALANCERS_LOCATION or HCLOUD_LOAD_BALANCERS_NETWORK_ZONE for all Services",
+                annotations::LOCATION,
+                annotations::NETWORK_ZONE
+            ))
+        })
+    }
+
+    /// What the operator should read, about the targets too: not more than the contract takes.
+    pub fn all_events(&self) -> Vec<Event> {
+        let events = self.events.iter().chain(&self.targets.events);
+        events.take(MAX_EVENTS).cloned().collect()
+    }
+}
+
+/// An empty annotation takes the operator's choice back.
+fn type_of(
+    settings: &Settings,
+    annotations: &mut Annotations<'_>,
+    events: &mut Vec<Event>,
+) -> (String, TypeSource) {
+    let configured = settings.load_balancers.type_name.as_deref();
+    let chosen = match annotations.text(annotations::TYPE) {
+        Some(name) => (name, TypeSource::Annotation),
+        None => (configured.unwrap_or_default(), TypeSource::Configuration),
+    };
+    if chosen.0.is_empty() {
+        let message = format!(
+            "nobody chose the type of the load balancer, and a new one is made as {DEFAULT_TYPE}: set the annotation {} or, for all Services, HCLOUD_LOAD_BALANCERS_TYPE; Hetzner will require it",
+            annotations::TYPE
+        );
+        events.push(warning("LoadBalancerTypeUnconfigured", &message));
+        return (DEFAULT_TYPE.to_owned(), TypeSource::Default);
+    }
+    (chosen.0.to_owned(), chosen.1)
+}
+
+/// A location goes before a network zone, whoever set them. An empty annotation takes the operator's choice back.
+fn place_of(settings: &Settings, annotations: &mut Annotations<'_>) -> Option<Place> {
+    let (location, zone) = match &settings.load_balancers.place {
+        Some(Place::Location(location)) => (Some(location.as_str()), None),
+        Some(Place::NetworkZone(zone)) => (None, Some(zone.as_str())),
+        None => (None, None),
+    };
+    let location = annotations.text(annotations::LOCATION).or(location);
+    let zone = annotations.text(annotations::NETWORK_ZONE).or(zone);
+    let filled = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    filled(location)
+        .map(Place::Location)
+        .or_else(|| filled(zone).map(Place::NetworkZone))
+}
+
+/// What is annotated about a network counts for nothing where none is configured: other networks are not ours to use.
+fn network_of(settings: &Settings, annotations: &mut Annotations<'_>) -> Option<WantedNetwork> {
+    let network = settings.network.clone()?;
+    let ip = annotations.ipv4(annotations::PRIVATE_IPV4);
+    let ip_range = if annotations.is_set(annotations::PRIVATE_SUBNET_IP_RANGE) {
+        annotations.ip_range(annotations::PRIVATE_SUBNET_IP_RANGE)
+    } else {
+        settings.load_balancers.private_subnet_ip_range.clone()
+    };
+    Some(WantedNetwork {
+        network,
+        ip,
+        ip_range,
+    })
+}

@@ -1,0 +1,72 @@
+//! Which certificates a Service wants. Pure: they are looked up and made elsewhere.
+
+use ccm_guest::load_balancer::Service;
+
+use super::annotations::{
+    Annotations, CERTIFICATE_TYPE, HTTP_CERTIFICATES, HTTP_MANAGED_CERTIFICATE_ACME_STAGING,
+    HTTP_MANAGED_CERTIFICATE_DOMAINS, HTTP_MANAGED_CERTIFICATE_NAME, parse_boolean,
+};
+use super::names;
+use super::wanted::{Certificate, Certificates, ManagedCertificate};
+
+#[cfg(test)]
+mod tests;
+
+/// `certificate-type`, and whether it is managed.
+const TYPES: [(&str, bool); 3] = [("uploaded", false), ("managed", true), ("", false)];
+
+/// The certificates of every port. With a managed one, `http-certificates` counts for nothing.
+pub fn read(service: &Service, annotations: &mut Annotations<'_>) -> Certificates {
+    if annotations.word(CERTIFICATE_TYPE, &TYPES) == Some(true) {
+        Certificates::Managed(managed(service, annotations))
+    } else {
+        uploaded(annotations)
+    }
+}
+
+fn uploaded(annotations: &mut Annotations<'_>) -> Certificates {
+    let Some(parts) = annotations.list(HTTP_CERTIFICATES) else {
+        return Certificates::None;
+    };
+    let mut certificates = Vec::with_capacity(parts.len());
+    for part in parts {
+        match part.parse::<i64>().map(u64::try_from) {
+            Ok(Ok(id)) if id > 0 => certificates.push(Certificate::Id(id)),
+            Err(_) if !part.is_empty() => certificates.push(Certificate::Name(part)),
+            Ok(_) | Err(_) => {
+                let what = "is neither the name nor the id of a certificate";
+                annotations.wrong::<()>(HTTP_CERTIFICATES, &part, what);
+            }
+        }
+    }
+    Certificates::Uploaded(certificates)
+}
+
+fn managed(service: &Service, annotations: &mut Annotations<'_>) -> ManagedCertificate {
+    let name = annotations.filled(HTTP_MANAGED_CERTIFICATE_NAME);
+    let mut labels = names::labels(&service.uid);
+    // Only a value that is plainly true makes one that browsers do not trust; anything else is no mistake.
+    let staging = annotations.text(HTTP_MANAGED_CERTIFICATE_ACME_STAGING);
+    if staging.and_then(parse_boolean) == Some(true) {
+        labels.insert(names::STAGING.to_owned(), "true".to_owned());
+    }
+    ManagedCertificate {
+        name: name.map_or_else(|| names::certificate(&service.uid), str::to_owned),
+        domains: domains(annotations),
+        labels,
+    }
+}
+
+fn domains(annotations: &mut Annotations<'_>) -> Vec<String> {
+    let key = HTTP_MANAGED_CERTIFICATE_DOMAINS;
+    if !annotations.is_set(key) {
+        annotations.mistake(format_args!(
+            "{CERTIFICATE_TYPE}: a managed certificate needs domains, in {key}"
+        ));
+    }
+    let domains = annotations.list(key).unwrap_or_default();
+    if domains.iter().any(String::is_empty) {
+        annotations.wrong::<()>(key, &domains.join(","), "has an empty domain in it");
+    }
+    domains
+}
