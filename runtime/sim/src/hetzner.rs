@@ -26,9 +26,22 @@ mod actions;
 mod answer;
 mod api;
 mod attachments;
+mod certificates;
 mod control;
 mod exchange;
 mod faults;
+mod labels;
+mod load_balancer_actions;
+mod load_balancer_control;
+mod load_balancer_networks;
+mod load_balancer_objects;
+mod load_balancer_service_wish;
+mod load_balancer_services;
+mod load_balancer_state;
+mod load_balancer_targets;
+mod load_balancer_types;
+mod load_balancer_view;
+mod load_balancers;
 mod locations;
 mod network_rules;
 mod networks;
@@ -50,6 +63,11 @@ use crate::loopback;
 
 pub use control::ControlError;
 pub use faults::{Fault, Trouble};
+pub use load_balancer_objects::{
+    Algorithm, HealthCheck, HttpCheck, HttpOptions, LoadBalancerSpec, Protocol, Service, Target,
+};
+pub use load_balancer_state::Locking;
+pub use load_balancer_types::{LoadBalancerType, Offer};
 pub use locations::Location;
 pub use loopback::{Clock, Request, StartError, TlsError};
 pub use objects::{ServerSpec, ServerStatus};

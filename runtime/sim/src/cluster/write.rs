@@ -24,9 +24,11 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// The uid for this write: shaped like a UUID, and the same in every run.
+    /// The uid for this write: shaped like a UUID, and the same in every run. Its beginning alone tells it from others,
+    /// as with real ones: clouds cut names that are made of them.
     fn uid(&self) -> String {
-        format!("00000000-0000-4000-8000-{:012x}", self.serial)
+        let serial = self.serial;
+        format!("{:08x}-0000-4000-8000-{serial:012x}", serial & 0xffff_ffff)
     }
 
     /// Five characters that no word is made of.

@@ -1,6 +1,6 @@
 //! Actions: what a write request started, whether it has ended, and what it changes when it ends well.
 //!
-//! An action that fails changes nothing. While an action runs, the objects it names are busy.
+//! An action that fails changes nothing, apart from the making of load balancers and certificates. While an action runs, the objects it names are busy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::objects::{PrivateNet, Route, ServerStatus, Subnet};
+use super::load_balancer_state::Change;
+use super::objects::{Member, PrivateNet, Route, ServerStatus, Subnet};
 
 /// Ended actions beyond this many are forgotten, the oldest first.
 const KEPT: usize = 20_000;
@@ -19,6 +20,8 @@ const KEPT: usize = 20_000;
 pub(super) enum Resource {
     Server(u64),
     Network(u64),
+    LoadBalancer(u64),
+    Certificate(u64),
 }
 
 impl Resource {
@@ -26,6 +29,8 @@ impl Resource {
         match self {
             Self::Server(id) => json!({"id": id, "type": "server"}),
             Self::Network(id) => json!({"id": id, "type": "network"}),
+            Self::LoadBalancer(id) => json!({"id": id, "type": "load_balancer"}),
+            Self::Certificate(id) => json!({"id": id, "type": "certificate"}),
         }
     }
 }
@@ -35,11 +40,29 @@ impl Resource {
 pub(super) enum Effect {
     Nothing,
     SetStatus(u64, ServerStatus),
-    Attach { server: u64, net: PrivateNet },
-    Detach { server: u64, network: u64 },
-    AddRoute { network: u64, route: Route },
-    DeleteRoute { network: u64, route: Route },
-    AddSubnet { network: u64, subnet: Subnet },
+    Attach {
+        member: Member,
+        net: PrivateNet,
+    },
+    Detach {
+        member: Member,
+        network: u64,
+    },
+    AddRoute {
+        network: u64,
+        route: Route,
+    },
+    DeleteRoute {
+        network: u64,
+        route: Route,
+    },
+    AddSubnet {
+        network: u64,
+        subnet: Subnet,
+    },
+    LoadBalancer(u64, Change),
+    /// How the issuing of a managed certificate ended.
+    Issue(u64, Result<(), Failure>),
 }
 
 /// Why an action failed, in the vendor's words.
@@ -53,7 +76,16 @@ pub(super) struct Failure {
 struct Ahead {
     /// `None`: never.
     at: Option<Instant>,
-    end: Result<Effect, Failure>,
+    end: End,
+}
+
+/// The end of an action.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    /// Why it fails, if it does.
+    pub(super) failure: Option<Failure>,
+    /// What it changes; of an action that fails mostly nothing.
+    pub(super) effect: Effect,
 }
 
 enum State {
@@ -121,7 +153,7 @@ impl Actions {
         resources: Vec<Resource>,
         started: Timestamp,
         at: Option<Instant>,
-        end: Result<Effect, Failure>,
+        end: End,
     ) -> u64 {
         let id = self.next;
         self.next = self.next.saturating_add(1);
@@ -167,12 +199,22 @@ impl Actions {
             .any(|action| action.resources.contains(&resource))
     }
 
+    /// Whether such an action runs on the object.
+    pub(super) fn runs(&self, command: &str, resource: Resource) -> bool {
+        self.running()
+            .any(|action| action.command == command && action.resources.contains(&resource))
+    }
+
     /// Addresses that running attachments will take.
     pub(super) fn promised_addresses(&self, network: u64) -> impl Iterator<Item = Ipv4Addr> {
         self.running()
             .filter_map(move |action| match &action.state {
                 State::Running(Ahead {
-                    end: Ok(Effect::Attach { net, .. }),
+                    end:
+                        End {
+                            failure: None,
+                            effect: Effect::Attach { net, .. },
+                        },
                     ..
                 }) if net.network == network => Some(net.ip),
                 _ => None,
@@ -190,15 +232,12 @@ impl Actions {
         let State::Running(ahead) = std::mem::replace(&mut action.state, placeholder) else {
             return None;
         };
-        let effect = match ahead.end {
-            Ok(effect) => Some(effect),
-            Err(why) => {
-                action.state = State::Ended(Err(why), finished);
-                None
-            }
-        };
+        let End { failure, effect } = ahead.end;
+        if let Some(why) = failure {
+            action.state = State::Ended(Err(why), finished);
+        }
         self.forget_oldest();
-        effect
+        Some(effect)
     }
 
     fn forget_oldest(&mut self) {

@@ -60,6 +60,10 @@ pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
 /// The right answer as a trouble lets it through.
 pub(super) fn distort(trouble: &Trouble, mut reply: Reply) -> Answer {
     match trouble {
+        Trouble::RefuseAfter { status, code } => {
+            let message = "refused on purpose, after it was carried out";
+            reply = Refusal::new(refusing(*status), code, message).into_reply();
+        }
         Trouble::EmptyList => {
             if let Some(entries) = entries(&mut reply) {
                 entries.clear();

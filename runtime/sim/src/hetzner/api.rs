@@ -9,12 +9,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::actions::{Effect, Failure, Resource};
+use super::actions::{Action, Effect, End, Failure, Resource};
 use super::locations::Location;
 use super::query::Query;
 use super::server_types::ServerType;
 use super::world::World;
-use super::{networks, query, servers};
+use super::{certificates, load_balancer_types, load_balancers, networks, query, servers};
 
 /// One request, read and authorised.
 pub(super) struct Call {
@@ -95,6 +95,35 @@ impl Refusal {
         }
     }
 
+    /// A name that another object of the project has.
+    pub(super) fn not_unique(what: &str) -> Self {
+        Self {
+            details: json!({"fields": [{"name": "name"}]}),
+            ..Self::new(
+                StatusCode::CONFLICT,
+                "uniqueness_error",
+                format!("{what} name is already used"),
+            )
+        }
+    }
+
+    /// One more than an account, or an object, may have.
+    pub(super) fn over_limit(limit: &str) -> Self {
+        Self {
+            details: json!({"limits": [{"name": limit}]}),
+            ..Self::new(
+                StatusCode::FORBIDDEN,
+                "resource_limit_exceeded",
+                format!("{limit} exceeded"),
+            )
+        }
+    }
+
+    pub(super) fn no_endpoint(call: &Call) -> Self {
+        let message = format!("no endpoint {} {}", call.method, call.path);
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
     pub(super) fn into_reply(self) -> Reply {
         let Self {
             status,
@@ -161,17 +190,23 @@ fn dispatch(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
             let id = networks::known(world, id)?;
             list_actions(world, call, Some(Resource::Network(id)))
         }
+        ("GET", ["load_balancer_types", rest @ ..]) => load_balancer_types::read(world, call, rest),
+        (method, ["load_balancers", rest @ ..]) => {
+            load_balancers::answer(world, call, method, rest)
+        }
+        (method, ["certificates", rest @ ..]) => certificates::answer(world, call, method, rest),
         ("GET", ["actions"]) => list_actions(world, call, None),
         ("GET", ["actions", id] | ["servers" | "networks", _, "actions", id]) => {
-            let action = id.parse().ok().and_then(|id| world.actions.get(id));
-            let action = action.ok_or_else(|| Refusal::not_found("action", id))?;
-            Ok(Reply::ok(json!({"action": action.json()})))
+            get_action(world, id)
         }
-        _ => {
-            let message = format!("no endpoint {} {}", call.method, call.path);
-            Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message))
-        }
+        _ => Err(Refusal::no_endpoint(call)),
     }
+}
+
+pub(super) fn get_action(world: &World, id: &str) -> Result<Reply, Refusal> {
+    let action = id.parse().ok().and_then(|id| world.actions.get(id));
+    let action = action.ok_or_else(|| Refusal::not_found("action", id))?;
+    Ok(Reply::ok(json!({"action": action.json()})))
 }
 
 /// Starts an action for this call and shows it.
@@ -182,20 +217,49 @@ pub(super) fn start(
     resources: Vec<Resource>,
     effect: Effect,
 ) -> Value {
+    start_with(world, call, command, resources, |failure| match failure {
+        None => effect,
+        Some(_) => Effect::Nothing,
+    })
+}
+
+/// The same for an action that changes something even when it fails.
+pub(super) fn start_with(
+    world: &mut World,
+    call: &Call,
+    command: &'static str,
+    resources: Vec<Resource>,
+    effect: impl FnOnce(Option<&Failure>) -> Effect,
+) -> Value {
     let at = ends_at(call.now, world.action_duration);
-    let end = call.doom.clone().map_or(Ok(effect), Err);
+    let end = End {
+        failure: call.doom.clone(),
+        effect: effect(call.doom.as_ref()),
+    };
     let started = world.timestamp();
     let id = world.actions.start(command, resources, started, at, end);
+    if world.prompt_actions {
+        world.settle(call.now);
+    }
     world
         .actions
         .get(id)
         .map_or(Value::Null, |action| action.json())
 }
 
-/// Reads a JSON body of a known shape.
+/// Reads a JSON body of a known shape: what is no JSON at all is a `json_error`, a field that is missing, unknown or of
+/// the wrong type is `invalid_input`.
 pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Refusal> {
     serde_json::from_slice(&call.body).map_err(|error| {
-        let message = format!("cannot read the request body: {error}");
+        let message = error.to_string();
+        if error.is_data() {
+            let named = ["missing field `", "unknown field `"];
+            let mut named = named.iter().filter_map(|words| message.strip_prefix(words));
+            let field = named.next().and_then(|rest| rest.split('`').next());
+            let field = field.unwrap_or("body");
+            return Refusal::invalid(field, &message);
+        }
+        let message = format!("cannot read the request body: {message}");
         Refusal::new(StatusCode::BAD_REQUEST, "json_error", message)
     })
 }
@@ -214,9 +278,12 @@ fn named<T: Copy>(all: &[T], call: &Call, name: impl Fn(T) -> &'static str) -> V
 }
 
 /// Without a resource the vendor lists only actions that are asked for by id.
-fn list_actions(world: &World, call: &Call, of: Option<Resource>) -> Result<Reply, Refusal> {
-    let ids = call.query.numbers("id")?;
-    if of.is_none() && ids.is_empty() {
+pub(super) fn list_actions(
+    world: &World,
+    call: &Call,
+    of: Option<Resource>,
+) -> Result<Reply, Refusal> {
+    if of.is_none() && call.query.numbers("id")?.is_empty() {
         let message = "listing actions needs at least one id";
         return Err(Refusal::new(
             StatusCode::GONE,
@@ -224,11 +291,23 @@ fn list_actions(world: &World, call: &Call, of: Option<Resource>) -> Result<Repl
             message,
         ));
     }
+    list_some_actions(world, call, |action| {
+        of.is_none_or(|of| action.resources.contains(&of))
+    })
+}
+
+/// The actions that a list is about, as far as the request wants them.
+pub(super) fn list_some_actions(
+    world: &World,
+    call: &Call,
+    about: impl Fn(&Action) -> bool,
+) -> Result<Reply, Refusal> {
+    let ids = call.query.numbers("id")?;
     let statuses = call.query.all("status");
     let mut actions: Vec<_> = world
         .actions
         .iter()
-        .filter(|action| of.is_none_or(|of| action.resources.contains(&of)))
+        .filter(|action| about(action))
         .filter(|action| ids.is_empty() || ids.contains(&action.id))
         .filter(|action| statuses.is_empty() || statuses.contains(&action.status()))
         .collect();

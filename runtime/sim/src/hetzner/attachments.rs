@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal};
-use super::objects::PrivateNet;
+use super::objects::{Member, PrivateNet};
 use super::servers::{find, idle};
 use super::world::World;
 
@@ -31,7 +31,8 @@ pub(super) fn attach(world: &mut World, call: &Call, id: &str) -> Result<Value, 
         network: wish.network,
         ip,
     };
-    let effect = Effect::Attach { server: id, net };
+    let member = Member::Server(id);
+    let effect = Effect::Attach { member, net };
     Ok(api::start(
         world,
         call,
@@ -60,14 +61,14 @@ pub(super) fn place_in(
     }
     match wanted {
         None => world
-            .free_address(id, network)
+            .free_address(server.spec.location.network_zone(), network, None)
             .ok_or_else(|| unprocessable("no_subnet_available", "no subnet or IP is available")),
         Some(ip) => {
             let zone = server.spec.location.network_zone();
             let holds = target
                 .subnets
                 .iter()
-                .any(|subnet| subnet.network_zone == zone && subnet.holds_for_servers(ip));
+                .any(|subnet| subnet.network_zone == zone && subnet.holds_for_members(ip));
             if holds && !world.is_taken(network, ip) {
                 Ok(ip)
             } else {
@@ -95,7 +96,7 @@ pub(super) fn detach(world: &mut World, call: &Call, id: &str) -> Result<Value, 
     let id = idle(world, id)?;
     let resources = vec![Resource::Server(id), Resource::Network(wish.network)];
     let effect = Effect::Detach {
-        server: id,
+        member: Member::Server(id),
         network: wish.network,
     };
     Ok(api::start(

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::exchange::{Project, lock};
 use super::faults::Fault;
 use super::locations::Location;
-use super::objects::{PrivateNet, ServerSpec, ServerStatus, Subnet};
+use super::objects::{Member, PrivateNet, ServerSpec, ServerStatus, Subnet};
 use super::{Hetzner, Request, attachments, networks, servers};
 
 /// Why the owner of the handle could not have it.
@@ -83,7 +83,7 @@ impl Hetzner {
         })
     }
 
-    /// Takes a network out of the project and all servers out of the network. Says whether it was there.
+    /// Takes a network out of the project and all servers and load balancers out of the network. Says whether it was there.
     pub fn remove_network(&self, id: u64) -> bool {
         self.state(|state| state.world.remove_network(id))
     }
@@ -110,14 +110,15 @@ impl Hetzner {
                         why,
                     }
                 })?;
-            state.world.attach(server, PrivateNet { network, ip });
+            let member = Member::Server(server);
+            state.world.attach(member, PrivateNet { network, ip });
             Ok(ip)
         })
     }
 
     /// Takes a server out of a network at once. Says whether it was in there.
     pub fn detach(&self, server: u64, network: u64) -> bool {
-        self.state(|state| state.world.detach(server, network))
+        self.state(|state| state.world.detach(Member::Server(server), network))
     }
 
     /// A server as a client would see it.
@@ -144,7 +145,7 @@ impl Hetzner {
         })
     }
 
-    /// Keeps servers out of lists until they are so old, by the simulator's clock; asked for by its id each
+    /// Keeps servers and load balancers out of lists until they are so old, by the simulator's clock; asked for by its id each
     /// one is there at once. Real clouds show their newest objects to some readers later than to others.
     pub fn set_listing_delay(&self, delay: Duration) {
         self.state(|state| state.world.listing_delay = delay);
@@ -197,7 +198,7 @@ impl Hetzner {
     }
 
     /// Looks at the state after ending the actions that are due.
-    fn state<T>(&self, look: impl FnOnce(&mut Project) -> T) -> T {
+    pub(super) fn state<T>(&self, look: impl FnOnce(&mut Project) -> T) -> T {
         let mut state = lock(&self.project);
         state.world.settle(Instant::now());
         look(&mut state)

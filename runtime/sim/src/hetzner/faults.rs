@@ -28,6 +28,13 @@ pub enum Trouble {
         /// The vendor's error code.
         code: String,
     },
+    /// The same error, but the request is carried out first.
+    RefuseAfter {
+        /// The HTTP status, 400 to 599. Others become 500.
+        status: u16,
+        /// The vendor's error code.
+        code: String,
+    },
     /// An answer of a proxy in between: any status, any type, any body. Nothing is carried out.
     Foreign {
         /// The HTTP status, 200 to 999. Others become 500.

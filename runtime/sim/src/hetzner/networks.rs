@@ -11,7 +11,7 @@ use super::api::{self, Call, Refusal, Reply};
 use super::network_rules::{
     RouteWish, SubnetWish, allowed_route, allowed_subnet, read_range, read_route,
 };
-use super::objects::Network;
+use super::objects::{Member, Network};
 use super::query::{self, LabelSelector};
 use super::world::World;
 
@@ -172,7 +172,13 @@ fn idle(world: &World, id: &str) -> Result<u64, Refusal> {
 
 /// A network with every field the vendor has.
 pub(super) fn show(world: &World, network: &Network) -> Value {
-    let attached = world.attached_to(network.id);
+    let (mut servers, mut load_balancers) = (Vec::new(), Vec::new());
+    for member in world.members_of(network.id) {
+        match member {
+            Member::Server(id) => servers.push(id),
+            Member::LoadBalancer(id) => load_balancers.push(id),
+        }
+    }
     let subnets: Vec<Value> = network
         .subnets
         .iter()
@@ -195,7 +201,7 @@ pub(super) fn show(world: &World, network: &Network) -> Value {
     json!({
         "id": network.id, "name": network.name, "created": network.created.to_string(),
         "ip_range": network.ip_range.to_string(), "labels": network.labels,
-        "subnets": subnets, "routes": routes, "servers": attached, "load_balancers": [],
+        "subnets": subnets, "routes": routes, "servers": servers, "load_balancers": load_balancers,
         "protection": {"delete": false}, "expose_routes_to_vswitch": false,
     })
 }

@@ -1,4 +1,4 @@
-//! What a project holds: servers and networks, as plain data.
+//! What a project holds: servers and networks, as plain data (load balancers have a module of their own).
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -115,6 +115,13 @@ impl Server {
     }
 }
 
+/// What has an address in a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Member {
+    Server(u64),
+    LoadBalancer(u64),
+}
+
 /// A private network as the project holds it.
 pub(super) struct Network {
     pub(super) id: u64,
@@ -126,7 +133,7 @@ pub(super) struct Network {
     pub(super) routes: Vec<Route>,
 }
 
-/// A part of a network in which servers of one zone get their addresses.
+/// A part of a network in which servers and load balancers of one zone get their addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Subnet {
     pub(super) ip_range: Ipv4Net,
@@ -139,8 +146,8 @@ impl Subnet {
         first_address(self.ip_range)
     }
 
-    /// Whether a server may have this address: neither the gateway nor an end of the range.
-    pub(super) fn holds_for_servers(&self, ip: Ipv4Addr) -> bool {
+    /// Whether a member may have this address: neither the gateway nor an end of the range.
+    pub(super) fn holds_for_members(&self, ip: Ipv4Addr) -> bool {
         let ends = [self.ip_range.network(), self.ip_range.broadcast()];
         self.ip_range.contains(&ip) && ip != self.gateway() && !ends.contains(&ip)
     }

@@ -137,8 +137,13 @@ pub(super) struct LabelSelector(Vec<Condition>);
 impl LabelSelector {
     /// Reads the request's `label_selector`; without one, everything matches.
     pub(super) fn of(call: &Call) -> Result<Self, Refusal> {
-        Self::parse(call.query.first("label_selector").unwrap_or_default())
-            .ok_or_else(|| Refusal::invalid("label_selector", "cannot be read"))
+        Self::read(call.query.first("label_selector").unwrap_or_default())
+    }
+
+    /// Reads a selector that came in some other way.
+    pub(super) fn read(text: &str) -> Result<Self, Refusal> {
+        let selector = Self::parse(text);
+        selector.ok_or_else(|| Refusal::invalid("label_selector", "cannot be read"))
     }
 
     pub(super) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {

@@ -175,6 +175,6 @@ pub(super) fn image_json(architecture: &str) -> Value {
 }
 
 /// Prices travel as decimal text, without and with value-added tax.
-fn price(euro: f64) -> Value {
+pub(super) fn price(euro: f64) -> Value {
     json!({"net": format!("{euro:.10}"), "gross": format!("{:.16}", euro * 1.19)})
 }

@@ -10,7 +10,7 @@ use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal, Reply};
 use super::attachments;
 use super::locations::Location;
-use super::objects::{PrivateNet, Server, ServerSpec, ServerStatus};
+use super::objects::{Member, PrivateNet, Server, ServerSpec, ServerStatus};
 use super::query::{self, LabelSelector};
 use super::server_types::{self, ServerType};
 use super::world::{World, in_whole_seconds};
@@ -25,7 +25,7 @@ pub(super) fn list(world: &World, call: &Call) -> Result<Reply, Refusal> {
     let mut servers: Vec<&Server> = world
         .servers
         .values()
-        .filter(|server| world.lists(server))
+        .filter(|server| world.lists(server.created))
         .filter(|server| name.is_none_or(|name| server.spec.name == name))
         .filter(|server| statuses.is_empty() || statuses.contains(&server.spec.status.name()))
         .filter(|server| selector.matches(&server.spec.labels))
@@ -132,8 +132,8 @@ pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
         public_ipv6: public.and_then(|net| net.enable_ipv6).unwrap_or(true),
     });
     for network in wish.networks {
-        if let Some(ip) = world.free_address(id, network) {
-            world.attach(id, PrivateNet { network, ip });
+        if let Some(ip) = world.free_address(location.network_zone(), network, None) {
+            world.attach(Member::Server(id), PrivateNet { network, ip });
         }
     }
     let starts = wish.start_after_create.unwrap_or(true);
@@ -219,7 +219,7 @@ fn is_host_name(text: &str) -> bool {
 }
 
 /// Names travel as text, ids as text or number.
-fn id_or_name(value: &Value) -> String {
+pub(super) fn id_or_name(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
@@ -268,7 +268,7 @@ pub(super) fn show(world: &World, server: &Server) -> Value {
         "backup_window": null, "outgoing_traffic": 0, "ingoing_traffic": 0,
         "included_traffic": server_types::included_traffic(spec.location),
         "protection": {"delete": false, "rebuild": false},
-        "labels": spec.labels, "volumes": [], "load_balancers": [],
+        "labels": spec.labels, "volumes": [], "load_balancers": world.balancers_with(*id),
         "primary_disk_size": spec.server_type.disk_gb() as u64, "placement_group": null,
     })
 }

@@ -1,4 +1,5 @@
-//! The state of one project: its servers, its networks and the actions that change them.
+//! The state of one project: its servers, its networks and the actions that change them. What it does with load
+//! balancers and certificates stands in modules of their own.
 //!
 //! It knows no HTTP. Everything happens under one lock and at the moment a request (or the owner of
 //! the handle) looks, so that the same requests in the same order always give the same state.
@@ -12,24 +13,34 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::actions::{Actions, Effect};
-use super::objects::{Network, PrivateNet, Server, ServerSpec, Subnet};
+use super::certificates::Certificate;
+use super::load_balancer_objects::LoadBalancer;
+use super::load_balancer_state::LoadBalancerRules;
+use super::objects::{Member, Network, PrivateNet, Server, ServerSpec, Subnet};
 use crate::loopback::Clock;
 
 /// One project.
 pub(super) struct World {
     pub(super) servers: BTreeMap<u64, Server>,
     pub(super) networks: BTreeMap<u64, Network>,
+    pub(super) load_balancers: BTreeMap<u64, LoadBalancer>,
+    pub(super) certificates: BTreeMap<u64, Certificate>,
     pub(super) actions: Actions,
-    /// Which server holds which address of which network; the servers know the same from their side.
-    addresses: BTreeMap<(u64, Ipv4Addr), u64>,
+    pub(super) load_balancer_rules: LoadBalancerRules,
+    /// Who holds which address of which network; the members know the same from their side.
+    addresses: BTreeMap<(u64, Ipv4Addr), Member>,
     pub(super) action_duration: Duration,
-    /// Younger servers are in no list.
+    /// Whether an action that is due at once has ended when its first answer shows it.
+    pub(super) prompt_actions: bool,
+    /// Younger servers and load balancers are in no list.
     pub(super) listing_delay: Duration,
     clock: Clock,
-    first_id: u64,
-    first_number: u32,
+    pub(super) first_id: u64,
+    pub(super) first_number: u32,
     servers_made: u32,
     networks_made: u64,
+    pub(super) load_balancers_made: u32,
+    pub(super) certificates_made: u64,
 }
 
 impl World {
@@ -42,15 +53,21 @@ impl World {
         Self {
             servers: BTreeMap::new(),
             networks: BTreeMap::new(),
+            load_balancers: BTreeMap::new(),
+            certificates: BTreeMap::new(),
+            load_balancer_rules: LoadBalancerRules::default(),
             addresses: BTreeMap::new(),
             actions: Actions::new(first_id),
             action_duration,
+            prompt_actions: false,
             listing_delay: Duration::ZERO,
             clock,
             first_id,
             first_number,
             servers_made: 0,
             networks_made: 0,
+            load_balancers_made: 0,
+            certificates_made: 0,
         }
     }
 
@@ -59,14 +76,14 @@ impl World {
         in_whole_seconds(self.now())
     }
 
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         Timestamp::try_from((self.clock)()).unwrap_or_default()
     }
 
-    /// Whether lists show the server yet.
-    pub(super) fn lists(&self, server: &Server) -> bool {
-        let age = self.now().duration_since(server.created);
-        // Of a server from the future the age is negative, and it is listed like one that is just made.
+    /// Whether lists show an object of that age yet.
+    pub(super) fn lists(&self, created: Timestamp) -> bool {
+        let age = self.now().duration_since(created);
+        // Of an object from the future the age is negative, and it is listed like one that is just made.
         Duration::try_from(age).unwrap_or_default() >= self.listing_delay
     }
 
@@ -116,8 +133,8 @@ impl World {
     }
 
     pub(super) fn remove_network(&mut self, id: u64) -> bool {
-        for server in self.attached_to(id) {
-            self.detach(server, id);
+        for member in self.members_of(id) {
+            self.detach(member, id);
         }
         self.networks.remove(&id).is_some()
     }
@@ -127,62 +144,80 @@ impl World {
             return false;
         };
         for net in server.private_nets {
-            self.addresses.remove(&(net.network, net.ip));
+            self.release(net);
         }
+        self.forget_target(id);
         true
     }
 
-    pub(super) fn attach(&mut self, server: u64, net: PrivateNet) {
+    pub(super) fn attach(&mut self, member: Member, net: PrivateNet) {
         // Both may have gone while the action ran.
         if !self.networks.contains_key(&net.network) {
             return;
         }
-        if let Some(attached) = self.servers.get_mut(&server) {
-            attached.private_nets.push(net);
-            self.addresses.insert((net.network, net.ip), server);
+        let is_there = match member {
+            Member::Server(id) => self.servers.get_mut(&id).map(|server| {
+                server.private_nets.push(net);
+            }),
+            Member::LoadBalancer(id) => self.load_balancers.get_mut(&id).map(|balancer| {
+                balancer.private_net = Some(net);
+            }),
+        };
+        if is_there.is_some() {
+            self.addresses.insert((net.network, net.ip), member);
         }
     }
 
-    /// Says whether the server was in the network.
-    pub(super) fn detach(&mut self, server: u64, network: u64) -> bool {
-        let Some(server) = self.servers.get_mut(&server) else {
-            return false;
-        };
-        let nets = &mut server.private_nets;
-        let Some(place) = nets.iter().position(|net| net.network == network) else {
-            return false;
-        };
-        let net = nets.remove(place);
-        self.addresses.remove(&(network, net.ip));
-        true
+    /// Gives an address back.
+    pub(super) fn release(&mut self, net: PrivateNet) {
+        self.addresses.remove(&(net.network, net.ip));
     }
 
-    /// The servers in a network, in the order of their addresses.
-    pub(super) fn attached_to(&self, network: u64) -> Vec<u64> {
+    /// Says whether the member was in the network.
+    pub(super) fn detach(&mut self, member: Member, network: u64) -> bool {
+        let net = match member {
+            Member::Server(id) => self.servers.get_mut(&id).and_then(|server| {
+                let nets = &mut server.private_nets;
+                let place = nets.iter().position(|net| net.network == network)?;
+                Some(nets.remove(place))
+            }),
+            Member::LoadBalancer(id) => self.leave_network(id, network),
+        };
+        net.inspect(|net| self.release(*net)).is_some()
+    }
+
+    /// Who is in a network, in the order of their addresses.
+    pub(super) fn members_of(&self, network: u64) -> Vec<Member> {
         let ends = (network, Ipv4Addr::UNSPECIFIED)..=(network, Ipv4Addr::BROADCAST);
         self.addresses
             .range(ends)
-            .map(|(_, server)| *server)
+            .map(|(_, member)| *member)
             .collect()
     }
 
-    /// An address for a server in a subnet of its zone: the one after the highest in use, or the
-    /// lowest free one when there is none above.
-    pub(super) fn free_address(&self, server: u64, network: u64) -> Option<Ipv4Addr> {
-        let zone = self.servers.get(&server)?.spec.location.network_zone();
+    /// An address in a subnet of the zone (the one of this range, if one is wanted): the one after the highest in
+    /// use, or the lowest free one when there is none above.
+    pub(super) fn free_address(
+        &self,
+        zone: &str,
+        network: u64,
+        range: Option<Ipv4Net>,
+    ) -> Option<Ipv4Addr> {
         let subnets = &self.networks.get(&network)?.subnets;
-        let mut local = subnets.iter().filter(|subnet| subnet.network_zone == zone);
+        let mut local = subnets.iter().filter(|subnet| {
+            subnet.network_zone == zone && range.is_none_or(|range| subnet.ip_range == range)
+        });
         local.find_map(|subnet| {
             let (low, high) = (subnet.ip_range.network(), subnet.ip_range.broadcast());
             let mut used = self.addresses.range((network, low)..=(network, high));
             let highest = used.next_back().map_or(low, |((_, ip), _)| *ip);
             let (low, middle, high) = (u32::from(low), u32::from(highest), u32::from(high));
             let mut candidates = (middle..=high).chain(low..middle).map(Ipv4Addr::from);
-            candidates.find(|ip| subnet.holds_for_servers(*ip) && !self.is_taken(network, *ip))
+            candidates.find(|ip| subnet.holds_for_members(*ip) && !self.is_taken(network, *ip))
         })
     }
 
-    /// Whether a server holds the address, or will once a running action ends.
+    /// Whether a member holds the address, or will once a running action ends.
     pub(super) fn is_taken(&self, network: u64, ip: Ipv4Addr) -> bool {
         self.addresses.contains_key(&(network, ip))
             || self
@@ -199,10 +234,10 @@ impl World {
                     server.spec.status = status;
                 }
             }
-            Effect::Attach { server, net } => self.attach(server, net),
-            Effect::Detach { server, network } => {
+            Effect::Attach { member, net } => self.attach(member, net),
+            Effect::Detach { member, network } => {
                 // It may be gone already: the owner of the handle can be faster.
-                self.detach(server, network);
+                self.detach(member, network);
             }
             Effect::AddRoute { network, route } => {
                 if let Some(network) = self.networks.get_mut(&network) {
@@ -219,6 +254,8 @@ impl World {
                     network.subnets.push(subnet);
                 }
             }
+            Effect::LoadBalancer(id, change) => self.change_load_balancer(id, change),
+            Effect::Issue(id, result) => self.issue(id, result),
         }
     }
 }

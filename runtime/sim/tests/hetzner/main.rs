@@ -3,7 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod bodies;
+mod certificates;
 mod faults;
+mod load_balancer_changes;
+mod load_balancer_faults;
+mod load_balancer_rules;
+mod load_balancer_service_rules;
+mod load_balancer_target_rules;
+mod load_balancers;
 mod nodes;
 mod reads;
 mod robustness;

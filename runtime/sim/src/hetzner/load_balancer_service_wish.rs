@@ -1,0 +1,213 @@
+//! A service as a request describes it: reading it, with the vendor's bounds and defaults. Whether a load balancer may have
+//! it is not decided here.
+
+use serde::{Deserialize, Deserializer};
+
+use super::api::Refusal;
+use super::load_balancer_objects::{HealthCheck, HttpCheck, HttpOptions, Protocol, Service};
+
+/// The port of HTTP, which needs no telling.
+pub(super) const HTTP_PORT: u16 = 80;
+
+/// A service as a request describes it. What is absent gets the vendor's default, or stays as it is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServiceWish {
+    protocol: Option<String>,
+    pub(super) listen_port: Option<i64>,
+    destination_port: Option<i64>,
+    proxyprotocol: Option<bool>,
+    http: Option<HttpWish>,
+    health_check: Option<HealthCheckWish>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HttpWish {
+    cookie_name: Option<String>,
+    cookie_lifetime: Option<i64>,
+    timeout_idle: Option<i64>,
+    certificates: Option<Vec<u64>>,
+    redirect_http: Option<bool>,
+    sticky_sessions: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HealthCheckWish {
+    protocol: Option<String>,
+    port: Option<i64>,
+    interval: Option<i64>,
+    timeout: Option<i64>,
+    retries: Option<i64>,
+    http: Option<HttpCheckWish>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HttpCheckWish {
+    /// Absent: as it is. Null: none.
+    #[serde(default, deserialize_with = "present")]
+    domain: Option<Option<String>>,
+    path: Option<String>,
+    response: Option<String>,
+    status_codes: Option<Vec<String>>,
+    tls: Option<bool>,
+}
+
+fn present<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(reader).map(Some)
+}
+
+/// A number of a request within the vendor's bounds, or the default.
+fn within<T: TryFrom<i64>>(
+    field: &str,
+    wish: Option<i64>,
+    default: T,
+    bounds: (i64, i64),
+) -> Result<T, Refusal> {
+    let Some(number) = wish else {
+        return Ok(default);
+    };
+    let (low, high) = bounds;
+    let number = Some(number).filter(|number| (low..=high).contains(number));
+    let number = number.and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| Refusal::invalid(field, &format!("must be between {low} and {high}")))
+}
+
+fn port(field: &str, wish: Option<i64>, default: Option<u16>) -> Result<u16, Refusal> {
+    let default = default.or(wish.map(|_| HTTP_PORT));
+    let default = default.ok_or_else(|| Refusal::invalid(field, "is missing"))?;
+    within(field, wish, default, (1, 65_535))
+}
+
+/// Text of a request that is not empty and not too long.
+fn text(field: &str, wish: Option<String>, default: String, max: usize) -> Result<String, Refusal> {
+    let Some(text) = wish else {
+        return Ok(default);
+    };
+    if text.is_empty() || text.chars().count() > max {
+        let why = format!("must have 1 to {max} characters");
+        return Err(Refusal::invalid(field, &why));
+    }
+    Ok(text)
+}
+
+/// The service that a request describes, in place of this one or as a new one.
+pub(super) fn read(wish: ServiceWish, known: Option<&Service>) -> Result<Service, Refusal> {
+    let protocol = match (wish.protocol, known) {
+        (Some(word), _) => Protocol::named(&word)
+            .ok_or_else(|| Refusal::invalid("protocol", "must be tcp, http or https"))?,
+        (None, Some(known)) => known.protocol,
+        (None, None) => return Err(Refusal::invalid("protocol", "is missing")),
+    };
+    // Protocols that have well-known ports need not name any.
+    let (listen, destination) = match protocol {
+        Protocol::Tcp => (None, None),
+        Protocol::Http => (Some(HTTP_PORT), Some(HTTP_PORT)),
+        Protocol::Https => (Some(443), Some(HTTP_PORT)),
+    };
+    let listen = known.map_or(listen, |known| Some(known.listen_port));
+    let destination = known.map_or(destination, |known| Some(known.destination_port));
+    let listen_port = port("listen_port", wish.listen_port, listen)?;
+    let destination_port = port("destination_port", wish.destination_port, destination)?;
+    let http = known.map(|known| known.http.clone()).unwrap_or_default();
+    let http = match wish.http {
+        None => http,
+        Some(wish) => read_http(wish, http)?,
+    };
+    let check = match known {
+        Some(known) => known.health_check.clone(),
+        None => HealthCheck::connects_to(destination_port),
+    };
+    let health_check = match wish.health_check {
+        None => check,
+        Some(wish) => read_check(wish, check)?,
+    };
+    let proxyprotocol = wish.proxyprotocol;
+    Ok(Service {
+        protocol,
+        listen_port,
+        destination_port,
+        proxyprotocol: proxyprotocol.unwrap_or(known.is_some_and(|known| known.proxyprotocol)),
+        http,
+        health_check,
+    })
+}
+
+fn read_http(wish: HttpWish, known: HttpOptions) -> Result<HttpOptions, Refusal> {
+    let (life, idle) = (wish.cookie_lifetime, wish.timeout_idle);
+    Ok(HttpOptions {
+        cookie_name: text("http.cookie_name", wish.cookie_name, known.cookie_name, 100)?,
+        cookie_lifetime: within(
+            "http.cookie_lifetime",
+            life,
+            known.cookie_lifetime,
+            (30, 86_400),
+        )?,
+        timeout_idle: within("http.timeout_idle", idle, known.timeout_idle, (30, 300))?,
+        certificates: wish.certificates.unwrap_or(known.certificates),
+        redirect_http: wish.redirect_http.unwrap_or(known.redirect_http),
+        sticky_sessions: wish.sticky_sessions.unwrap_or(known.sticky_sessions),
+    })
+}
+
+fn read_check(wish: HealthCheckWish, known: HealthCheck) -> Result<HealthCheck, Refusal> {
+    let asks = match wish.protocol.as_deref() {
+        None => known.http.is_some(),
+        Some("tcp") => false,
+        Some("http") => true,
+        Some(_) => {
+            return Err(Refusal::invalid(
+                "health_check.protocol",
+                "must be tcp or http",
+            ));
+        }
+    };
+    let http = known.http.unwrap_or_default();
+    let http = match wish.http {
+        Some(wish) if asks => Some(read_http_check(wish, http)?),
+        _ => asks.then_some(http),
+    };
+    let (interval, timeout, retries) = (wish.interval, wish.timeout, wish.retries);
+    Ok(HealthCheck {
+        http,
+        port: port("health_check.port", wish.port, Some(known.port))?,
+        interval: within("health_check.interval", interval, known.interval, (3, 60))?,
+        timeout: within("health_check.timeout", timeout, known.timeout, (1, 60))?,
+        retries: within("health_check.retries", retries, known.retries, (1, 5))?,
+    })
+}
+
+fn read_http_check(wish: HttpCheckWish, known: HttpCheck) -> Result<HttpCheck, Refusal> {
+    let field = |name: &str| format!("health_check.http.{name}");
+    let domain = wish.domain.unwrap_or(known.domain);
+    let broken = |domain: &String| domain.len() > 128 || domain.contains([' ', '%', '\\']);
+    if domain.as_ref().is_some_and(broken) {
+        let why = "must have at most 128 characters, and no blanks, percent signs and backslashes";
+        return Err(Refusal::invalid(&field("domain"), why));
+    }
+    let path = text(&field("path"), wish.path, known.path, 256)?;
+    if path.contains(' ') {
+        return Err(Refusal::invalid(&field("path"), "must not contain blanks"));
+    }
+    let response = wish.response.unwrap_or(known.response);
+    if response.chars().count() > 256 {
+        let why = "must have at most 256 characters";
+        return Err(Refusal::invalid(&field("response"), why));
+    }
+    let status_codes = wish.status_codes.unwrap_or(known.status_codes);
+    if status_codes.len() > 20 {
+        return Err(Refusal::invalid(
+            &field("status_codes"),
+            "must be at most 20",
+        ));
+    }
+    Ok(HttpCheck {
+        domain,
+        path,
+        response,
+        status_codes,
+        tls: wish.tls.unwrap_or(known.tls),
+    })
+}

@@ -1,0 +1,146 @@
+//! Which services a load balancer may have, as the vendor documents it, and the three actions that change them.
+
+use std::collections::BTreeSet;
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::actions::{Effect, Resource};
+use super::api::{self, Call, Refusal};
+use super::load_balancer_objects::{LoadBalancerSpec, Protocol, Service};
+use super::load_balancer_service_wish::{HTTP_PORT, ServiceWish, read};
+use super::load_balancer_state::Change;
+use super::load_balancers::{find, idle};
+use super::world::World;
+
+/// What the protocol must allow, what must exist, and what no other service may have.
+fn check(world: &World, spec: &LoadBalancerSpec, service: &Service) -> Result<(), Refusal> {
+    let http = &service.http;
+    if http.redirect_http && service.protocol != Protocol::Https {
+        return Err(Refusal::invalid("http.redirect_http", "is only for https"));
+    }
+    if !http.certificates.is_empty() && service.protocol != Protocol::Https {
+        return Err(Refusal::invalid("http.certificates", "are only for https"));
+    }
+    if http.sticky_sessions && service.protocol == Protocol::Tcp {
+        let why = "are only for http and https";
+        return Err(Refusal::invalid("http.sticky_sessions", why));
+    }
+    let known = |id: &u64| world.certificates.contains_key(id);
+    if !http.certificates.iter().all(known) {
+        return Err(Refusal::invalid("http.certificates", "unknown certificate"));
+    }
+    let port = service.listen_port;
+    let others = || {
+        spec.services
+            .iter()
+            .filter(move |other| other.listen_port != port)
+    };
+    let certificates: BTreeSet<u64> = others()
+        .chain([service])
+        .flat_map(|service| service.http.certificates.iter().copied())
+        .collect();
+    if certificates.len() > spec.load_balancer_type.max_certificates() {
+        return Err(Refusal::over_limit("load_balancer_certificate_limit"));
+    }
+    Ok(())
+}
+
+/// Every port that a service takes: a redirect takes one more.
+fn ports(service: &Service) -> impl Iterator<Item = u16> {
+    let redirect = service.http.redirect_http.then_some(HTTP_PORT);
+    std::iter::once(service.listen_port).chain(redirect)
+}
+
+/// Whether another service has one of its ports.
+fn clashes(spec: &LoadBalancerSpec, service: &Service, but: Option<u16>) -> bool {
+    let others = spec
+        .services
+        .iter()
+        .filter(|other| Some(other.listen_port) != but);
+    let taken: BTreeSet<u16> = others.flat_map(ports).collect();
+    // A service may be the one that its own redirect leads away from, but then nothing could be served.
+    let own: Vec<u16> = ports(service).collect();
+    own.iter().any(|port| taken.contains(port)) || (own.len() == 2 && own[0] == own[1])
+}
+
+fn port_used(status: StatusCode) -> Refusal {
+    let message = "the source port is already in use";
+    Refusal::new(status, "source_port_already_used", message)
+}
+
+/// The service that a request adds to a load balancer, or why it cannot.
+pub(super) fn allowed(
+    world: &World,
+    spec: &LoadBalancerSpec,
+    wish: ServiceWish,
+) -> Result<Service, Refusal> {
+    let service = read(wish, None)?;
+    check(world, spec, &service)?;
+    if clashes(spec, &service, None) {
+        return Err(port_used(StatusCode::PRECONDITION_FAILED));
+    }
+    if spec.services.len() >= spec.load_balancer_type.max_services() {
+        return Err(Refusal::over_limit("load_balancer_service_limit"));
+    }
+    Ok(service)
+}
+
+fn start(
+    world: &mut World,
+    call: &Call,
+    id: &str,
+    command: &'static str,
+    change: Change,
+) -> Result<Value, Refusal> {
+    let id = idle(world, id)?;
+    let resources = vec![Resource::LoadBalancer(id)];
+    let effect = Effect::LoadBalancer(id, change);
+    Ok(api::start(world, call, command, resources, effect))
+}
+
+pub(super) fn add(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
+    let wish: ServiceWish = api::body(call)?;
+    let service = allowed(world, &find(world, id)?.spec, wish)?;
+    start(world, call, id, "add_service", Change::PutService(service))
+}
+
+/// The listening port names the service that changes, and does not change itself.
+pub(super) fn update(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
+    let wish: ServiceWish = api::body(call)?;
+    let spec = &find(world, id)?.spec;
+    let known = known(spec, wish.listen_port)?;
+    let service = read(wish, Some(known))?;
+    check(world, spec, &service)?;
+    if clashes(spec, &service, Some(service.listen_port)) {
+        return Err(port_used(StatusCode::UNPROCESSABLE_ENTITY));
+    }
+    let change = Change::PutService(service);
+    start(world, call, id, "update_service", change)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Deletion {
+    listen_port: i64,
+}
+
+pub(super) fn delete(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
+    let wish: Deletion = api::body(call)?;
+    let port = known(&find(world, id)?.spec, Some(wish.listen_port))?.listen_port;
+    start(
+        world,
+        call,
+        id,
+        "delete_service",
+        Change::DeleteService(port),
+    )
+}
+
+fn known(spec: &LoadBalancerSpec, port: Option<i64>) -> Result<&Service, Refusal> {
+    let port = port.ok_or_else(|| Refusal::invalid("listen_port", "is missing"))?;
+    let mut services = spec.services.iter();
+    let service = services.find(|service| i64::from(service.listen_port) == port);
+    service.ok_or_else(|| Refusal::not_found("service with listen port", &port.to_string()))
+}
