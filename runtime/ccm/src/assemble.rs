@@ -15,15 +15,17 @@ use ccm_controllers::{Controllers, PlanBook, Settings};
 use ccm_core::audit::NoAudit;
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
-    AddressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings,
+    AddressRules, IngressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings,
+    ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ccm_host::manifest::Manifest;
 use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
+use ipnet::IpNet;
 
 use crate::builtin::{self, Terms};
-use crate::config::{self, Mistakes, ModuleRef, ProviderConfig, Surroundings};
-use crate::flags::{LifecycleFlags, NodeFlags};
+use crate::config::{self, LoadBalancerConfig, Mistakes, ModuleRef, ProviderConfig, Surroundings};
+use crate::flags::{LifecycleFlags, NodeFlags, ServiceFlags};
 
 /// Larger modules are refused before they are read to the end; the pre-scan's own limit is the same.
 const MODULE_CAP: u64 = 32 << 20;
@@ -205,14 +207,51 @@ const CALL_TIME: Duration = Duration::from_secs(60);
 /// How long the process finishes what is on the wire when told to stop; below the 30 s that a pod has.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// What is known of the cluster itself.
+pub(crate) struct Surrounds {
+    /// The API server's addresses, as far as they are known.
+    pub api_server: Vec<IpAddr>,
+    /// The ranges of the pods.
+    pub pod_cidrs: Vec<IpNet>,
+}
+
+/// The service controller's settings.
+pub(crate) fn service_settings(
+    flags: &ServiceFlags,
+    load_balancers: LoadBalancerConfig,
+    service_cidrs: &[IpNet],
+    cluster: &Surrounds,
+) -> ServiceSettings {
+    let unset = ServiceSettings::default();
+    let refused = service_cidrs.iter().chain(&cluster.pod_cidrs);
+    ServiceSettings {
+        concurrent_syncs: flags.concurrent_syncs.unwrap_or(unset.concurrent_syncs),
+        drift_check: flags.drift_check,
+        rules: ServiceRules {
+            classes: load_balancers.classes,
+            is_default: load_balancers.is_default,
+            adoption: load_balancers.adoption,
+            ingress: IngressRules {
+                refused: refused.copied().collect(),
+                api_server: cluster.api_server.clone(),
+                allowed: load_balancers.ingress_cidrs,
+            },
+            ..ServiceRules::default()
+        },
+        ..unset
+    }
+}
+
 /// The controllers' settings, for a cluster whose API server has these addresses.
 pub(crate) fn settings(
     node: &NodeFlags,
     lifecycle: &LifecycleFlags,
+    service: ServiceSettings,
     api_server: Vec<IpAddr>,
 ) -> Settings {
     Settings {
         controllers: Controllers::ALL,
+        service,
         lifecycle: LifecycleSettings {
             monitor_period: lifecycle.monitor_period,
             rules: LifecycleRules {

@@ -2,7 +2,7 @@
 //! ([`ProviderConfig`]). All mistakes are reported together. It reads no file itself: the text, the
 //! environment and the reading of secret files are arguments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,33 @@ pub(crate) struct ProviderConfig {
     pub values: BTreeMap<String, String>,
     /// What the operator allows; `None`: the built-in profile, which only shipped modules have.
     pub grants: Option<Grants>,
+    /// Which Services it makes load balancers for, and within which bounds.
+    pub load_balancers: LoadBalancerConfig,
+}
+
+/// What a provider's entry says about load balancers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LoadBalancerConfig {
+    /// `loadBalancerClasses`: the classes that it serves.
+    pub classes: BTreeSet<String>,
+    /// `defaultLoadBalancer`: whether it serves Services without a class.
+    pub is_default: bool,
+    /// `ingressCIDRs`: ranges that every address of a load balancer is in. Empty: anywhere outside the cluster.
+    pub ingress_cidrs: Vec<IpNet>,
+    /// `adoptLoadBalancers`: whether it may take over what has no owner, or one that is not alive.
+    pub adoption: bool,
+}
+
+impl Default for LoadBalancerConfig {
+    /// As the vendors' own managers: all Services without a class.
+    fn default() -> LoadBalancerConfig {
+        LoadBalancerConfig {
+            classes: BTreeSet::new(),
+            is_default: true,
+            ingress_cidrs: Vec::new(),
+            adoption: false,
+        }
+    }
 }
 
 impl ProviderConfig {
@@ -39,6 +66,7 @@ impl ProviderConfig {
             digest: None,
             values: BTreeMap::new(),
             grants: None,
+            load_balancers: LoadBalancerConfig::default(),
         }
     }
 }
@@ -135,11 +163,82 @@ pub(crate) fn parse(
         }
         providers.extend(provider(raw, surroundings, &mut mistakes));
     }
+    mistakes.extend(rivals(&providers));
     if mistakes.is_empty() {
         Ok(providers)
     } else {
         Err(Mistakes(mistakes))
     }
+}
+
+/// Two providers that would both serve the same class. Of those without a class nothing is said: the flag picks one
+/// provider, and the default of the file is that each of them would.
+fn rivals(providers: &[ProviderConfig]) -> Vec<String> {
+    let mut claimed: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut mistakes = Vec::new();
+    for provider in providers {
+        for class in &provider.load_balancers.classes {
+            if let Some(other) = claimed.insert(class, &provider.name) {
+                mistakes.push(format!(
+                    "loadBalancerClasses: {class:?} is served by the providers {other:?} and {:?}: one of them has to go",
+                    provider.name
+                ));
+            }
+        }
+    }
+    mistakes
+}
+
+fn load_balancers(
+    place: &str,
+    raw: &RawProvider,
+    mistakes: &mut Vec<String>,
+) -> LoadBalancerConfig {
+    let mut classes = BTreeSet::new();
+    for class in &raw.load_balancer_classes {
+        if !is_class(class) {
+            mistakes.push(format!(
+                "{place}: load balancer class {class:?}: expected a label such as example.com/internal"
+            ));
+        } else if !classes.insert(class.clone()) {
+            mistakes.push(format!(
+                "{place}: load balancer class {class:?} is there twice"
+            ));
+        }
+    }
+    let mut ingress_cidrs = Vec::new();
+    for text in &raw.ingress_cidrs {
+        match text.parse() {
+            Ok(network) => ingress_cidrs.push(network),
+            Err(_) => mistakes.push(format!(
+                "{place}: ingressCIDRs {text:?}: expected a range such as 203.0.113.0/24"
+            )),
+        }
+    }
+    let unset = LoadBalancerConfig::default();
+    LoadBalancerConfig {
+        classes,
+        is_default: raw.default_load_balancer.unwrap_or(unset.is_default),
+        ingress_cidrs,
+        adoption: raw.adopt_load_balancers.unwrap_or(unset.adoption),
+    }
+}
+
+/// A qualified name, as the API server wants `spec.loadBalancerClass` to be.
+fn is_class(text: &str) -> bool {
+    let (domain, name) = text.rsplit_once('/').unwrap_or(("example.com", text));
+    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let is_name = |name: &str, most: usize, extra: &[u8]| {
+        name.len() <= most
+            && is_end(name.as_bytes().first())
+            && is_end(name.as_bytes().last())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || extra.contains(&byte))
+    };
+    is_name(name, 63, b"-_.")
+        && is_name(domain, 253, b"-.")
+        && !domain.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
 fn provider(
@@ -163,6 +262,7 @@ fn provider(
             "{place}: digest {digest:?}: expected sha256: and 64 hexadecimal digits"
         ));
     }
+    let load_balancers = load_balancers(&place, &raw, mistakes);
     let grants = raw.grants.map(|grants| Grants {
         targets: grants
             .targets
@@ -177,6 +277,7 @@ fn provider(
         digest: raw.digest,
         values: raw.config,
         grants,
+        load_balancers,
     })
 }
 
@@ -285,6 +386,12 @@ struct RawProvider {
     #[serde(default)]
     config: BTreeMap<String, String>,
     grants: Option<RawGrants>,
+    #[serde(default)]
+    load_balancer_classes: Vec<String>,
+    default_load_balancer: Option<bool>,
+    #[serde(default, rename = "ingressCIDRs")]
+    ingress_cidrs: Vec<String>,
+    adopt_load_balancers: Option<bool>,
 }
 
 #[derive(Deserialize)]

@@ -6,14 +6,17 @@
 
 mod lifecycle;
 mod narrate;
+mod service;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
 use ccm_controllers::Pace;
 use ccm_core::names;
-use ccm_core::permit::{Moment, Permit};
+use ccm_core::permit::{Access, Moment, Permit};
+use ccm_host::egress::rules::{Line, Rule};
 use ccm_host::egress::{Egress, EgressLimits, FetchRequest};
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::Manifest;
@@ -25,9 +28,11 @@ use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 
 use crate::assemble;
+use crate::assemble::Surrounds;
 use crate::cli::DemoOptions;
+use crate::config::LoadBalancerConfig;
 use crate::config::ModuleRef;
-use crate::flags::{LifecycleFlags, NodeFlags};
+use crate::flags::{LifecycleFlags, NodeFlags, ServiceFlags};
 use lifecycle::Stage;
 use narrate::Narrator;
 
@@ -84,7 +89,7 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
         provider.clone(),
         ccm_controllers::Settings {
             pace: Pace::times(PACE),
-            ..assemble::settings(&NodeFlags::UNSET, &LifecycleFlags::UNSET, Vec::new())
+            ..settings()
         },
         ccm_controllers::Metrics::default(),
         async {
@@ -106,6 +111,10 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     }
     let took = started.elapsed();
     still_waiting(&nodes, &cloud, narrator).await?;
+    let before = changes(&cloud);
+    ensure!(before == 0, "the cloud was changed {before} times");
+    let services = Api::namespaced(cluster.client_as("kubectl"), service::NAMESPACE);
+    service::show(&services, &cloud, narrator).await?;
     lifecycle::show(&Stage {
         nodes: &nodes,
         cloud: &cloud,
@@ -121,12 +130,8 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     // Dropping the sender stops the controllers, too; the receiver may already be gone if they failed.
     let _ = stop.send(());
     controllers.await.context("the controllers crashed")??;
-    let changes = cloud
-        .requests()
-        .iter()
-        .filter(|request| request.method != "GET")
-        .count();
-    ensure!(changes == 0, "the cloud was changed {changes} times");
+    let changes = changes(&cloud);
+    ensure!(changes == 2, "the cloud was changed {changes} times");
     narrator.say(
         "result",
         "",
@@ -138,6 +143,31 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
         ),
     );
     Ok(())
+}
+
+/// How often the cloud was asked for a change.
+fn changes(cloud: &Hetzner) -> usize {
+    let requests = cloud.requests();
+    requests
+        .iter()
+        .filter(|request| request.method != "GET")
+        .count()
+}
+
+/// As without any flag.
+fn settings() -> ccm_controllers::Settings {
+    let cluster = Surrounds {
+        api_server: Vec::new(),
+        pod_cidrs: Vec::new(),
+    };
+    let load_balancers = LoadBalancerConfig::default();
+    let service = assemble::service_settings(&ServiceFlags::UNSET, load_balancers, &[], &cluster);
+    assemble::settings(
+        &NodeFlags::UNSET,
+        &LifecycleFlags::UNSET,
+        service,
+        cluster.api_server,
+    )
 }
 
 /// The cluster's clock, as fast as the controllers'.
@@ -171,7 +201,11 @@ fn guest_config() -> GuestConfig {
     GuestConfig {
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
-        values: Default::default(),
+        values: [(
+            "HCLOUD_LOAD_BALANCERS_LOCATION".to_owned(),
+            "fsn1".to_owned(),
+        )]
+        .into(),
     }
 }
 
@@ -195,13 +229,35 @@ fn introduce(provider: &Provider, narrator: &Narrator) {
     );
     // The optional ones are not granted here.
     for target in manifest.targets.iter().filter(|target| target.required) {
-        let rules: Vec<_> = target.rules.iter().map(ToString::to_string).collect();
+        let lines = target.rules.iter().flat_map(Rule::lines);
+        let (writes, reads): (Vec<_>, Vec<_>) =
+            lines.partition(|line| line.access == Access::Write);
         narrator.say(
             "provider",
             &manifest.name,
-            &format!("may reach {}: {}", target.name, rules.join(", ")),
+            &format!(
+                "may reach {}: {} reads; changes only below {}",
+                target.name,
+                reads.len(),
+                areas(&writes)
+            ),
         );
     }
+}
+
+/// What the lines' paths begin with.
+fn areas(lines: &[Line]) -> String {
+    let first = |line: &Line| {
+        let path = line.path.to_string();
+        let first = path
+            .trim_start_matches('/')
+            .split('/')
+            .next()
+            .map(str::to_owned);
+        format!("/{}", first.unwrap_or_default())
+    };
+    let areas: BTreeSet<String> = lines.iter().map(first).collect();
+    areas.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 fn fresh_node(name: &str) -> Node {

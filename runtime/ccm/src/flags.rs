@@ -43,8 +43,12 @@ pub(crate) struct RunFlags {
     pub node_controller: bool,
     /// Whether it leaves the node lifecycle controller on.
     pub node_lifecycle_controller: bool,
+    /// Whether it leaves the service controller on.
+    pub service_controller: bool,
     /// Of the node controller.
     pub node: NodeFlags,
+    /// Of the service controller.
+    pub service: ServiceFlags,
     /// Of the node lifecycle controller.
     pub lifecycle: LifecycleFlags,
     /// Of leader election.
@@ -121,6 +125,35 @@ impl LifecycleFlags {
             mistakes.push("--node-monitor-period must be longer than nothing".to_owned());
         }
         flags
+    }
+}
+
+/// The service controller's flags.
+pub(crate) struct ServiceFlags {
+    /// `--concurrent-service-syncs`, if it was given.
+    pub concurrent_syncs: Option<NonZeroUsize>,
+    /// `--load-balancer-drift-check`; `None`: never.
+    pub drift_check: Option<Duration>,
+}
+
+impl ServiceFlags {
+    /// What applies when none of them is given.
+    pub(crate) const UNSET: ServiceFlags = ServiceFlags {
+        concurrent_syncs: None,
+        drift_check: Some(Duration::from_secs(3600)),
+    };
+
+    fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> ServiceFlags {
+        let concurrent_syncs = count(matches, "concurrent-service-syncs");
+        if concurrent_syncs.is_none() {
+            mistakes.push("concurrent-service-syncs must be a positive number".to_owned());
+        }
+        let drift_check = matches.get_one::<Duration>("load-balancer-drift-check");
+        ServiceFlags {
+            concurrent_syncs: concurrent_syncs
+                .filter(|_| given(matches, "concurrent-service-syncs")),
+            drift_check: drift_check.copied().filter(|every| !every.is_zero()),
+        }
     }
 }
 
@@ -237,6 +270,7 @@ impl RunFlags {
         }
         let internal_cidrs = cidrs(matches, "node-internal-ip-cidrs", &mut mistakes);
         let service_cidrs = cidrs(matches, "service-cluster-ip-range", &mut mistakes);
+        let service = ServiceFlags::read(matches, &mut mistakes);
         let leadership = LeadershipFlags::read(matches, &mut mistakes);
         let lifecycle = LifecycleFlags::read(matches, &mut mistakes);
         let safety = SafetyFlags::read(matches, &mut mistakes);
@@ -269,6 +303,8 @@ impl RunFlags {
                 "cloud-node-lifecycle-controller",
                 "cloud-node-lifecycle",
             ),
+            service_controller: is_enabled(&controllers, "service-lb-controller", "service"),
+            service,
             lifecycle,
             node: NodeFlags {
                 concurrent_syncs: concurrent_syncs

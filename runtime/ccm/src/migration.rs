@@ -1,7 +1,7 @@
 //! Leader migration: which controllers run under which of two leases while they move between two controller managers
 //! (PROC-044). Reads no file and elects nobody: the text is an argument.
 
-use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER};
+use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
 use serde::Deserialize;
 
 use crate::config::Mistakes;
@@ -20,8 +20,8 @@ const ENDPOINTS: &str = "endpoints";
 const ALIASES: &[(&str, &str)] = &[
     ("cloud-node", NODE_CONTROLLER),
     ("cloud-node-lifecycle", NODE_LIFECYCLE_CONTROLLER),
-    ("service", "service-lb-controller"),
-    ("service-controller", "service-lb-controller"),
+    ("service", SERVICE_CONTROLLER),
+    ("service-controller", SERVICE_CONTROLLER),
     ("route", "node-route-controller"),
     ("route-controller", "node-route-controller"),
     ("nodeipam", "node-ipam-controller"),

@@ -16,19 +16,21 @@ use anyhow::Context as _;
 use ccm_controllers::lease::ElectionMetrics;
 use ccm_controllers::{RunError, guarded};
 use ccm_core::cloud::CloudProvider as _;
-use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER};
+use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
 use ccm_core::permit::Mode;
 use ccm_core::plan::Plan;
 use ccm_core::tenure::Tenure;
 use http::header::{HeaderValue, USER_AGENT};
+use ipnet::IpNet;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::assemble::{self, Surrounds};
 use crate::audit::AuditWriter;
 use crate::flags::RunFlags;
 use crate::migration::Migration;
-use crate::{assemble, telemetry};
+use crate::telemetry;
 use leading::{Groups, Manager};
 
 /// Runs until a signal ends it.
@@ -68,6 +70,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         enabled(&[
             (NODE_CONTROLLER, flags.node_controller),
             (NODE_LIFECYCLE_CONTROLLER, flags.node_lifecycle_controller),
+            (SERVICE_CONTROLLER, flags.service_controller),
         ]),
     );
     let config = assemble::find(
@@ -76,6 +79,16 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         flags.provider_module.as_deref(),
     )?;
     let module = config.module.to_string();
+    let cluster = Surrounds {
+        api_server,
+        pod_cidrs: ranges(&flags.cluster_cidrs),
+    };
+    let service = assemble::service_settings(
+        &flags.service,
+        config.load_balancers.clone(),
+        &flags.node.service_cidrs,
+        &cluster,
+    );
     let host = assemble::host(flags.compiled_cache_dir)?;
     let provider = assemble::load(&host, config, flags.cluster_name, flags.cluster_cidrs)
         .await
@@ -88,10 +101,12 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     if !groups.is_idle() && !provider.capabilities().instances {
         return Err(RunError::NoInstances(provider.name().to_owned()).into());
     }
-    let mut settings = assemble::settings(&flags.node, &flags.lifecycle, api_server);
+    let mut settings =
+        assemble::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
     settings.drain = flags.leadership.drain;
     settings.mode = mode;
     let book = settings.plan.clone();
+    settings.service.rules.allowances = flags.safety.allowances.clone();
     settings.node.rules.allowances = flags.safety.allowances;
     let manager = Manager {
         kubernetes,
@@ -126,6 +141,11 @@ fn print_plan(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
         (true, true) => ExitCode::SUCCESS,
         (true, false) => ExitCode::from(3),
     })
+}
+
+/// The ranges among these texts. What is none is handed to the provider as it is, and means nothing to us.
+fn ranges(texts: &[String]) -> Vec<IpNet> {
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
 /// The controllers that `--controllers` leaves on, by their canonical names.

@@ -1,9 +1,9 @@
 //! Speaks Kubernetes: watches, asks `ccm-core` what to do, and performs it. Knows nothing of Wasm.
 //!
 //! ```text
-//! watch ──► node ──► reconcile ──decide──► core
-//!            ▲          │  ▲
-//!            └─ when ───┘  └─ outcome ── perform ──► API server, CloudProvider (through batch)
+//! watch ──► node, service ──► reconcile ──decide──► core
+//!            ▲                    │  ▲
+//!            └───── when ─────────┘  └─ outcome ── perform ──► API server, CloudProvider (look-ups through batch)
 //! ```
 //!
 //! `perform` is the door: the only module that writes to the cluster and the only one that calls a
@@ -24,6 +24,7 @@ mod plan;
 mod pruned;
 mod queue;
 mod reconcile;
+mod service;
 mod watch;
 
 use std::future::Future;
@@ -32,8 +33,9 @@ use std::time::Duration;
 
 use ccm_core::audit::AuditSink;
 use ccm_core::cloud::CloudProvider;
+use ccm_core::names::SERVICE_CONTROLLER;
 use ccm_core::permit::Mode;
-use ccm_core::settings::{LifecycleSettings, NodeSettings};
+use ccm_core::settings::{LifecycleSettings, NodeSettings, ServiceSettings};
 use ccm_core::tenure::Tenure;
 use kube::Client;
 use thiserror::Error;
@@ -55,6 +57,8 @@ pub struct Settings {
     pub node: NodeSettings,
     /// Of the node lifecycle controller.
     pub lifecycle: LifecycleSettings,
+    /// Of the service controller.
+    pub service: ServiceSettings,
     /// The Lease in which spent budgets are written down, so that they outlive a restart. `None`: they do not.
     pub ledger: Option<LeaseName>,
     /// Hears of every change at the cloud and of every deletion of a node.
@@ -81,6 +85,8 @@ pub struct Controllers {
     pub node: bool,
     /// `cloud-node-lifecycle-controller`.
     pub node_lifecycle: bool,
+    /// `service-lb-controller`. It runs only where the provider makes load balancers.
+    pub service: bool,
 }
 
 impl Controllers {
@@ -88,13 +94,19 @@ impl Controllers {
     pub const ALL: Controllers = Controllers {
         node: true,
         node_lifecycle: true,
+        service: true,
     };
+
+    /// Whether one of them asks about nodes' machines.
+    fn need_instances(self) -> bool {
+        self.node || self.node_lifecycle
+    }
 }
 
 /// Why the controllers could not run.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The provider has no instances, so that there is nothing to do (IFACE-003).
+    /// The provider has no instances, and a controller was asked for that needs them (IFACE-003).
     #[error("cloud provider {0:?} does not support instances")]
     NoInstances(String),
 }
@@ -129,8 +141,17 @@ pub async fn run(
     metrics: Metrics,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<Stopped, RunError> {
-    if !provider.capabilities().instances {
+    let capabilities = provider.capabilities();
+    if settings.controllers.need_instances() && !capabilities.instances {
         return Err(RunError::NoInstances(provider.name().to_owned()));
+    }
+    let serves = settings.controllers.service && capabilities.load_balancer;
+    if settings.controllers.service && !serves {
+        // IFACE-004; no mistake of anybody's, as most providers have none.
+        tracing::info!(
+            controller = SERVICE_CONTROLLER,
+            "not started: the cloud provider does not support external load balancers"
+        );
     }
     // Whatever is in here is aborted when this function returns.
     let mut background = JoinSet::new();
@@ -142,22 +163,36 @@ pub async fn run(
         &mut background,
     ));
     let planner = door.planner();
-    let nodes = watch::nodes(client);
+    planner.expect_passes(usize::from(settings.controllers.need_instances()) + usize::from(serves));
+    let (news, said) = service::node_news();
+    let nodes = watch::nodes(client.clone(), serves.then_some(news));
+    let mut services = serves.then(|| {
+        let targets = service::NodeSet::new(nodes.store.clone(), said, &settings.service);
+        let changes = watch::services(client);
+        service::ServiceController::new(door.clone(), settings.service.clone(), changes, targets)
+    });
     let mut lifecycle = node_lifecycle::NodeLifecycleController::new(
         door.clone(),
         settings.lifecycle.clone(),
         nodes.store.clone(),
         !settings.controllers.node,
     );
-    // It also keeps the store true that the other one looks at.
+    // It also keeps the store true that the others look at.
     let mut node = node::NodeController::new(
         door,
         settings.node.clone(),
         settings.controllers.node,
         nodes,
     );
+    let serving = async {
+        match &mut services {
+            Some(services) => services.run().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = node.run() => {}
+        () = serving => {}
         () = lifecycle.run(), if settings.controllers.node_lifecycle => {}
         () = shutdown => {}
     }
@@ -166,6 +201,9 @@ pub async fn run(
     let drained = async {
         node.drain().await;
         lifecycle.drain().await;
+        if let Some(services) = &mut services {
+            services.drain().await;
+        }
     };
     if tokio::time::timeout(settings.drain, drained).await.is_err() {
         tracing::warn!(

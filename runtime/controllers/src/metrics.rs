@@ -1,4 +1,4 @@
-//! What is measured, under upstream's names (NODE section 2.7). Holds no logic and starts no server.
+//! What is measured, under upstream's names where it has one (2.7, 4.8). Holds no logic and starts no server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,6 +12,13 @@ use prometheus_client::registry::Registry;
 
 /// Upstream's buckets for both node histograms: 1 s to about 17 min.
 const DELAYS: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
+/// Upstream's buckets for both histograms about targets: 1 s to about four and a half hours.
+const DOUBLED: [f64; 15] = [
+    1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0,
+    16384.0,
+];
+/// Of one call of the provider: from what takes one request to what runs into its time.
+const CALLS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0];
 
 /// The controllers' metrics. Clones are the same metrics.
 #[derive(Debug, Clone)]
@@ -21,6 +28,36 @@ pub struct Metrics {
     held: Family<[(&'static str, &'static str); 1], Counter>,
     planned: Family<[(&'static str, &'static str); 1], Gauge>,
     held_deletions: Family<[(&'static str, &'static str); 1], Counter>,
+    target_updates: Counter,
+    failed_target_updates: Counter,
+    target_update: Histogram,
+    node_pass: Histogram,
+    operations: Family<[(&'static str, &'static str); 2], Counter>,
+    operation: Family<[(&'static str, &'static str); 1], Histogram>,
+}
+
+/// What a provider is asked about a load balancer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// To make or update it.
+    Ensure,
+    /// To change the set of nodes behind it.
+    UpdateTargets,
+    /// To remove it.
+    Delete,
+    /// To look at it.
+    Get,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Operation::Ensure => "ensure",
+            Operation::UpdateTargets => "update-targets",
+            Operation::Delete => "delete",
+            Operation::Get => "get",
+        }
+    }
 }
 
 impl Default for Metrics {
@@ -32,6 +69,12 @@ impl Default for Metrics {
             held: Family::default(),
             planned: Family::default(),
             held_deletions: Family::default(),
+            target_updates: Counter::default(),
+            failed_target_updates: Counter::default(),
+            target_update: Histogram::new(DOUBLED),
+            node_pass: Histogram::new(DOUBLED),
+            operations: Family::default(),
+            operation: Family::new_with_constructor(|| Histogram::new(CALLS)),
         }
     }
 }
@@ -65,7 +108,61 @@ impl Metrics {
             "Deletions of nodes that were held, by the condition that did not hold",
             metrics.held_deletions.clone(),
         );
+        // The client appends `_total` to counters.
+        registry.register(
+            "service_controller_loadbalancer_sync",
+            "Attempts to hand a changed set of nodes to a load balancer",
+            metrics.target_updates.clone(),
+        );
+        registry.register(
+            "service_controller_nodesync_error",
+            "Attempts to hand a changed set of nodes to a load balancer that failed",
+            metrics.failed_target_updates.clone(),
+        );
+        registry.register(
+            "service_controller_nodesync_latency_seconds",
+            "Seconds from a change of the set of nodes until every load balancer was told",
+            metrics.node_pass.clone(),
+        );
+        registry.register(
+            "service_controller_update_loadbalancer_host_latency_seconds",
+            "Seconds that it took to hand a changed set of nodes to one load balancer",
+            metrics.target_update.clone(),
+        );
+        registry.register(
+            "ccm_load_balancer_operations",
+            "What the provider was asked about load balancers, and how that ended",
+            metrics.operations.clone(),
+        );
+        registry.register(
+            "ccm_load_balancer_operation_duration_seconds",
+            "Seconds that the provider took for one call about a load balancer",
+            metrics.operation.clone(),
+        );
         metrics
+    }
+
+    /// The provider was asked about a load balancer, with this result and for so long.
+    pub(crate) fn asked(&self, operation: Operation, result: &'static str, took: Duration) {
+        let took = took.as_secs_f64();
+        let operation_label = ("operation", operation.as_str());
+        let labels = [operation_label, ("result", result)];
+        self.operations.get_or_create(&labels).inc();
+        self.operation
+            .get_or_create(&[operation_label])
+            .observe(took);
+        if operation == Operation::UpdateTargets {
+            self.target_updates.inc();
+            self.target_update.observe(took);
+            if result != "success" {
+                self.failed_target_updates.inc();
+            }
+        }
+    }
+
+    /// Every load balancer that had to be was told that the set of nodes has changed, so long ago.
+    pub(crate) fn passed_nodes(&self, took: Duration) {
+        self.node_pass.observe(took.as_secs_f64());
     }
 
     /// A node's deletion is held by this condition.
@@ -125,6 +222,36 @@ mod tests {
                     "{text}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn names_and_buckets_about_load_balancers_are_upstreams() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.asked(
+            Operation::UpdateTargets,
+            "timed-out",
+            Duration::from_secs(3),
+        );
+        metrics.asked(Operation::Ensure, "success", Duration::from_secs(3));
+        metrics.passed_nodes(Duration::from_secs(20_000));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "service_controller_loadbalancer_sync_total 1",
+            "service_controller_nodesync_error_total 1",
+            "service_controller_update_loadbalancer_host_latency_seconds_bucket{le=\"2.0\"} 0",
+            "service_controller_update_loadbalancer_host_latency_seconds_bucket{le=\"4.0\"} 1",
+            "service_controller_nodesync_latency_seconds_bucket{le=\"16384.0\"} 0",
+            "service_controller_nodesync_latency_seconds_count 1",
+            "ccm_load_balancer_operations_total{operation=\"ensure\",result=\"success\"} 1",
+            "ccm_load_balancer_operation_duration_seconds_count{operation=\"update-targets\"} 1",
+        ] {
+            assert!(
+                text.lines().any(|one| one == line),
+                "{line} is not in {text}"
+            );
         }
     }
 }

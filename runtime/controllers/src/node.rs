@@ -288,7 +288,8 @@ where
     }
 }
 
-async fn wait_until(timer: Option<tokio::time::Instant>) {
+/// Ends at this moment, or never.
+pub(crate) async fn wait_until(timer: Option<tokio::time::Instant>) {
     match timer {
         Some(timer) => tokio::time::sleep_until(timer).await,
         None => std::future::pending().await,

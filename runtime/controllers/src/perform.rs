@@ -5,29 +5,28 @@
 mod cloud;
 mod events;
 mod ledger;
+mod node;
 mod purse;
 mod request;
+mod service;
 
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ccm_core::audit::{Author, Deletion, Subject};
-use ccm_core::cloud::{CloudEvent, CloudProvider, FindReply, Lookup, ProviderError};
-use ccm_core::cloud_node::cloud_node;
-use ccm_core::effect::{ClusterError, Effect, Looked, NodeDeletion, NodeRef, Outcome};
+use ccm_core::audit::Author;
+use ccm_core::cloud::CloudProvider;
+use ccm_core::effect::{Effect, Outcome, ServiceEffect};
 use ccm_core::names::FIELD_MANAGER;
 use ccm_core::neighbours::Neighbours;
 use ccm_core::node::is_uninitialized;
-use ccm_core::node_lifecycle::Survey;
 use ccm_core::ownership::Claimant;
-use ccm_core::patch::{NodePatch, NodeStatusPatch};
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
-use k8s_openapi::api::core::v1::{Event, Node};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::Value;
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
 use crate::Settings;
@@ -36,25 +35,27 @@ use crate::clock::{Clock, boottime, wall};
 use crate::metrics::Metrics;
 use crate::plan::Planner;
 use crate::pruned::PrunedNode;
+use crate::service::Roster;
 use cloud::Cloud;
-use events::{Recorded, Recorder};
+use events::{About, Events};
 use ledger::Ledger;
 use purse::{Owner, Purse};
-use request::{stopping, unwrapped};
+use request::stopping;
+use service::Services;
 
 pub use ledger::LeaseName;
-pub(crate) use request::{chain, in_time};
+pub(crate) use request::chain;
 
-/// Nodes are not namespaced; their Events live here (client-go does the same).
-const EVENT_NAMESPACE: &str = "default";
-
-/// Which nodes an effect is for. Each lane has its own look-ups and its own bound on writes.
+/// Which objects an effect is for. Each lane of nodes has its own look-ups and its own bound on writes; of Services no
+/// more conversations are held at once than may act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// Nodes that wait for their initialisation.
     New,
     /// All others.
     Known,
+    /// Services.
+    Services,
 }
 
 impl Lane {
@@ -71,8 +72,8 @@ impl Lane {
 /// See the module's documentation.
 pub(crate) struct Door {
     nodes: Api<PrunedNode>,
-    events: Api<Event>,
-    recorder: Mutex<Recorder>,
+    services: Services,
+    events: Events,
     claimant: Arc<Claimant>,
     neighbours: Arc<StdMutex<Neighbours>>,
     purse: Purse,
@@ -124,6 +125,7 @@ impl Door {
             clock,
             tenure: settings.tenure.clone(),
         };
+        let roster: Arc<StdMutex<Roster>> = Arc::default();
         let mut lane = |writes: usize| {
             let cloud = cloud.clone();
             let ask = move |nodes| cloud.clone().find_apart(nodes, false);
@@ -137,6 +139,8 @@ impl Door {
         let ledger = Ledger::new(client.clone(), settings.ledger, settings.tenure.clone());
         let owner = Owner {
             neighbours: neighbours.clone(),
+            roster: roster.clone(),
+            name: provider.name().to_owned(),
             schemes: provider.schemes().to_vec(),
             clock,
             mode: settings.mode,
@@ -146,8 +150,14 @@ impl Door {
         let purse = Purse::new(&settings.node.rules.allowances, ledger, owner);
         Door {
             nodes: Api::all(client.clone()),
-            events: Api::namespaced(client, EVENT_NAMESPACE),
-            recorder: Mutex::default(),
+            services: Services::new(
+                client.clone(),
+                cloud.clone(),
+                roster,
+                &settings.service.rules.allowances,
+                metrics.clone(),
+            ),
+            events: Events::new(client, settings.tenure.clone()),
             claimant: Arc::new(Claimant {
                 name: provider.name().to_owned(),
                 schemes: provider.schemes().to_vec(),
@@ -194,6 +204,26 @@ impl Door {
         locked(&self.neighbours)
     }
 
+    /// What is known of all Services together. Whoever watches them keeps it true.
+    pub(crate) fn roster(&self) -> MutexGuard<'_, Roster> {
+        self.services.roster()
+    }
+
+    /// What is measured.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The provider's name and the prefixes of the annotations that it may set.
+    pub(crate) fn annotation_prefixes(&self) -> Arc<[String]> {
+        self.cloud.provider.annotation_prefixes().into()
+    }
+
+    /// Whether changes are made.
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// Carries one effect out, in the conversation that has this `turn`. Never panics; whatever goes wrong is part
     /// of the outcome.
     pub(crate) async fn perform<'a>(
@@ -203,21 +233,30 @@ impl Door {
         lane: Lane,
         turn: &mut Turn<'a>,
     ) -> Outcome {
-        let lane = match lane {
-            Lane::New => &self.new,
-            Lane::Known => &self.known,
+        let is_withheld = match self.mode {
+            Mode::Enforce => false,
+            Mode::Plan => is_write(effect),
+            // What would be changed at the cloud is not even worked out.
+            Mode::Observe => is_write(effect) || is_cloud_change(effect),
         };
-        if self.mode != Mode::Enforce && is_write(effect) {
+        if is_withheld {
             self.planner.withheld(effect, controller);
             return Outcome::Withheld;
         }
+        let lane = match lane {
+            Lane::New => &self.new,
+            Lane::Known | Lane::Services => &self.known,
+        };
         // Requests are boxed: thousands of conversations wait for a look-up, a few at a time write, and all of them would
         // be as large as the largest of these futures.
         match effect {
             Effect::Find(node) => Outcome::Looked(self.find(lane, node).await),
             Effect::ReadNode(node) => Box::pin(self.read(node)).await,
             Effect::Survey(survey) => Outcome::Surveyed(self.survey(survey).await),
-            Effect::TakeBudget(node, brake) => Box::pin(self.purse.take(node, *brake)).await,
+            Effect::TakeBudget(node, brake) => {
+                let object = format!("node/{}", node.name);
+                Box::pin(self.purse.take(&object, *brake)).await
+            }
             Effect::Hold(node, condition) => {
                 self.metrics.held_deletion(condition);
                 let object = format_args!("node/{}", node.name);
@@ -237,63 +276,22 @@ impl Door {
                 Err(outcome) => outcome,
             },
             Effect::RecordNodeEvent(node, event) => {
-                Box::pin(self.record(node, event, controller)).await;
+                let about = About::node(node, controller);
+                Box::pin(self.events.record(&about, event)).await;
                 Outcome::Recorded
             }
+            Effect::Service(service, ServiceEffect::TakeBudget(brake)) => {
+                Box::pin(self.purse.take(&service.to_string(), *brake)).await
+            }
+            Effect::Service(service, ServiceEffect::RecordEvent(event)) => {
+                let about = About::service(service);
+                Box::pin(self.events.record(&about, event)).await;
+                Outcome::Recorded
+            }
+            Effect::Service(service, effect) => {
+                Box::pin(self.services.perform(service, effect)).await
+            }
         }
-    }
-
-    async fn find(&self, lane: &LaneState, node: &Arc<Node>) -> Result<Looked, ProviderError> {
-        let mut looked = lane.look_ups.find(node.clone()).await?;
-        if let Lookup::Found(instance) = &looked.lookup {
-            let name = node.metadata.name.as_deref().unwrap_or_default();
-            looked.clashes = self.neighbours().clashes(name, instance);
-        }
-        Ok(looked)
-    }
-
-    /// Asks about many nodes at once, without waiting for company.
-    async fn survey(&self, survey: &Survey) -> Result<FindReply, ProviderError> {
-        let nodes = survey.nodes().map(|node| cloud_node(node)).collect();
-        self.cloud.clone().find_apart(nodes, survey.is_fresh).await
-    }
-
-    /// S2: only this very node, in this very state.
-    async fn delete(&self, node: &NodeRef, deletion: &NodeDeletion) -> Outcome {
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(node.uid.clone()),
-                resource_version: Some(deletion.resource_version.clone()),
-            }),
-            ..DeleteParams::default()
-        };
-        let subject = Subject {
-            kind: "node",
-            namespace: None,
-            name: node.name.clone(),
-            uid: node.uid.clone(),
-            reason: deletion.reason.clone(),
-        };
-        let brake = self.purse.state(deletion.brake);
-        let sink = self.planner.clone();
-        let author = self.author.clone();
-        let Ok(record) = Deletion::begin(sink, author, subject, Some(brake), boottime()) else {
-            let why = "the audit log cannot be written, and no node is deleted without it";
-            return Outcome::Node(Err(ClusterError::Unavailable(why.to_owned())));
-        };
-        let outcome = match in_time(&self.tenure, self.nodes.delete(&node.name, &params)).await {
-            Ok(Some(_)) => Outcome::Deleted,
-            Ok(None) => Outcome::Node(Ok(None)),
-            Err(error) => Outcome::Node(Err(error)),
-        };
-        record.ended(boottime(), &outcome);
-        outcome
-    }
-
-    async fn read(&self, node: &NodeRef) -> Outcome {
-        Outcome::Node(unwrapped(
-            in_time(&self.tenure, self.nodes.get(&node.name)).await,
-        ))
     }
 
     /// Waits for the conversation's turn to write, and asks whether it still may when that has come.
@@ -309,57 +307,6 @@ impl Door {
         }
         Ok(())
     }
-
-    async fn patch_status(&self, node: &NodeRef, patch: &NodeStatusPatch) -> Outcome {
-        let (params, body) = (params(), strategic(patch.to_json()));
-        let request = self.nodes.patch_status(&node.name, &params, &body);
-        Outcome::Node(unwrapped(in_time(&self.tenure, request).await))
-    }
-
-    async fn patch(&self, node: &NodeRef, patch: &NodePatch) -> Outcome {
-        let (params, body) = (params(), strategic(patch.to_json()));
-        let request = self.nodes.patch(&node.name, &params, &body);
-        Outcome::Node(unwrapped(in_time(&self.tenure, request).await))
-    }
-
-    /// Records an Event, as client-go's recorder does: equal ones are counted up. Best effort.
-    async fn record(&self, node: &NodeRef, event: &CloudEvent, controller: &'static str) {
-        if !self.tenure.may_begin(boottime()) {
-            return;
-        }
-        let recorded = self
-            .recorder
-            .lock()
-            .await
-            .record(node, event, controller, wall());
-        let result = match &recorded {
-            Recorded::New(new) => {
-                in_time(
-                    &self.tenure,
-                    self.events.create(&PostParams::default(), new),
-                )
-                .await
-            }
-            Recorded::Again { name, patch } => {
-                in_time(
-                    &self.tenure,
-                    self.events
-                        .patch(name, &params(), &strategic(patch.clone())),
-                )
-                .await
-            }
-        };
-        if let Err(error) = result {
-            self.recorder.lock().await.forget(node, event);
-            tracing::warn!(
-                controller,
-                object = %format_args!("node/{}", node.name),
-                reason = %event.reason,
-                %error,
-                "an Event could not be recorded"
-            );
-        }
-    }
 }
 
 /// Whether the API server keeps something of it.
@@ -374,7 +321,12 @@ fn is_write(effect: &Effect) -> bool {
         | Effect::ReadNode(_)
         | Effect::TakeBudget(..)
         | Effect::Hold(..) => false,
+        Effect::Service(_, effect) => effect.is_write(),
     }
+}
+
+fn is_cloud_change(effect: &Effect) -> bool {
+    matches!(effect, Effect::Service(_, effect) if effect.is_cloud_change())
 }
 
 /// Nothing that is done under these locks can panic half-way; a poisoned one is as good as any.

@@ -4,6 +4,7 @@
 //! Decides nothing and withholds nothing: in enforce mode it has nothing to do.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_core::audit::{AuditRecord, AuditSink, Refused, Subject, Unrecordable};
@@ -41,6 +42,8 @@ pub(crate) struct Planner {
     mode: Mode,
     audit: Arc<dyn AuditSink>,
     metrics: Metrics,
+    /// How many have not looked at everything yet.
+    passes_left: AtomicUsize,
 }
 
 impl Planner {
@@ -56,7 +59,13 @@ impl Planner {
             mode,
             audit,
             metrics,
+            passes_left: AtomicUsize::new(1),
         }
+    }
+
+    /// So many first passes have to be over before the plan is whole; one, when nobody says so.
+    pub(crate) fn expect_passes(&self, passes: usize) {
+        self.passes_left.store(passes, Ordering::Release);
     }
 
     /// A write to the cluster was worked out by this controller and not made.
@@ -94,8 +103,11 @@ impl Planner {
         }
     }
 
-    /// The first pass over everything is over.
+    /// Somebody's first pass over everything is over. When it was the last one, the plan is whole.
     pub(crate) fn passed(&self) {
+        if self.passes_left.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
         self.book.open().set_whole();
         self.sum_up();
     }

@@ -1,22 +1,28 @@
-//! A Node as the API server sends it, read without what no controller looks at: images, managed fields and
+//! Objects as the API server sends them, read without what no controller looks at: images, managed fields and
 //! the rest are four fifths of a node that runs pods. They are skipped while reading, so that they cost
 //! neither memory nor the time to build them. Reads; writes nothing.
+
+mod service;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ccm_core::names::LAST_APPLIED;
 use k8s_openapi::api::core::v1::{
-    Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint,
+    Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Service, Taint,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
-use kube::core::ClusterResourceScope;
 use serde::{Deserialize, Deserializer};
 
-/// A Node with what controllers look at, and nothing else.
+/// An object with what controllers look at, and nothing else.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PrunedNode(pub(crate) Node);
+pub(crate) struct Pruned<T>(pub(crate) T);
+
+/// The one that is cluster-wide.
+pub(crate) type PrunedNode = Pruned<Node>;
+/// The one that lives in namespaces.
+pub(crate) type PrunedService = Pruned<Service>;
 
 #[derive(Deserialize, Default)]
 struct Wire {
@@ -30,12 +36,15 @@ struct Wire {
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     name: Option<String>,
+    namespace: Option<String>,
     uid: Option<String>,
+    generation: Option<i64>,
     resource_version: Option<String>,
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
+    finalizers: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -77,27 +86,35 @@ struct Info {
 
 impl<'de> Deserialize<'de> for PrunedNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PrunedNode, D::Error> {
-        Wire::deserialize(deserializer).map(|wire| PrunedNode(wire.into()))
+        Wire::deserialize(deserializer).map(|wire| Pruned(wire.into()))
+    }
+}
+
+impl From<Metadata> for ObjectMeta {
+    fn from(mut metadata: Metadata) -> ObjectMeta {
+        if let Some(annotations) = &mut metadata.annotations {
+            annotations.remove(LAST_APPLIED);
+        }
+        ObjectMeta {
+            name: metadata.name,
+            namespace: metadata.namespace,
+            uid: metadata.uid,
+            generation: metadata.generation,
+            resource_version: metadata.resource_version,
+            creation_timestamp: metadata.creation_timestamp,
+            deletion_timestamp: metadata.deletion_timestamp,
+            labels: metadata.labels,
+            annotations: metadata.annotations,
+            finalizers: metadata.finalizers,
+            ..ObjectMeta::default()
+        }
     }
 }
 
 impl From<Wire> for Node {
     fn from(wire: Wire) -> Node {
-        let mut metadata = wire.metadata;
-        if let Some(annotations) = &mut metadata.annotations {
-            annotations.remove(LAST_APPLIED);
-        }
         Node {
-            metadata: ObjectMeta {
-                name: metadata.name,
-                uid: metadata.uid,
-                resource_version: metadata.resource_version,
-                creation_timestamp: metadata.creation_timestamp,
-                deletion_timestamp: metadata.deletion_timestamp,
-                labels: metadata.labels,
-                annotations: metadata.annotations,
-                ..ObjectMeta::default()
-            },
+            metadata: wire.metadata.into(),
             spec: wire.spec.map(|spec| NodeSpec {
                 provider_id: spec.provider_id,
                 pod_cidr: spec.pod_cidr,
@@ -140,33 +157,33 @@ impl From<Condition> for NodeCondition {
     }
 }
 
-/// The same resource as [`Node`].
-impl Resource for PrunedNode {
+/// The same resource.
+impl<T: Resource<DynamicType = ()>> Resource for Pruned<T> {
     type DynamicType = ();
-    type Scope = ClusterResourceScope;
+    type Scope = T::Scope;
 
     fn kind(_: &()) -> Cow<'_, str> {
-        Node::kind(&())
+        T::kind(&())
     }
 
     fn group(_: &()) -> Cow<'_, str> {
-        Node::group(&())
+        T::group(&())
     }
 
     fn version(_: &()) -> Cow<'_, str> {
-        Node::version(&())
+        T::version(&())
     }
 
     fn plural(_: &()) -> Cow<'_, str> {
-        Node::plural(&())
+        T::plural(&())
     }
 
     fn meta(&self) -> &ObjectMeta {
-        &self.0.metadata
+        self.0.meta()
     }
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.0.metadata
+        self.0.meta_mut()
     }
 }
 

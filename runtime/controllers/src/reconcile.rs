@@ -4,12 +4,10 @@
 //! `waiting` (why a node is not done, and when it is looked at again), `conversation` (nothing is left to do).
 //! A fourth target, `initialised`, is in `node/memory.rs`: how long each node has waited for its initialisation.
 
-use std::sync::Arc;
-
-use ccm_core::effect::{Decision, Effect, Outcome, When};
-use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER};
+use ccm_core::effect::{Decision, Effect, Outcome, ServiceEffect, When};
+use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
 use ccm_core::retry;
-use ccm_core::{node, node_lifecycle};
+use ccm_core::{node, node_lifecycle, service};
 use k8s_openapi::api::core::v1::Node;
 
 use crate::clock::Clock;
@@ -27,8 +25,10 @@ pub(crate) trait Facts {
     fn decide(&self, clock: Clock) -> Decision;
     /// Adds how `effect` ended.
     fn absorb(&mut self, effect: &Effect, outcome: Outcome);
-    /// Whom it is about.
-    fn node(&self) -> &Arc<Node>;
+    /// Whom it is about, as it is called in logs and plans.
+    fn object(&self) -> String;
+    /// Which lane its acts take.
+    fn lane(&self) -> Lane;
     /// How many conversations about it have failed in a row.
     fn failures(&self) -> u32;
 }
@@ -44,8 +44,12 @@ impl Facts for node::Facts {
         node::Facts::absorb(self, effect, outcome);
     }
 
-    fn node(&self) -> &Arc<Node> {
-        &self.node
+    fn object(&self) -> String {
+        named(&self.node)
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::of(&self.node)
     }
 
     fn failures(&self) -> u32 {
@@ -64,8 +68,41 @@ impl Facts for node_lifecycle::Facts {
         node_lifecycle::Facts::absorb(self, effect, outcome);
     }
 
-    fn node(&self) -> &Arc<Node> {
-        &self.node
+    fn object(&self) -> String {
+        named(&self.node)
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::of(&self.node)
+    }
+
+    fn failures(&self) -> u32 {
+        self.past.failures
+    }
+}
+
+impl Facts for service::Facts {
+    const CONTROLLER: &'static str = SERVICE_CONTROLLER;
+
+    fn decide(&self, clock: Clock) -> Decision {
+        service::decide(self, clock.both())
+    }
+
+    fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
+        service::Facts::absorb(self, effect, outcome);
+    }
+
+    fn object(&self) -> String {
+        let metadata = &self.service.metadata;
+        format!(
+            "service/{}/{}",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default()
+        )
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::Services
     }
 
     fn failures(&self) -> u32 {
@@ -79,7 +116,7 @@ pub(crate) struct Conclusion<F> {
     pub(crate) when: When,
     /// What is known at the end; the node may be newer than the cache's.
     pub(crate) facts: F,
-    /// Whether something was written to the node.
+    /// Whether something was written to the object.
     pub(crate) has_written: bool,
 }
 
@@ -93,7 +130,7 @@ pub(crate) async fn converse<F: Facts>(mut facts: F, door: &Door, clock: Clock) 
             Decision::Done(when) => {
                 log_end(&facts, &when);
                 door.planner()
-                    .concluded(&object(&facts), F::CONTROLLER, &when, has_withheld);
+                    .concluded(&facts.object(), F::CONTROLLER, &when, has_withheld);
                 return Conclusion {
                     when,
                     facts,
@@ -103,13 +140,12 @@ pub(crate) async fn converse<F: Facts>(mut facts: F, door: &Door, clock: Clock) 
             Decision::Do(effects) => effects,
         };
         for effect in &effects {
-            let lane = Lane::of(facts.node());
+            let lane = facts.lane();
             let outcome = door.perform(effect, F::CONTROLLER, lane, &mut turn).await;
             log_effect(&facts, effect, &outcome, lane);
             let goes_on = outcome.is_success();
             has_written |= goes_on && is_write(effect);
-            has_withheld |= matches!(outcome, Outcome::Withheld)
-                && !matches!(effect, Effect::RecordNodeEvent(..));
+            has_withheld |= matches!(outcome, Outcome::Withheld) && !is_event(effect);
             facts.absorb(effect, outcome);
             if !goes_on {
                 break;
@@ -117,7 +153,7 @@ pub(crate) async fn converse<F: Facts>(mut facts: F, door: &Door, clock: Clock) 
         }
     }
     let why = format!("the conversation did not end within {MOST_ROUNDS} rounds; this is a defect");
-    tracing::error!(object = %object(&facts), "{why}");
+    tracing::error!(object = %facts.object(), "{why}");
     let after = retry::CLOUD.after(facts.failures().saturating_add(1));
     Conclusion {
         when: When::Retry { after, why },
@@ -127,18 +163,27 @@ pub(crate) async fn converse<F: Facts>(mut facts: F, door: &Door, clock: Clock) 
 }
 
 fn is_write(effect: &Effect) -> bool {
-    matches!(effect, Effect::PatchNode(..) | Effect::PatchNodeStatus(..))
-}
-
-fn object<F: Facts>(facts: &F) -> String {
-    format!(
-        "node/{}",
-        facts.node().metadata.name.as_deref().unwrap_or_default()
+    matches!(
+        effect,
+        Effect::PatchNode(..)
+            | Effect::PatchNodeStatus(..)
+            | Effect::Service(_, ServiceEffect::Patch(_))
     )
 }
 
+fn is_event(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::RecordNodeEvent(..) | Effect::Service(_, ServiceEffect::RecordEvent(_))
+    )
+}
+
+fn named(node: &Node) -> String {
+    format!("node/{}", node.metadata.name.as_deref().unwrap_or_default())
+}
+
 fn log_effect<F: Facts>(facts: &F, effect: &Effect, outcome: &Outcome, lane: Lane) {
-    let (controller, object) = (F::CONTROLLER, object(facts));
+    let (controller, object) = (F::CONTROLLER, facts.object());
     // A pass over thousands of nodes where nothing changes is not news.
     if lane == Lane::Known && outcome.is_success() && matches!(effect, Effect::Find(_)) {
         tracing::debug!(target: "decision", controller, object, %effect, %outcome);
@@ -148,7 +193,7 @@ fn log_effect<F: Facts>(facts: &F, effect: &Effect, outcome: &Outcome, lane: Lan
 }
 
 fn log_end<F: Facts>(facts: &F, when: &When) {
-    let (controller, object) = (F::CONTROLLER, object(facts));
+    let (controller, object) = (F::CONTROLLER, facts.object());
     match when {
         When::AwaitChange => {
             tracing::debug!(target: "conversation", controller, object, done = %when);

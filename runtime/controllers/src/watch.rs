@@ -2,13 +2,17 @@
 
 mod bounded;
 
+use std::fmt::Debug;
+
 use futures::{Stream, StreamExt, TryStreamExt, future};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Service};
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
 
-use crate::pruned::PrunedNode;
+use crate::pruned::{Pruned, PrunedNode, PrunedService};
+use crate::service::NodeNews;
 use bounded::bounded;
 
 /// After this many seconds a watch is opened anew. A connection that died silently is noticed five
@@ -23,52 +27,80 @@ pub(crate) struct Watched<S> {
     pub(crate) changes: S,
 }
 
-/// Watches all nodes. The first list is streamed where the API server can do that (it then never holds
-/// the whole list in memory, nor do we), and paged where it cannot.
+/// Watches all nodes, and tells `news` of every change once the store has it.
 pub(crate) fn nodes(
     client: Client,
+    mut news: Option<NodeNews>,
 ) -> Watched<impl Stream<Item = watcher::Event<Node>> + Send + Unpin> {
     let (store, writer) = reflector::store();
+    let kept = store.clone();
     let api: Api<PrunedNode> = Api::all(bounded(client));
-    let config = watcher::Config::default().timeout(WATCH_SECONDS);
-    let streamed = watcher(api.clone(), config.clone().streaming_lists())
-        .take_while(|event| future::ready(!is_refused(event)));
-    let changes = streamed
-        .chain(watcher(api, config))
-        .default_backoff()
-        .map_ok(unwrapped)
+    let changes = all(api, "nodes")
         .reflect(writer)
-        .filter_map(|event| future::ready(logged(event)));
+        .filter_map(|event| future::ready(logged(event, "nodes")))
+        .inspect(move |event| {
+            if let Some(news) = &mut news {
+                news.see(event, &kept);
+            }
+        });
     Watched {
         store,
         changes: Box::pin(changes),
     }
 }
 
+/// Watches all Services. Most of them have no load balancer, so that whoever looks at them keeps what he needs.
+pub(crate) fn services(
+    client: Client,
+) -> impl Stream<Item = watcher::Event<Service>> + Send + Unpin {
+    let api: Api<PrunedService> = Api::all(bounded(client));
+    let changes = all(api, "services");
+    Box::pin(changes.filter_map(|event| future::ready(logged(event, "services"))))
+}
+
+/// The first list is streamed where the API server can do that (it then never holds the whole list in memory, nor
+/// do we), and paged where it cannot.
+fn all<T>(
+    api: Api<Pruned<T>>,
+    what: &'static str,
+) -> impl Stream<Item = watcher::Result<watcher::Event<T>>> + Send
+where
+    T: Clone + Debug + Send + Sync + 'static,
+    Pruned<T>: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let config = watcher::Config::default().timeout(WATCH_SECONDS);
+    let streamed = watcher(api.clone(), config.clone().streaming_lists())
+        .take_while(move |event| future::ready(!is_refused(event, what)));
+    streamed
+        .chain(watcher(api, config))
+        .default_backoff()
+        .map_ok(unwrapped)
+}
+
 /// Whether the API server does not know streaming lists: it calls the request bad or invalid.
-fn is_refused(event: &watcher::Result<watcher::Event<PrunedNode>>) -> bool {
+fn is_refused<T>(event: &watcher::Result<watcher::Event<T>>, what: &str) -> bool {
     let Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) = event else {
         return false;
     };
     let refused = matches!(status.code, 400 | 422);
     if refused {
-        tracing::info!(reason = %status.message, "the API server does not stream lists; nodes are listed in pages");
+        tracing::info!(reason = %status.message, what, "the API server does not stream lists; they are read in pages");
     }
     refused
 }
 
-fn logged(event: watcher::Result<watcher::Event<Node>>) -> Option<watcher::Event<Node>> {
+fn logged<T>(event: watcher::Result<watcher::Event<T>>, what: &str) -> Option<watcher::Event<T>> {
     event
-        .inspect_err(|error| tracing::warn!(error = %error, "watching nodes failed; trying again"))
+        .inspect_err(|error| tracing::warn!(error = %error, "watching {what} failed; trying again"))
         .ok()
 }
 
-fn unwrapped(event: watcher::Event<PrunedNode>) -> watcher::Event<Node> {
+fn unwrapped<T>(event: watcher::Event<Pruned<T>>) -> watcher::Event<T> {
     match event {
-        watcher::Event::Apply(node) => watcher::Event::Apply(node.0),
-        watcher::Event::Delete(node) => watcher::Event::Delete(node.0),
+        watcher::Event::Apply(object) => watcher::Event::Apply(object.0),
+        watcher::Event::Delete(object) => watcher::Event::Delete(object.0),
         watcher::Event::Init => watcher::Event::Init,
-        watcher::Event::InitApply(node) => watcher::Event::InitApply(node.0),
+        watcher::Event::InitApply(object) => watcher::Event::InitApply(object.0),
         watcher::Event::InitDone => watcher::Event::InitDone,
     }
 }

@@ -2,7 +2,7 @@
 //! lengths) was checked by the host. A provider is hostile input: what is wrong in a part is left out and
 //! said, what is wrong about whose machine this is ends the matter. Never repairs a value.
 
-mod syntax;
+pub(crate) mod syntax;
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub struct Checked {
 
 /// One part of an answer that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault(String);
+pub struct Fault(pub(crate) String);
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -240,16 +240,21 @@ fn check_labels(answered: &[(String, String)], faults: &mut Vec<Fault>) -> Vec<(
 
 /// Whether a label key may not come from a provider: everything at or below `kubernetes.io` and `k8s.io`
 /// (NODE-034), and our own domain.
-fn is_reserved(key: &str) -> bool {
+pub(crate) fn is_reserved(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else {
         return false;
     };
     ["kubernetes.io", "k8s.io", OUR_DOMAIN]
         .into_iter()
-        .any(|reserved| match domain.strip_suffix(reserved) {
-            Some(before) => before.is_empty() || before.ends_with('.'),
-            None => false,
-        })
+        .any(|reserved| is_within(domain, reserved))
+}
+
+/// Whether `domain` is `parent` or below it.
+pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
+    match domain.strip_suffix(parent) {
+        Some(before) => before.is_empty() || before.ends_with('.'),
+        None => false,
+    }
 }
 
 fn label_value(what: &str, value: &Option<String>, faults: &mut Vec<Fault>) -> Option<String> {
@@ -306,7 +311,7 @@ pub fn message(text: &str) -> String {
 }
 
 /// A refused value, fit for people's eyes: quoted, escaped and cut.
-fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     if value.chars().count() <= QUOTED {
         return format!("{value:?}");
     }

@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::load_balancer::{
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply, UpdateRequest,
+};
 use crate::permit::Permit;
 
 /// The future of one cloud call. Boxed, because providers are swapped at run time.
@@ -45,6 +48,61 @@ pub trait CloudProvider: Send + Sync {
         nodes: &'a [CloudNode],
         permit: Arc<Permit>,
     ) -> Reply<'a, FindReply>;
+
+    /// Prefixes of the annotation keys that the provider may set on Services: those that were granted.
+    fn annotation_prefixes(&self) -> &[String] {
+        &[]
+    }
+
+    /// Makes or updates a Service's load balancer. Idempotent by the Service's UID.
+    fn ensure_load_balancer<'a>(
+        &'a self,
+        request: &'a EnsureRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, EnsureReply> {
+        let _ = (request, permit);
+        unserved()
+    }
+
+    /// Makes the set of targets equal to the one given, and nothing else. A load balancer that is missing is
+    /// [`ProviderError::Unavailable`].
+    fn update_targets<'a>(
+        &'a self,
+        request: &'a UpdateRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        let _ = (request, permit);
+        unserved()
+    }
+
+    /// Removes everything that belongs to the Service's UID.
+    fn delete_load_balancer<'a>(
+        &'a self,
+        request: &'a DeleteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        let _ = (request, permit);
+        unserved()
+    }
+
+    /// Looks, with nothing that was kept, and changes nothing.
+    fn get_load_balancer<'a>(
+        &'a self,
+        service: &'a CloudService,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, GetReply> {
+        let _ = (service, permit);
+        unserved()
+    }
+}
+
+/// Of a provider without load balancers, which nobody asks for them: see [`Capabilities`].
+fn unserved<'a, T: Send + 'a>() -> Reply<'a, T> {
+    Box::pin(async {
+        Err(ProviderError::Unsupported(
+            "this provider makes no load balancers".to_owned(),
+        ))
+    })
 }
 
 /// Which groups of calls may be made.

@@ -3,6 +3,8 @@
 //!
 //! An effect's `Display` is its one label: log line, error text and transcript all use it.
 
+mod service;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +18,8 @@ use crate::neighbours::Clashes;
 use crate::node_lifecycle::Survey;
 use crate::patch::{NodePatch, NodeStatusPatch};
 use crate::permit::Moment;
+
+pub use service::{Answered, InUse, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef};
 
 /// What `decide` wants.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +79,8 @@ pub enum Effect {
     Hold(NodeRef, &'static str),
     /// Record an Event about a node. Best effort: never fails.
     RecordNodeEvent(NodeRef, CloudEvent),
+    /// An act about a Service.
+    Service(ServiceRef, ServiceEffect),
 }
 
 /// Which node.
@@ -106,12 +112,14 @@ pub enum Outcome {
     Surveyed(Result<FindReply, ProviderError>),
     /// Of the effects on nodes: the node as it is now. `None`: there is no such node.
     Node(Result<Option<Box<Node>>, ClusterError>),
-    /// Of [`Effect::TakeBudget`]; the error is when there is something to take again.
+    /// Of [`Effect::TakeBudget`] and [`ServiceEffect::TakeBudget`]; the error is when there is something to take again.
     Budget(Result<(), Moment>),
     /// Of [`Effect::DeleteNode`]: there is no such node any more.
     Deleted,
-    /// Of [`Effect::RecordNodeEvent`] and [`Effect::Hold`].
+    /// Of [`Effect::RecordNodeEvent`], [`ServiceEffect::RecordEvent`] and [`Effect::Hold`].
     Recorded,
+    /// Of all other acts about a Service.
+    Service(ServiceOutcome),
     /// The write was worked out and reported, and not made: the manager does not run in enforce mode.
     Withheld,
 }
@@ -155,6 +163,7 @@ impl Outcome {
             Outcome::Node(result) => matches!(result, Ok(Some(_))),
             Outcome::Budget(result) => result.is_ok(),
             Outcome::Surveyed(result) => result.is_ok(),
+            Outcome::Service(outcome) => outcome.is_success(),
             Outcome::Recorded | Outcome::Deleted => true,
             Outcome::Withheld => false,
         }
@@ -205,6 +214,7 @@ impl fmt::Display for Effect {
                     event.reason
                 )
             }
+            Effect::Service(service, effect) => effect.label(service, f),
         }
     }
 }
@@ -230,6 +240,7 @@ impl fmt::Display for Outcome {
             Outcome::Budget(Err(_)) => write!(f, "nothing left"),
             Outcome::Node(Ok(None)) => write!(f, "no such node"),
             Outcome::Node(Err(error)) => write!(f, "{error}"),
+            Outcome::Service(outcome) => outcome.fmt(f),
             Outcome::Withheld => write!(f, "withheld"),
         }
     }

@@ -9,9 +9,9 @@
 //! Only `decide` and `absorb` live here. The crate has no async runtime, no Kubernetes client, no Wasm
 //! engine and reads no clock, file or variable: its manifest and `clippy.toml` hold that true.
 //!
-//! Reading order, from the ground up: [`names`], [`settings`], [`tenure`], [`lease`], [`permit`], [`cloud`] (the port to the
-//! clouds), [`provider_id`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
-//! [`neighbours`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`].
+//! Reading order, from the ground up: [`names`], [`settings`], [`tenure`], [`lease`], [`permit`], [`cloud`] and
+//! [`load_balancer`] (the port to the clouds), [`provider_id`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
+//! [`neighbours`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`], [`service`].
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -21,6 +21,7 @@ pub mod cloud;
 pub mod cloud_node;
 pub mod effect;
 pub mod lease;
+pub mod load_balancer;
 pub mod names;
 pub mod neighbours;
 pub mod node;
@@ -31,5 +32,6 @@ pub mod permit;
 pub mod plan;
 pub mod provider_id;
 pub mod retry;
+pub mod service;
 pub mod settings;
 pub mod tenure;

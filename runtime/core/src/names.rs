@@ -6,6 +6,21 @@ pub const OWNER_LABEL: &str = "wasm-ccm.dev/provider";
 /// The domain of our own labels and annotations; no provider may write under it.
 pub const OUR_DOMAIN: &str = "wasm-ccm.dev";
 
+/// The same on a Service, as an annotation: written before the first load balancer is made.
+pub const SERVICE_OWNER: &str = OWNER_LABEL;
+/// Keeps a Service until its load balancer is gone (SVC-031).
+pub const LOAD_BALANCER_FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+/// Keeps a node out of all load balancers, unless its value is a false truth value (SVC-060).
+pub const EXCLUDE_FROM_LOAD_BALANCERS: &str =
+    "node.kubernetes.io/exclude-from-external-load-balancers";
+/// Source ranges as an annotation, for Services without `spec.loadBalancerSourceRanges` (SVC-090).
+pub const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+
+/// Whether a Service's load balancer is as it should be: our condition of its status.
+pub const LOAD_BALANCER_CONDITION: &str = "wasm-ccm.dev/LoadBalancer";
+/// Kubernetes' own condition: ports of a Service that its load balancer does not serve.
+pub const PORTS_CONDITION: &str = "LoadBalancerPortsError";
+
 /// Set by a person: this node's deletion is wanted until then (RFC 3339), although no known-good node vouches for
 /// the answers or the node has no provider ID.
 pub const DELETE_UNTIL: &str = "wasm-ccm.dev/delete-until";
@@ -45,5 +60,9 @@ pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 pub const NODE_CONTROLLER: &str = "cloud-node-controller";
 /// The same for the node lifecycle controller (LIFE-001).
 pub const NODE_LIFECYCLE_CONTROLLER: &str = "cloud-node-lifecycle-controller";
+/// The same for the service controller (SVC-001); its Events come from `service-controller`.
+pub const SERVICE_CONTROLLER: &str = "service-lb-controller";
+/// Source component of the service controller's Events (SVC-001).
+pub const SERVICE_EVENTS: &str = "service-controller";
 /// The field manager of every write that we make.
 pub const FIELD_MANAGER: &str = "ccm";

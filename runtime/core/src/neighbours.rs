@@ -201,6 +201,13 @@ impl Neighbours {
         }
     }
 
+    /// A Ready node that has this address, inside or outside.
+    pub fn holder(&self, address: IpAddr) -> Option<&str> {
+        let internal = self.by_internal.get(&address);
+        let names = internal.or_else(|| self.by_external.get(&address))?;
+        names.first().map(|name| &**name)
+    }
+
     /// Another node with this provider ID; one that has it written down, if there is one.
     fn twin(&self, name: &str, provider_id: &str) -> Option<Twin> {
         let names = self.by_provider_id.get(provider_id)?;

@@ -4,6 +4,8 @@
 //! All are strategic merge patches. The UID is always part of them: the API server refuses the patch when
 //! the object was deleted and made again under the same name.
 
+mod service;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -11,6 +13,8 @@ use k8s_openapi::api::core::v1::Taint;
 use serde_json::{Map, Value, json};
 
 use crate::cloud::Address;
+
+pub use service::{ConditionChange, FinalizerChange, ServicePatch};
 
 /// A patch of `nodes/<name>/status`.
 #[derive(Debug, Clone, PartialEq, Default)]

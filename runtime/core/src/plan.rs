@@ -13,7 +13,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::audit::Refused;
-use crate::effect::Effect;
+use crate::effect::{Effect, ServiceEffect};
 use crate::permit::CloudRequest;
 
 /// A plan for more objects than this only counts the rest: what a provider would change is its own to say, and
@@ -53,6 +53,17 @@ impl Planned {
             | Effect::TakeBudget(..)
             | Effect::Hold(..)
             | Effect::RecordNodeEvent(..) => return None,
+            Effect::Service(service, ServiceEffect::Patch(_)) => {
+                return Some(Planned {
+                    kind: "service",
+                    object: service.to_string(),
+                    verb: "patch".to_owned(),
+                    what: effect.to_string(),
+                    said: None,
+                    by,
+                });
+            }
+            Effect::Service(..) => return None,
         };
         Some(Planned {
             kind: "node",

@@ -1,6 +1,7 @@
 //! What the controllers are told, as meaning: no strings to be parsed and no defaults. The binary reads
 //! flags and files, checks them, and fills these in.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -78,6 +79,77 @@ pub struct LifecycleRules {
     /// `--delete-last-node`: whether the nodes of a scheme may go although none of them is left that could vouch for
     /// the answers.
     pub delete_last_node: bool,
+}
+
+/// The service controller's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceSettings {
+    /// `--concurrent-service-syncs`: how many Services are worked on at the same time. Waiting for what the cloud has
+    /// begun does not count.
+    pub concurrent_syncs: NonZeroUsize,
+    /// How long the set of nodes has to be quiet before it is handed to load balancers: nodes come and go in groups,
+    /// and each change costs a request for every load balancer.
+    pub node_quiet: Duration,
+    /// The longest that a change of the set of nodes waits for quiet.
+    pub node_wait: Duration,
+    /// How often each load balancer is looked at although nothing changed, give or take half of it. `None`: never.
+    pub drift_check: Option<Duration>,
+    /// What decisions are held against.
+    pub rules: ServiceRules,
+}
+
+/// What decisions about Services are held against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceRules {
+    /// `spec.loadBalancerClass` values that the provider serves.
+    pub classes: BTreeSet<String>,
+    /// Whether it serves Services without a class.
+    pub is_default: bool,
+    /// Whether a load balancer whose owner is not alive, or that has none, may be taken over.
+    pub adoption: bool,
+    /// Which addresses a Service may get.
+    pub ingress: IngressRules,
+    /// How long after the first wish a removal of most targets is believed.
+    pub confirm_removal: Duration,
+    /// How much of what is dangerous may be changed in a while.
+    pub allowances: Allowances,
+}
+
+/// Which addresses a Service may get, besides what holds everywhere.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IngressRules {
+    /// Networks inside the cluster: the ranges of Services and pods. Traffic to an address in them would be taken
+    /// from somebody else (CVE-2020-8554).
+    pub refused: Vec<IpNet>,
+    /// The API server's addresses.
+    pub api_server: Vec<IpAddr>,
+    /// `ingressCIDRs`: every address is in one of these. Empty: it may be anywhere.
+    pub allowed: Vec<IpNet>,
+}
+
+impl Default for ServiceRules {
+    fn default() -> ServiceRules {
+        ServiceRules {
+            classes: BTreeSet::new(),
+            is_default: true,
+            adoption: false,
+            ingress: IngressRules::default(),
+            confirm_removal: crate::brake::targets::CONFIRM_AFTER,
+            allowances: Allowances::default(),
+        }
+    }
+}
+
+impl Default for ServiceSettings {
+    fn default() -> ServiceSettings {
+        ServiceSettings {
+            concurrent_syncs: NonZeroUsize::MIN.saturating_add(15),
+            node_quiet: Duration::from_secs(1),
+            node_wait: Duration::from_secs(5),
+            drift_check: Some(Duration::from_secs(3600)),
+            rules: ServiceRules::default(),
+        }
+    }
 }
 
 impl Default for LifecycleRules {

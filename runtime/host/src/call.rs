@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
 use futures::future::BoxFuture;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
@@ -36,12 +36,16 @@ pub(crate) struct Calls {
     pub(crate) ticker: Ticker,
     /// One for each call that may be under way.
     pub(crate) slots: Semaphore,
+    /// One for each call about load balancers that may be under way; it needs one of `slots` as well.
+    pub(crate) balancing: Semaphore,
 }
 
 /// What is particular to one call.
 pub(crate) struct Call {
     /// The function's name, for messages.
     pub(crate) function: &'static str,
+    /// Whether it is about load balancers.
+    pub(crate) is_balancing: bool,
     /// When it has to be over, waiting for its turn included.
     pub(crate) deadline: Instant,
     /// The way out, opened after `init`.
@@ -70,17 +74,12 @@ impl Calls {
         body: Box<Body<'_, R>>,
     ) -> Result<R, ProviderError> {
         let began = Instant::now();
-        let _slot = match timeout_at(call.deadline, self.slots.acquire()).await {
-            Ok(Ok(slot)) => slot,
-            _ => {
-                let at_once = limits::CALLS_AT_ONCE;
-                return Err(ProviderError::TimedOut(format!(
-                    "{}: {at_once} calls were under way for the whole {} ms",
-                    call.function,
-                    began.elapsed().as_millis()
-                )));
-            }
+        // In this order: who waits for the narrower one takes no room from others.
+        let _balancing = match call.is_balancing {
+            true => Some(turn(&self.balancing, limits::BALANCING_AT_ONCE, &call, began).await?),
+            false => None,
         };
+        let _slot = turn(&self.slots, limits::CALLS_AT_ONCE, &call, began).await?;
         if Instant::now() >= call.deadline {
             return Err(ProviderError::TimedOut(format!(
                 "{}: there is no time left for it",
@@ -146,6 +145,23 @@ impl Calls {
         store.set_epoch_deadline(1);
         store.epoch_deadline_async_yield_and_update(1);
         store
+    }
+}
+
+/// Waits until one of `at_once` slots is free, as long as the call has time.
+async fn turn<'a>(
+    slots: &'a Semaphore,
+    at_once: usize,
+    call: &Call,
+    began: Instant,
+) -> Result<SemaphorePermit<'a>, ProviderError> {
+    match timeout_at(call.deadline, slots.acquire()).await {
+        Ok(Ok(slot)) => Ok(slot),
+        _ => Err(ProviderError::TimedOut(format!(
+            "{}: {at_once} calls were under way for the whole {} ms",
+            call.function,
+            began.elapsed().as_millis()
+        ))),
     }
 }
 

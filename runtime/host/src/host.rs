@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use wasmtime::Engine;
 use wasmtime::component::{InstancePre, Linker};
 
-use crate::bindings::{instances, lifecycle, self_check};
+use crate::bindings::{instances, lifecycle, load_balancer, self_check};
 use crate::call::{Call, Calls};
 use crate::compile::cache::CacheError;
 use crate::compile::{Compiler, Workshop};
@@ -150,6 +150,7 @@ impl Host {
             memory_bytes: guest_config::memory_bytes(&manifest),
             ticker: self.ticker.clone(),
             slots: Semaphore::new(limits::CALLS_AT_ONCE),
+            balancing: Semaphore::new(limits::BALANCING_AT_ONCE),
         };
         let enabled = try_out(&source, &calls).await?;
         let enabled = narrow(&source, capabilities, &enabled)?;
@@ -161,7 +162,9 @@ impl Host {
             capabilities: enabled,
             warnings,
             calls,
+            annotation_prefixes: granted.annotation_prefixes,
             instances: exports.instances,
+            load_balancer: exports.load_balancer,
             self_check: exports.self_check,
             egress: Arc::new(egress),
             state: Arc::default(),
@@ -201,6 +204,7 @@ struct Exports {
     lifecycle: lifecycle::GuestIndices,
     self_check: Option<self_check::GuestIndices>,
     instances: Option<instances::GuestIndices>,
+    load_balancer: Option<load_balancer::GuestIndices>,
 }
 
 impl Exports {
@@ -219,6 +223,10 @@ impl Exports {
                 .instances
                 .then(|| instances::GuestIndices::new(component))
                 .transpose()?,
+            load_balancer: has
+                .load_balancer
+                .then(|| load_balancer::GuestIndices::new(component))
+                .transpose()?,
         })
     }
 }
@@ -227,6 +235,7 @@ impl Exports {
 async fn try_out(source: &str, calls: &Calls) -> Result<Vec<lifecycle::Capability>, LoadError> {
     let call = Call {
         function: "init",
+        is_balancing: false,
         deadline: Instant::now() + limits::INIT,
         scope: None,
         state: Arc::default(),

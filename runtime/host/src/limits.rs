@@ -72,6 +72,9 @@ pub const INIT: Duration = Duration::from_secs(10);
 pub const CALL_CPU: Duration = Duration::from_secs(10);
 /// Calls of one provider at a time. As many as its requests at a time, since a call without a request ends at once.
 pub const CALLS_AT_ONCE: usize = 8;
+/// Calls about load balancers among them: tenants make as many Services as they like, and the cloud may take its time with
+/// each. The rest is left to nodes.
+pub const BALANCING_AT_ONCE: usize = 6;
 /// How often a running guest gives way to other tasks. Also how late it notices that its time is over.
 pub const TICK: Duration = Duration::from_millis(10);
 /// Stack of wasm code: the default of wasmtime, enough for CPython's recursion limit in practice.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ccm_core::cloud::{Capabilities, ProviderError};
 use ccm_core::permit::Permit;
 
-use crate::bindings::{instances, self_check};
+use crate::bindings::{instances, load_balancer, self_check};
 use crate::call::{Call, Calls, deadline};
 use crate::digest::Digest;
 use crate::egress::{Egress, now};
@@ -23,7 +23,9 @@ pub struct Provider {
     pub(crate) capabilities: Capabilities,
     pub(crate) warnings: Vec<String>,
     pub(crate) calls: Calls,
+    pub(crate) annotation_prefixes: Vec<String>,
     pub(crate) instances: Option<instances::GuestIndices>,
+    pub(crate) load_balancer: Option<load_balancer::GuestIndices>,
     pub(crate) self_check: Option<self_check::GuestIndices>,
     pub(crate) egress: Arc<Egress>,
     pub(crate) state: Arc<StateStore>,
@@ -85,6 +87,7 @@ impl Provider {
         };
         Call {
             function,
+            is_balancing: false,
             deadline,
             scope: Some(self.egress.scope(permit, deadline, fresh)),
             state,

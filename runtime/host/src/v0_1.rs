@@ -3,6 +3,7 @@
 //!
 //! Here the *shape* of answers is checked; what they mean is for core to judge.
 
+mod load_balancer;
 mod shape;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,9 @@ use std::time::Duration;
 use ccm_core::cloud::{
     Address, AddressType, Capabilities, CloudEvent, CloudNode, CloudProvider, EventType, FindReply,
     Instance, Lookup, ProviderError, Reply,
+};
+use ccm_core::load_balancer::{
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply, UpdateRequest,
 };
 use ccm_core::permit::Permit;
 
@@ -48,6 +52,42 @@ impl CloudProvider for Provider {
     ) -> Reply<'a, FindReply> {
         Box::pin(self.find_with(nodes, permit, true))
     }
+
+    fn annotation_prefixes(&self) -> &[String] {
+        &self.annotation_prefixes
+    }
+
+    fn ensure_load_balancer<'a>(
+        &'a self,
+        request: &'a EnsureRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, EnsureReply> {
+        Box::pin(self.ensure(request, permit))
+    }
+
+    fn update_targets<'a>(
+        &'a self,
+        request: &'a UpdateRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        Box::pin(self.update(request, permit))
+    }
+
+    fn delete_load_balancer<'a>(
+        &'a self,
+        request: &'a DeleteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        Box::pin(self.delete(request, permit))
+    }
+
+    fn get_load_balancer<'a>(
+        &'a self,
+        service: &'a CloudService,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, GetReply> {
+        Box::pin(self.get(service, permit))
+    }
 }
 
 impl Provider {
@@ -66,15 +106,8 @@ impl Provider {
                 )));
             }
         };
-        if nodes.len() > limits::NODES {
-            // Asking in pieces would break the rule that doubts about one node concern all nodes of an answer.
-            return Err(ProviderError::Invalid(format!(
-                "{} nodes asked for, at most {}",
-                nodes.len(),
-                limits::NODES
-            )));
-        }
-        let asked: Vec<common::Node> = nodes.iter().map(common::Node::from).collect();
+        // Asking in pieces would break the rule that doubts about one node concern all nodes of an answer.
+        let asked = told(nodes, "asked for")?;
         let call = self.call("instances.find", permit, fresh);
         let scope = call.scope.clone();
         let answer = self.calls.run(
@@ -104,6 +137,18 @@ impl Provider {
             complete: scope.is_some_and(|scope| scope.complete()),
         })
     }
+}
+
+/// The nodes as a guest is told them; too many are told to none.
+fn told(nodes: &[CloudNode], why: &str) -> Result<Vec<common::Node>, ProviderError> {
+    if nodes.len() > limits::NODES {
+        return Err(ProviderError::Invalid(format!(
+            "{} nodes {why}, at most {}",
+            nodes.len(),
+            limits::NODES
+        )));
+    }
+    Ok(nodes.iter().map(common::Node::from).collect())
 }
 
 impl From<&CloudNode> for common::Node {

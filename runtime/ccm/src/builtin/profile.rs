@@ -72,25 +72,6 @@ pub(super) const PROFILES: &[Profile] = &[Profile {
     ],
     unserved: &[
         Unserved {
-            why: "load balancers are not served yet",
-            variables: &[
-                "HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE",
-                "HCLOUD_LOAD_BALANCERS_DISABLE_IPV6",
-                "HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS",
-                "HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK",
-                "HCLOUD_LOAD_BALANCERS_ENABLED",
-                "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL",
-                "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES",
-                "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_TIMEOUT",
-                "HCLOUD_LOAD_BALANCERS_LOCATION",
-                "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE",
-                "HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE",
-                "HCLOUD_LOAD_BALANCERS_TYPE",
-                "HCLOUD_LOAD_BALANCERS_USES_PROXYPROTOCOL",
-                "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP",
-            ],
-        },
-        Unserved {
             why: "routes are not served yet",
             variables: &["HCLOUD_NETWORK_ROUTES_ENABLED"],
         },

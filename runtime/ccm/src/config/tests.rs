@@ -97,3 +97,60 @@ fn module_references_have_two_forms_and_a_plain_path() {
         assert!(ModuleRef::parse(text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn load_balancers_are_for_services_without_a_class_unless_the_file_says_otherwise() {
+    let [unset] = &read(GOOD).unwrap()[..] else {
+        panic!("one provider")
+    };
+    assert_eq!(unset.load_balancers, LoadBalancerConfig::default());
+    assert!(unset.load_balancers.is_default && !unset.load_balancers.adoption);
+    let text = GOOD.replace(
+        "  grants:",
+        "  loadBalancerClasses: [internal, example.com/hcloud]
+  defaultLoadBalancer: false
+  ingressCIDRs: [203.0.113.0/24, 2001:db8::/32]
+  adoptLoadBalancers: true
+  grants:",
+    );
+    let [set] = &read(&text).unwrap()[..] else {
+        panic!("one provider")
+    };
+    let LoadBalancerConfig {
+        classes,
+        is_default,
+        ingress_cidrs,
+        adoption,
+    } = &set.load_balancers;
+    assert_eq!(
+        classes.iter().collect::<Vec<_>>(),
+        ["example.com/hcloud", "internal"]
+    );
+    assert!(!is_default && *adoption);
+    assert_eq!(ingress_cidrs.len(), 2);
+}
+
+#[test]
+fn mistakes_about_load_balancers_name_what_is_wrong() {
+    let wrong = "
+apiVersion: config.wasm-ccm.dev/v1alpha1
+kind: ProviderConfiguration
+providers:
+- name: one
+  loadBalancerClasses: [same, same, Bad.Domain/x, -x, '']
+- name: two
+  loadBalancerClasses: [same]
+  ingressCIDRs: [203.0.113.1, everywhere]
+";
+    let Mistakes(mistakes) = read(wrong).err().unwrap();
+    let expected = [
+        "provider \"one\": load balancer class \"same\" is there twice",
+        "provider \"one\": load balancer class \"Bad.Domain/x\": expected a label such as example.com/internal",
+        "provider \"one\": load balancer class \"-x\": expected a label such as example.com/internal",
+        "provider \"one\": load balancer class \"\": expected a label such as example.com/internal",
+        "provider \"two\": ingressCIDRs \"203.0.113.1\": expected a range such as 203.0.113.0/24",
+        "provider \"two\": ingressCIDRs \"everywhere\": expected a range such as 203.0.113.0/24",
+        "loadBalancerClasses: \"same\" is served by the providers \"one\" and \"two\": one of them has to go",
+    ];
+    assert_eq!(mistakes, expected);
+}

@@ -90,6 +90,9 @@ impl<S: Subscriber> Layer<S> for Narrator {
         let Fields(fields) = fields;
         let text = |name: &str| fields.get(name).map_or("", String::as_str);
         let object = text("object");
+        // Many at once are called `nodes`.
+        let kind = object.split('/').next().unwrap_or_default();
+        let kind = if kind == "nodes" { "node" } else { kind };
         let object = object.rsplit('/').next().unwrap_or(object);
         if target == "waiting" {
             self.decided("waiting", object, text("why"));
@@ -99,7 +102,7 @@ impl<S: Subscriber> Layer<S> for Narrator {
                 .push(object.to_owned());
         } else {
             self.decided(
-                "node",
+                kind,
                 object,
                 &format!("{} → {}", text("effect"), text("outcome")),
             );

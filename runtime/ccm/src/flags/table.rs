@@ -67,7 +67,6 @@ use State::{Accepted, Works};
 
 const NO_SERVING: State = Accepted("this version serves no HTTPS endpoints");
 const NO_WEBHOOKS: State = Accepted("webhooks are not served");
-const NO_SERVICE: State = Accepted("the service controller is not part of this version");
 const NO_ROUTE: State = Accepted("the route controller is not part of this version");
 const NO_IPAM: State = Accepted("the node IPAM controller is not part of this version");
 const NO_THROTTLE: State =
@@ -88,11 +87,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("wasm", "node-deletion-not-ready", Duration, "30s", Works, "How long a node has to be NotReady before it may be deleted because its machine is gone"),
     flag("wasm", "node-deletion-min-age", Duration, "5m0s", Works, "How old a node has to be before it may be deleted: inventories lag behind"),
     flag("wasm", "delete-last-node", Bool, "false", Works, "Whether nodes may be deleted although no other node of the provider is left that could vouch for the cloud's answers"),
-    flag("wasm", "service-cluster-ip-range", Text, "", Works, "CIDR ranges of the Services, comma-separated; no node gets an address in them"),
+    flag("wasm", "service-cluster-ip-range", Text, "", Works, "CIDR ranges of the Services, comma-separated; no node and no load balancer gets an address in them"),
+    flag("wasm", "load-balancer-drift-check", Duration, "1h0m0s", Works, "How often each load balancer is compared with its Service although nothing changed, give or take half of it; 0: never"),
     flag("wasm", "shutdown-drain", Duration, "10s", Works, "How long a process that is told to stop waits for what is on the wire; only then it gives the Lease back"),
     flag("wasm", "mode", Text, "enforce", Works, "enforce acts; plan reads, changes nothing, and prints the first change of each object that it would make; observe only reads and reports. Neither plan nor observe takes part in leader election"),
     flag("wasm", "plan-for", Duration, "0s", Works, "With --mode=plan: after this long the whole plan goes to standard output (as JSON with --logging-format=json) and the process ends, with exit code 0 if the plan is empty, 2 if it is not, and 3 if it is empty but something could not be judged. 2m is enough for what needs a second answer, 20m for a mass of deletions. 0: it runs until it is told to stop"),
-    flag("wasm", "brake", List, "", Works, "How many changes of one dangerous kind may be made in a while, as NAME=LEAST:PERCENT:MOST[:WINDOW]: PERCENT of all objects of the kind, but at least LEAST and at most MOST, in WINDOW (10m); may be given more than once. Defaults: internal-ip, relabel, node-deletion, shutdown-taint 3:10:20; wanted-deletion 50:0:50; load-balancer-deletion, status-clear 1:10:20; route-deletion 2:10:50; cloud-mutations 600:0:600"),
+    flag("wasm", "brake", List, "", Works, "How many changes of one dangerous kind may be made in a while, as NAME=LEAST:PERCENT:MOST[:WINDOW]: PERCENT of all objects of the kind, but at least LEAST and at most MOST, in WINDOW (10m); may be given more than once. Defaults: internal-ip, relabel, node-deletion, shutdown-taint 3:10:20; wanted-deletion 50:0:50; load-balancer-deletion 20:10:100; status-clear 1:10:20; route-deletion 2:10:50; cloud-mutations 600:0:600"),
     flag("wasm", "audit-log-path", Text, "", Works, "File that gets one JSON line for each change at the cloud and each deletion of a node; - is standard output; empty: the ordinary log. While it cannot be written, no such change is made"),
     flag("generic", "cloud-provider", Text, "", Works, "The cloud provider: a name from --config, or an embedded one. Required"),
     flag("generic", "cloud-config", Text, "", Works, "The same as --config"),
@@ -126,7 +126,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("cloud-node-controller", "concurrent-node-syncs", Number, "1", Works, "Nodes initialised side by side; left at its default: 16"),
     flag("cloud-node-controller", "concurrent-node-status-updates", Number, "0", Works, "Nodes refreshed side by side; 0: as many as --concurrent-node-syncs"),
     flag("cloud-node-controller", "node-status-update-frequency", Duration, "5m0s", Works, "Time between two refreshes of all nodes' addresses"),
-    flag("service-lb-controller", "concurrent-service-syncs", Number, "1", NO_SERVICE, "Services synced side by side"),
+    flag("service-lb-controller", "concurrent-service-syncs", Number, "1", Works, "Services worked on side by side; waiting for what the cloud has begun does not count. Not given: 16"),
     flag("kubernetes client", "kubeconfig", Text, "", Works, "Kubeconfig file; empty: the pod's own service account"),
     flag("kubernetes client", "master", Text, "", Works, "URL of the API server; replaces the kubeconfig's"),
     flag("debugging", "profiling", Bool, "true", NO_PPROF, "Profiling endpoints"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ccm_controllers::lease::{ElectionMetrics, ElectionSettings};
 use ccm_controllers::{Controllers, LeaseName, Metrics, Settings, Stopped, guarded};
-use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER};
+use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
 use ccm_core::tenure::Tenure;
 use ccm_host::Provider;
 use kube::Config;
@@ -215,6 +215,7 @@ impl Manager {
             controllers: Controllers {
                 node: controllers.contains(&NODE_CONTROLLER),
                 node_lifecycle: controllers.contains(&NODE_LIFECYCLE_CONTROLLER),
+                service: controllers.contains(&SERVICE_CONTROLLER),
             },
             ..settings
         };

@@ -14,7 +14,7 @@ use ccm_core::cloud::{
 };
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::settings::LifecycleRules;
-use ccm_core::settings::LifecycleSettings;
+use ccm_core::settings::{LifecycleSettings, ServiceSettings};
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Event as NodeEvent;
@@ -101,11 +101,13 @@ fn settings() -> Settings {
         controllers: Controllers {
             node: true,
             node_lifecycle: false,
+            service: false,
         },
         lifecycle: LifecycleSettings {
             monitor_period: Duration::from_secs(5),
             rules: LifecycleRules::default(),
         },
+        service: ServiceSettings::default(),
         ledger: None,
         pace: crate::Pace::REAL,
         audit: Arc::new(NoAudit),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider, FindReply, ProviderError};
+use ccm_core::cloud::{CloudNode, CloudProvider, FindReply, ProviderError, Reply};
 use ccm_core::neighbours::Neighbours;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
@@ -37,45 +37,18 @@ impl Cloud {
         nodes: Vec<CloudNode>,
         is_fresh: bool,
     ) -> Result<FindReply, ProviderError> {
-        // Dropped, it ends the call.
-        let mut call = JoinSet::new();
-        call.spawn(self.find(nodes, is_fresh));
-        match call.join_next().await {
-            Some(Ok(answer)) => answer,
-            Some(Err(error)) => Err(ProviderError::Internal(format!(
-                "the call ended with a panic: {error}"
-            ))),
-            None => Err(ProviderError::Internal("the call did not begin".to_owned())),
-        }
+        apart(self.find(nodes, is_fresh)).await
     }
 
     /// One look-up of many nodes, under a permit that allows reads only.
     async fn find(self, nodes: Vec<CloudNode>, is_fresh: bool) -> Result<FindReply, ProviderError> {
-        if !self.tenure.may_begin(boottime()) {
-            return Err(ProviderError::Unavailable(
-                "the manager is stopping".to_owned(),
-            ));
-        }
-        let permit = Arc::new(Permit::new(
-            boottime().after(self.call_time),
-            self.mode,
-            0,
-            self.tenure.clone(),
-            self.planner.clone(),
-        ));
+        let permit = Arc::new(self.permit(0)?);
         let began = boottime();
         let call = match is_fresh {
             true => self.provider.find_fresh(&nodes, permit),
             false => self.provider.find(&nodes, permit),
         };
-        let answer = match tokio::time::timeout(self.call_time.saturating_add(GRACE), call).await {
-            Ok(answer) => answer,
-            Err(_) => Err(ProviderError::TimedOut(format!(
-                "find of {} nodes took longer than {:?}",
-                nodes.len(),
-                self.call_time
-            ))),
-        };
+        let answer = self.in_time("find of nodes", call).await;
         // Of the whole answer at once, and before anybody hears his part: two nodes of one answer see each other.
         if let Ok(reply) = &answer {
             locked(&self.neighbours).answered(&nodes, reply, self.clock.now());
@@ -89,5 +62,55 @@ impl Cloud {
             "find"
         );
         answer
+    }
+
+    /// A permit for one call that begins now and makes at most so many changes.
+    ///
+    /// # Errors
+    /// No call may begin.
+    pub(super) fn permit(&self, mutations: u32) -> Result<Permit, ProviderError> {
+        if !self.tenure.may_begin(boottime()) {
+            return Err(ProviderError::Unavailable(
+                "the manager is stopping".to_owned(),
+            ));
+        }
+        Ok(Permit::new(
+            boottime().after(self.call_time),
+            self.mode,
+            mutations,
+            self.tenure.clone(),
+            self.planner.clone(),
+        ))
+    }
+
+    /// The answer of a call, if it comes while its permit lasts.
+    pub(super) async fn in_time<T>(
+        &self,
+        what: &str,
+        call: Reply<'_, T>,
+    ) -> Result<T, ProviderError> {
+        match tokio::time::timeout(self.call_time.saturating_add(GRACE), call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ProviderError::TimedOut(format!(
+                "{what} took longer than {:?}",
+                self.call_time
+            ))),
+        }
+    }
+}
+
+/// A call in a task of its own: a provider that panics ends this call and nothing else.
+pub(super) async fn apart<T: Send + 'static>(
+    call: impl Future<Output = Result<T, ProviderError>> + Send + 'static,
+) -> Result<T, ProviderError> {
+    // Dropped, it ends the call.
+    let mut task = JoinSet::new();
+    task.spawn(call);
+    match task.join_next().await {
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => Err(ProviderError::Internal(format!(
+            "the call ended with a panic: {error}"
+        ))),
+        None => Err(ProviderError::Internal("the call did not begin".to_owned())),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 
 use ccm_core::audit::BrakeState;
 use ccm_core::brake::{Allowances, Brake, Budgets};
-use ccm_core::effect::{NodeRef, Outcome};
+use ccm_core::effect::Outcome;
 use ccm_core::neighbours::Neighbours;
 use ccm_core::permit::{Mode, Moment};
 use ccm_core::tenure::Tenure;
@@ -15,6 +15,7 @@ use super::locked;
 use super::request::stopping;
 use crate::clock::{Clock, boottime};
 use crate::metrics::Metrics;
+use crate::service::Roster;
 
 /// See the module's documentation.
 pub(super) struct Purse {
@@ -27,6 +28,9 @@ pub(super) struct Purse {
 /// Who takes, and on which clock.
 pub(super) struct Owner {
     pub(super) neighbours: Arc<StdMutex<Neighbours>>,
+    pub(super) roster: Arc<StdMutex<Roster>>,
+    /// The provider's.
+    pub(super) name: String,
     pub(super) schemes: Vec<String>,
     pub(super) clock: Clock,
     pub(super) mode: Mode,
@@ -44,14 +48,14 @@ impl Purse {
         }
     }
 
-    /// Takes a change out of a budget. What outlives a restart is written down first.
-    pub(super) async fn take(&self, node: &NodeRef, brake: Brake) -> Outcome {
+    /// Takes a change of `object` out of a budget. What outlives a restart is written down first.
+    pub(super) async fn take(&self, object: &str, brake: Brake) -> Outcome {
         if self.owner.mode != Mode::Enforce {
             // Nothing is done, so nothing is spent: what is reported is what would be done in the end.
             return Outcome::Budget(Ok(()));
         }
         if !Ledger::keeps(brake) {
-            return Outcome::Budget(self.take_from_memory(node, brake));
+            return Outcome::Budget(self.take_from_memory(object, brake));
         }
         let mut ledger = self.ledger.lock().await;
         match ledger.read(self.owner.clock.both()).await {
@@ -67,7 +71,7 @@ impl Purse {
             return Outcome::Node(Err(stopping()));
         }
         let before: Vec<Moment> = locked(&self.budgets).of(brake).spent().collect();
-        let taken = self.take_from_memory(node, brake);
+        let taken = self.take_from_memory(object, brake);
         if taken.is_ok() {
             let after = locked(&self.budgets).clone();
             if let Err(error) = ledger.write(&after, self.owner.clock.both()).await {
@@ -89,15 +93,14 @@ impl Purse {
         }
     }
 
-    fn take_from_memory(&self, node: &NodeRef, brake: Brake) -> Result<(), Moment> {
+    fn take_from_memory(&self, object: &str, brake: Brake) -> Result<(), Moment> {
         let objects = self.objects(brake);
         let taken = locked(&self.budgets)
             .of(brake)
             .take(self.owner.clock.now(), objects);
         if taken.is_err() {
             self.owner.metrics.held(brake);
-            let object = format_args!("node/{}", node.name);
-            tracing::warn!(%brake, %object, "the brake is engaged: the change is held");
+            tracing::warn!(%brake, object, "the brake is engaged: the change is held");
         }
         taken
     }
@@ -110,7 +113,12 @@ impl Purse {
             Brake::NodeDeletion | Brake::WantedDeletion | Brake::ShutdownTaint => {
                 neighbours.of_schemes(&self.owner.schemes)
             }
-            _ => neighbours.len(),
+            Brake::LoadBalancerDeletion | Brake::StatusClear => {
+                locked(&self.owner.roster).served_by(&self.owner.name)
+            }
+            Brake::InternalIp | Brake::Relabel | Brake::RouteDeletion | Brake::CloudMutations => {
+                neighbours.len()
+            }
         }
     }
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use ccm_core::effect::ClusterError;
 use ccm_core::tenure::Tenure;
-use k8s_openapi::api::core::v1::Node;
 
 use crate::guarded::time_left;
-use crate::pruned::PrunedNode;
+use crate::pruned::Pruned;
 
 /// How long one request to the API server may take. Shorter than the lease lasts (15 s), so that no
 /// request outlives it; far longer than a healthy API server needs.
@@ -62,8 +61,9 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-pub(super) fn unwrapped(
-    read: Result<Option<PrunedNode>, ClusterError>,
-) -> Result<Option<Box<Node>>, ClusterError> {
-    Ok(read?.map(|node| Box::new(node.0)))
+/// What an answer is about, in the form that effects end with.
+pub(super) fn unwrapped<T>(
+    read: Result<Option<Pruned<T>>, ClusterError>,
+) -> Result<Option<Box<T>>, ClusterError> {
+    Ok(read?.map(|object| Box::new(object.0)))
 }

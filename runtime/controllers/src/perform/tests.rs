@@ -1,12 +1,14 @@
 //! What failures mean, and how Events are counted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use ccm_core::cloud::EventType;
+use ccm_core::cloud::{CloudEvent, EventType};
+use ccm_core::effect::{NodeRef, ServiceRef};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::core::Status;
 
 use ccm_core::names::NODE_CONTROLLER;
 
+use super::events::{Recorded, Recorder};
 use super::request::meaning;
 use super::*;
 
@@ -55,9 +57,9 @@ fn event(message: &str) -> CloudEvent {
 #[test]
 fn node_046_an_event_is_about_the_node_and_from_the_node_controller() {
     let mut recorder = Recorder::default();
-    let Recorded::New(made) =
-        recorder.record(&node(), &event("m"), NODE_CONTROLLER, Timestamp::UNIX_EPOCH)
-    else {
+    let node = node();
+    let about = About::node(&node, NODE_CONTROLLER);
+    let Recorded::New(made) = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH) else {
         panic!("the first is new");
     };
     assert_eq!(made.involved_object.kind.as_deref(), Some("Node"));
@@ -73,28 +75,47 @@ fn node_046_an_event_is_about_the_node_and_from_the_node_controller() {
 #[test]
 fn equal_events_are_counted_up_within_ten_minutes_and_others_are_new() {
     let mut recorder = Recorder::default();
+    let node = node();
+    let about = About::node(&node, NODE_CONTROLLER);
     let at = |seconds: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
-    let Recorded::New(first) = recorder.record(&node(), &event("m"), NODE_CONTROLLER, at(0)) else {
+    let Recorded::New(first) = recorder.record(&about, &event("m"), at(0)) else {
         panic!("the first is new");
     };
-    let Recorded::Again { name, patch } =
-        recorder.record(&node(), &event("m"), NODE_CONTROLLER, at(600))
-    else {
+    let Recorded::Again { name, patch } = recorder.record(&about, &event("m"), at(600)) else {
         panic!("the second is counted");
     };
     assert_eq!(Some(name), first.metadata.name);
     assert_eq!(patch["count"], 2);
     assert!(matches!(
-        recorder.record(&node(), &event("other"), NODE_CONTROLLER, at(600)),
+        recorder.record(&about, &event("other"), at(600)),
         Recorded::New(_)
     ));
     assert!(matches!(
-        recorder.record(&node(), &event("m"), NODE_CONTROLLER, at(1201)),
+        recorder.record(&about, &event("m"), at(1201)),
         Recorded::New(_)
     ));
-    recorder.forget(&node(), &event("m"));
+    recorder.forget(&about, &event("m"));
     assert!(matches!(
-        recorder.record(&node(), &event("m"), NODE_CONTROLLER, at(1202)),
+        recorder.record(&about, &event("m"), at(1202)),
         Recorded::New(_)
     ));
+}
+
+#[test]
+fn svc_001_an_event_about_a_service_is_in_its_namespace_and_from_the_service_controller() {
+    let service = ServiceRef {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        uid: "u2".to_owned(),
+    };
+    let mut recorder = Recorder::default();
+    let about = About::service(&service);
+    let Recorded::New(made) = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH) else {
+        panic!("the first is new");
+    };
+    assert_eq!(made.involved_object.kind.as_deref(), Some("Service"));
+    assert_eq!(made.involved_object.namespace.as_deref(), Some("shop"));
+    assert_eq!(made.metadata.namespace.as_deref(), Some("shop"));
+    let source = made.source.unwrap().component;
+    assert_eq!(source.as_deref(), Some("service-controller"));
 }

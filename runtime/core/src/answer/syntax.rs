@@ -10,7 +10,7 @@ const MAX_NAME: usize = 253;
 const MAX_PART: usize = 63;
 
 /// What is wrong with an address, if anything is.
-pub(super) fn address_problem(one: &Address) -> Option<&'static str> {
+pub(crate) fn address_problem(one: &Address) -> Option<&'static str> {
     if !one.address_type.is_ip() {
         return (!is_dns_name(&one.address)).then_some("it is not a DNS name");
     }
@@ -21,7 +21,7 @@ pub(super) fn address_problem(one: &Address) -> Option<&'static str> {
 }
 
 /// Why `ip` cannot be an address under which a machine is reached from another one, if it cannot.
-fn forbidden_range(ip: IpAddr) -> Option<&'static str> {
+pub(crate) fn forbidden_range(ip: IpAddr) -> Option<&'static str> {
     // An IPv4 address written as IPv6 (`::ffff:127.0.0.1`) is judged as what it is.
     match ip.to_canonical() {
         ip if ip.is_unspecified() => Some("it is the unspecified address"),
@@ -36,7 +36,7 @@ fn forbidden_range(ip: IpAddr) -> Option<&'static str> {
 }
 
 /// RFC 1123: parts of letters, digits and inner dashes, joined by dots. Either case, as clouds write both.
-fn is_dns_name(text: &str) -> bool {
+pub(crate) fn is_dns_name(text: &str) -> bool {
     text.len() <= MAX_NAME && text.split('.').all(is_dns_part)
 }
 
@@ -50,7 +50,7 @@ fn is_dns_part(part: &str) -> bool {
 }
 
 /// `name` or `domain/name`: the domain lower-case DNS, the name like a non-empty label value.
-pub(super) fn is_label_key(key: &str) -> bool {
+pub(crate) fn is_label_key(key: &str) -> bool {
     match key.split_once('/') {
         None => is_qualified_name(key),
         Some((domain, name)) => {
@@ -62,7 +62,7 @@ pub(super) fn is_label_key(key: &str) -> bool {
 }
 
 /// Empty, or letters, digits and inner `-`, `_`, `.`; at most 63 bytes.
-pub(super) fn is_label_value(value: &str) -> bool {
+pub(crate) fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_qualified_name(value)
 }
 

@@ -37,11 +37,12 @@ impl Allowance {
             // Somebody marked each of these nodes before. Fifty is more than the autoscaler takes away in ten
             // minutes in all but the largest clusters, and still an end to a marker gone wild.
             Brake::WantedDeletion => Allowance::per_ten_minutes(50, 0, 50),
-            // One: a Service that is deleted is a person's act, one at a time. Its address does not come back.
-            Brake::LoadBalancerDeletion => Allowance::per_ten_minutes(1, 10, 20),
+            // Each of these is a Service that somebody deleted or changed, so that this only bounds a mistake of theirs:
+            // twenty is more than a namespace or a release has, and less than a selector that matched everything.
+            Brake::LoadBalancerDeletion => Allowance::per_ten_minutes(20, 10, 100),
             // Two: a dual-stack node has two routes, and they go together. At most as many as nodes may leave.
             Brake::RouteDeletion => Allowance::per_ten_minutes(2, 10, 50),
-            // As load balancers: to the users of the Service the one is like the other.
+            // Nobody asked for this: the provider says that a load balancer that was there has no address any more.
             Brake::StatusClear => Allowance::per_ten_minutes(1, 10, 20),
             // One a second: a sixth of the hour's quota of 3600 requests that a small cloud gives, so that reads and
             // other tools have the rest; a cluster of a thousand nodes that starts anew is still done in an hour.

@@ -96,7 +96,7 @@ impl Facts {
         match outcome {
             Outcome::Looked(looked) => self.learnt.looked = Some(looked),
             // Effects of another controller.
-            Outcome::Surveyed(_) | Outcome::Deleted => {}
+            Outcome::Surveyed(_) | Outcome::Deleted | Outcome::Service(_) => {}
             Outcome::Budget(result) => {
                 if let Effect::TakeBudget(_, brake) = effect {
                     self.learnt.budgets.insert(*brake, result);

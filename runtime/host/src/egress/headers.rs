@@ -3,8 +3,11 @@
 //! What frames a message, names its host, proves who sends it or says who it comes from belongs to the
 //! host. A guest that names such a header has made a mistake and hears so; nothing is dropped silently,
 //! except what HTTP libraries set by themselves in requests that come through `wasi:http`.
+//!
+//! Many servers hand headers on as variables, in whose names everything but letters and digits is one character (RFC
+//! 3875, 4.1.18): `x_forwarded_for` is `x-forwarded-for` there. So names are compared in that form.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 /// The contract's numbers.
 const MAX_HEADERS: usize = 32;
@@ -72,8 +75,23 @@ pub(super) enum Source {
 
 /// Whether a header of a request belongs to the host.
 pub(super) fn is_owned(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    OWNED.contains(&name) || OWNED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    let folded = folded(name);
+    // A second type of the body would be another one than the rules have looked at.
+    let is_second_type = folded == CONTENT_TYPE.as_str() && *name != CONTENT_TYPE;
+    is_second_type
+        || OWNED.contains(&folded.as_str())
+        || OWNED_PREFIXES
+            .iter()
+            .any(|prefix| folded.starts_with(prefix))
+}
+
+/// The name with one spelling for everything but letters and digits.
+fn folded(name: &HeaderName) -> String {
+    let one = |letter: char| match letter.is_ascii_alphanumeric() {
+        true => letter,
+        false => '-',
+    };
+    name.as_str().chars().map(one).collect()
 }
 
 /// Reads a guest's headers. `credential` is the header that the host adds for this target.
@@ -97,6 +115,7 @@ pub(super) fn request(
             "{bytes} bytes of headers, at most {MAX_HEADER_BYTES}"
         ));
     }
+    let credential = credential.map(folded);
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         // The parser takes upper case too and refuses what is not a token (RFC 9110, 5.6.2).
@@ -106,7 +125,7 @@ pub(super) fn request(
         if source == Source::Wasi && USUAL.contains(&name.as_str()) {
             continue;
         }
-        if is_owned(&name) || credential == Some(&name) {
+        if is_owned(&name) || credential.as_ref() == Some(&folded(&name)) {
             return Err(format!("header {name} belongs to the host"));
         }
         // Refuses CR, LF and NUL; folding over lines is made of them.

@@ -2,8 +2,8 @@
 //!
 //! A guest asks for it with `Cache-Control: max-age=N`. Whoever asks first leads and sends the request;
 //! who asks for the same meanwhile follows and gets the same answer. When a leader is cancelled or fails for
-//! a reason of its own, one of its followers leads. Any other method through a target drops what was
-//! kept for it. Nothing here sends anything.
+//! a reason of its own, one of its followers leads. Any other method through a target, and a `GET` that changes
+//! something there, drops what was kept for it. Nothing here sends anything.
 //!
 //! Long bodies are kept compressed: a listing of thousands of machines is hundreds of bytes that are new and
 //! thousands that every machine repeats. What nobody may be given any more is dropped within seconds.

@@ -61,6 +61,8 @@ pub(super) struct Ground<'a> {
     pub endpoint: &'a Url,
     /// What may be asked.
     pub lines: &'a [Line],
+    /// What of it changes something, whichever line it came under.
+    pub changes: &'a [Line],
     /// The header that carries the credential.
     pub credential: Option<&'a HeaderName>,
 }
@@ -125,9 +127,12 @@ pub(super) fn prepare(
         query: &query,
         form: form.as_deref(),
     };
-    let line = rules::first(ground.lines, &asked)
+    let mut line = rules::first(ground.lines, &asked)
         .ok_or_else(|| denied(path.as_str()))?
         .clone();
+    if rules::first(ground.changes, &asked).is_some() {
+        line.access = Access::Write;
+    }
     if let (false, Some(fields)) = (line.form.is_empty(), &form) {
         // The fields are written anew, so that no server finds others in the guest's bytes than we did.
         body = Some(

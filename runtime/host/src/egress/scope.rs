@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ccm_core::permit::{Permit, Refusal};
+use ccm_core::permit::{Access, Permit, Refusal};
 use futures::StreamExt as _;
 use http::Method;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -167,8 +167,9 @@ impl Call {
     async fn answer(&self, prepared: &Prepared) -> (Result<FetchResponse, FetchError>, bool) {
         let kept = &self.egress.kept;
         let Some(max_age) = prepared.max_age else {
-            let _changing =
-                (prepared.method != Method::GET).then(|| kept.changing(prepared.target));
+            let may_change =
+                prepared.method != Method::GET || prepared.line.access == Access::Write;
+            let _changing = may_change.then(|| kept.changing(prepared.target));
             return (self.send(prepared).await, false);
         };
         let key = super::kept::Key::new(prepared.target, prepared.url.as_str(), &prepared.headers);

@@ -30,6 +30,8 @@ pub(super) struct Target {
     pub endpoint: Url,
     /// What may be asked.
     pub lines: Vec<Line>,
+    /// What of it changes something, whichever line it came under.
+    pub changes: Vec<Line>,
     /// Never lets a credential out.
     pub watch: Watch,
     /// The connections.
@@ -74,6 +76,7 @@ impl Target {
             name,
             endpoint: granted.grant.endpoint.clone(),
             lines: granted.lines.clone(),
+            changes: granted.changes.clone(),
             watch: Watch::new(&granted.grant.credential),
             client,
             gate,
@@ -91,6 +94,7 @@ impl Target {
             name: &self.name,
             endpoint: &self.endpoint,
             lines: &self.lines,
+            changes: &self.changes,
             credential: self.credential.as_ref().map(|(name, _)| name),
         }
     }

@@ -4,6 +4,7 @@
 //! never runs with half of its rights; whatever it is granted and does not ask for is only worth a warning. A
 //! target that it marks as optional may be missing, but only as a whole.
 
+use ccm_core::permit::Access;
 use thiserror::Error;
 
 use super::{AuthKind, Manifest, Target};
@@ -28,6 +29,9 @@ pub struct GrantedTarget {
     pub grant: TargetGrant,
     /// What may be asked: the requested lines, each with the access that was granted.
     pub lines: Vec<Line>,
+    /// What the operator calls a change. A request that one of these admits is one, whichever of the requested lines it
+    /// came under: a module must not get past a narrow line by asking for a wide one.
+    pub changes: Vec<Line>,
 }
 
 /// What is requested and not granted.
@@ -158,5 +162,12 @@ fn target(
             .filter(is_idle)
             .map(|line| format!("target {name}: {line} is granted, but not requested")),
     );
-    GrantedTarget { grant, lines }
+    let changes = given
+        .into_iter()
+        .filter(|line| line.access == Access::Write);
+    GrantedTarget {
+        changes: changes.collect(),
+        grant,
+        lines,
+    }
 }

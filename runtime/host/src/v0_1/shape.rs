@@ -1,7 +1,11 @@
 //! The caps and lengths that the contract documents for answers. An answer beyond one is an error of the guest,
 //! never cut to fit: who miscounts may also have misread.
 
+mod load_balancer;
+
 use crate::bindings::{common, instances};
+
+pub(super) use load_balancer::{check_ensure, check_found, check_progress};
 
 /// Messages of events, reasons of `unknown`, messages of conflicts.
 pub(super) const MESSAGE_BYTES: usize = 1024;

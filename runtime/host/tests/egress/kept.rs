@@ -63,7 +63,7 @@ async fn what_did_not_ask_for_it_is_sent() {
 }
 
 #[tokio::test]
-async fn any_other_method_drops_what_was_kept() {
+async fn whatever_may_change_something_drops_what_was_kept() {
     let server = Server::start(|_| ok("{}")).await;
     let egress = egress(&format!("http://{}", server.address));
     for change in [
@@ -71,6 +71,8 @@ async fn any_other_method_drops_what_was_kept() {
         plain(Method::POST, "/servers"),
         post_form("Action=List"),
         plain(Method::HEAD, "/servers"),
+        // A change by its line.
+        plain(Method::GET, "/load_balancers/1"),
     ] {
         let scope = scope(&egress);
         scope.fetch(get_kept("/servers")).await.unwrap();

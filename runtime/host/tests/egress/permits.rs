@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
-use ccm_host::egress::{FetchError, now};
+use ccm_host::egress::{Egress, EgressLimits, FetchError, now};
 use http::Method;
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::server::{Reply, Server, answer, ok};
-use crate::world::{Audit, SOON, egress, error, eventually, expired, get, permit, plain};
+use crate::world::{
+    Audit, SOON, egress, error, eventually, expired, generous, get, granted, permit, plain,
+};
 
 #[tokio::test]
 async fn a_refused_request_makes_no_connection() {
@@ -170,4 +173,52 @@ async fn a_permit_that_is_revoked_between_two_requests_stops_the_second() {
         FetchError::Denied(_)
     ));
     assert_eq!(server.lines().len(), 1);
+}
+
+#[tokio::test]
+async fn changes_side_by_side_share_one_budget() {
+    let server = Server::start(|_| Reply::After(Duration::from_millis(20), Box::new(ok("")))).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let audit = Arc::new(Audit::default());
+    let permit = permit(Mode::Enforce, 3, &audit);
+    let scope = egress.scope(permit.clone(), Instant::now() + SOON, false);
+    let ends = scope
+        .fetch_all(vec![plain(Method::POST, "/servers"); 16])
+        .await;
+    let refused = ends.iter().filter_map(|end| end.as_ref().err());
+    let texts: Vec<_> = refused.map(ToString::to_string).collect();
+    assert_eq!(texts.len(), 13);
+    for text in texts {
+        assert!(
+            text.contains("POST /servers on target api: ") && text.contains("all 3 changes"),
+            "{text}"
+        );
+    }
+    assert_eq!((server.lines().len(), permit.mutations_made()), (3, 3));
+}
+
+#[tokio::test]
+async fn what_the_operator_calls_a_change_is_one_under_any_line() {
+    let server = Server::start(|_| ok("")).await;
+    let endpoint = format!("http://{}", server.address);
+    // The module asks for the wide line only, which reads.
+    let narrow = json!({ "methods": ["GET"], "path": "/servers/reboot", "access": "write" });
+    let granted = granted(&[("api", &endpoint)], |grants| {
+        let rule = serde_json::from_value(narrow).unwrap();
+        grants.targets[0].rules.push(rule);
+    });
+    let limits = EgressLimits::standard();
+    let egress = Arc::new(Egress::new("test", &granted, limits).unwrap());
+    let audit = Arc::new(Audit::default());
+    let reading = egress.scope(
+        permit(Mode::Enforce, 0, &audit),
+        Instant::now() + SOON,
+        false,
+    );
+    reading.fetch(get("/servers/1")).await.unwrap();
+    let text = error(reading.fetch(get("/servers/reboot")).await).to_string();
+    assert!(text.contains("all 0 changes"), "{text}");
+    let changing = egress.scope(generous(), Instant::now() + SOON, false);
+    changing.fetch(get("/servers/reboot")).await.unwrap();
+    assert_eq!(server.lines(), ["GET /servers/1", "GET /servers/reboot"]);
 }

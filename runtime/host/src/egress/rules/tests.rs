@@ -46,6 +46,7 @@ fn a_rule_admits_its_methods_on_its_path_only() {
         r#"{"methods":["GET"],"path":"/servers/{id}","access":"read"}"#,
         r#"{"methods":["GET","PUT","DELETE"],"path":"/load_balancers/{id}","access":"write"}"#,
         r#"{"methods":["POST"],"path":"/load_balancers","access":"write"}"#,
+        r#"{"methods":["POST"],"path":"/load_balancers/{id}/actions/add_service","access":"write"}"#,
     ]);
     for (text, expected) in [
         ("GET /servers", Some(Access::Read)),
@@ -53,6 +54,29 @@ fn a_rule_admits_its_methods_on_its_path_only() {
         ("GET /servers/1", Some(Access::Read)),
         ("DELETE /load_balancers/1", Some(Access::Write)),
         ("GET /load_balancers/1", Some(Access::Write)),
+        (
+            "POST /load_balancers/1/actions/add_service",
+            Some(Access::Write),
+        ),
+        // The same, spelled otherwise: it is sent as it was matched.
+        (
+            "POST /load_balancers/1/actions/add%5Fservice",
+            Some(Access::Write),
+        ),
+        // One segment, whatever it says.
+        (
+            "POST /load_balancers/actions/actions/add_service",
+            Some(Access::Write),
+        ),
+        ("POST /load_balancers/1/actions/delete_service", None),
+        ("POST /load_balancers/1/actions/add_service/2", None),
+        ("POST /load_balancers/1/2/actions/add_service", None),
+        ("POST /load_balancers/actions/add_service", None),
+        ("POST /load_balancers/1/actions", None),
+        ("POST /load_balancers/1/actions/{id}", None),
+        ("POST /servers/1/actions/add_service", None),
+        ("PUT /load_balancers/1/actions/add_service", None),
+        ("GET /load_balancers/1/actions/add_service", None),
         ("DELETE /servers/1", None),
         ("POST /servers", None),
         ("DELETE /load_balancers", None),

@@ -1,0 +1,87 @@
+//! What is done about nodes: look-ups, and what is written of a node. Each has been allowed by the door.
+
+use std::sync::Arc;
+
+use ccm_core::audit::{Deletion, Subject};
+use ccm_core::cloud::{FindReply, Lookup, ProviderError};
+use ccm_core::cloud_node::cloud_node;
+use ccm_core::effect::{ClusterError, Looked, NodeDeletion, NodeRef, Outcome};
+use ccm_core::node_lifecycle::Survey;
+use ccm_core::patch::{NodePatch, NodeStatusPatch};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, Preconditions};
+
+use super::request::{in_time, unwrapped};
+use super::{Door, LaneState, params, strategic};
+use crate::clock::boottime;
+
+impl Door {
+    pub(super) async fn find(
+        &self,
+        lane: &LaneState,
+        node: &Arc<Node>,
+    ) -> Result<Looked, ProviderError> {
+        let mut looked = lane.look_ups.find(node.clone()).await?;
+        if let Lookup::Found(instance) = &looked.lookup {
+            let name = node.metadata.name.as_deref().unwrap_or_default();
+            looked.clashes = self.neighbours().clashes(name, instance);
+        }
+        Ok(looked)
+    }
+
+    /// Asks about many nodes at once, without waiting for company.
+    pub(super) async fn survey(&self, survey: &Survey) -> Result<FindReply, ProviderError> {
+        let nodes = survey.nodes().map(|node| cloud_node(node)).collect();
+        self.cloud.clone().find_apart(nodes, survey.is_fresh).await
+    }
+
+    /// S2: only this very node, in this very state.
+    pub(super) async fn delete(&self, node: &NodeRef, deletion: &NodeDeletion) -> Outcome {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(node.uid.clone()),
+                resource_version: Some(deletion.resource_version.clone()),
+            }),
+            ..DeleteParams::default()
+        };
+        let subject = Subject {
+            kind: "node",
+            namespace: None,
+            name: node.name.clone(),
+            uid: node.uid.clone(),
+            reason: deletion.reason.clone(),
+        };
+        let brake = self.purse.state(deletion.brake);
+        let sink = self.planner.clone();
+        let author = self.author.clone();
+        let Ok(record) = Deletion::begin(sink, author, subject, Some(brake), boottime()) else {
+            let why = "the audit log cannot be written, and no node is deleted without it";
+            return Outcome::Node(Err(ClusterError::Unavailable(why.to_owned())));
+        };
+        let outcome = match in_time(&self.tenure, self.nodes.delete(&node.name, &params)).await {
+            Ok(Some(_)) => Outcome::Deleted,
+            Ok(None) => Outcome::Node(Ok(None)),
+            Err(error) => Outcome::Node(Err(error)),
+        };
+        record.ended(boottime(), &outcome);
+        outcome
+    }
+
+    pub(super) async fn read(&self, node: &NodeRef) -> Outcome {
+        Outcome::Node(unwrapped(
+            in_time(&self.tenure, self.nodes.get(&node.name)).await,
+        ))
+    }
+
+    pub(super) async fn patch_status(&self, node: &NodeRef, patch: &NodeStatusPatch) -> Outcome {
+        let (params, body) = (params(), strategic(patch.to_json()));
+        let request = self.nodes.patch_status(&node.name, &params, &body);
+        Outcome::Node(unwrapped(in_time(&self.tenure, request).await))
+    }
+
+    pub(super) async fn patch(&self, node: &NodeRef, patch: &NodePatch) -> Outcome {
+        let (params, body) = (params(), strategic(patch.to_json()));
+        let request = self.nodes.patch(&node.name, &params, &body);
+        Outcome::Node(unwrapped(in_time(&self.tenure, request).await))
+    }
+}

@@ -1,0 +1,258 @@
+//! What is done about Services: calls of the provider about their load balancers, and what is written of them. Each has
+//! been allowed by the door, and no two at the same time are about one Service: whoever holds the conversations
+//! sees to it.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
+
+use ccm_core::audit::Subject;
+use ccm_core::brake::{Allowances, Brake, SharedBudget};
+use ccm_core::cloud::ProviderError;
+use ccm_core::effect::{
+    Answered, ClusterError, InUse, Outcome, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef,
+};
+use ccm_core::load_balancer::{
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply, LoadBalancerStatus,
+    ProgressReply, UpdateRequest,
+};
+use ccm_core::patch::ServicePatch;
+use ccm_core::permit::{Moment, Permit};
+use k8s_openapi::api::core::v1::Service;
+use kube::{Api, Client};
+
+use super::cloud::{Cloud, apart};
+use super::request::{in_time, stopping, unwrapped};
+use super::{locked, params, strategic};
+use crate::clock::boottime;
+use crate::metrics::{Metrics, Operation};
+use crate::pruned::PrunedService;
+use crate::service::Roster;
+
+/// The most changes of one call. The largest load balancer of a cloud that we know has some 150 targets and 50
+/// services; each costs one change at worst, and more than all of them is a loop.
+const MOST_CHANGES: u32 = 256;
+
+/// See the module's documentation.
+pub(super) struct Services {
+    client: Client,
+    cloud: Cloud,
+    roster: Arc<StdMutex<Roster>>,
+    /// All calls that change something take from it.
+    budget: Arc<SharedBudget>,
+    metrics: Metrics,
+}
+
+impl Services {
+    /// A part of the door to this cluster and this provider.
+    pub(super) fn new(
+        client: Client,
+        cloud: Cloud,
+        roster: Arc<StdMutex<Roster>>,
+        allowances: &Allowances,
+        metrics: Metrics,
+    ) -> Services {
+        let brake = Brake::CloudMutations;
+        Services {
+            client,
+            cloud,
+            roster,
+            budget: Arc::new(SharedBudget::new(brake, allowances.of(brake))),
+            metrics,
+        }
+    }
+
+    pub(super) fn roster(&self) -> MutexGuard<'_, Roster> {
+        locked(&self.roster)
+    }
+
+    /// Carries one effect about one Service out. Events and budgets are the door's own.
+    pub(super) async fn perform(&self, service: &ServiceRef, effect: &ServiceEffect) -> Outcome {
+        Outcome::Service(match effect {
+            ServiceEffect::Ensure(request) => {
+                let answer = self.ensure(service, request.clone()).await;
+                ServiceOutcome::Ensured(answer.map(|(reply, mutations)| Answered {
+                    in_use: self.in_use(service, &reply),
+                    reply,
+                    mutations,
+                }))
+            }
+            ServiceEffect::UpdateTargets(request) => {
+                ServiceOutcome::Progressed(self.update_targets(service, request.clone()).await)
+            }
+            ServiceEffect::Delete(request) => {
+                ServiceOutcome::Progressed(self.remove(service, request.clone()).await)
+            }
+            ServiceEffect::Get(known) => {
+                ServiceOutcome::Got(self.look(service, known.clone()).await)
+            }
+            ServiceEffect::FindOwner(uid) => ServiceOutcome::Owner(self.owner(uid)),
+            ServiceEffect::Read => {
+                let request = self.api(service);
+                let request = request.get(&service.name);
+                let read = in_time(&self.cloud.tenure, request).await;
+                ServiceOutcome::Service(unwrapped(read))
+            }
+            ServiceEffect::Patch(patch) => {
+                ServiceOutcome::Service(self.write(service, patch).await)
+            }
+            ServiceEffect::TakeBudget(_) | ServiceEffect::RecordEvent(_) => {
+                return Outcome::Recorded;
+            }
+        })
+    }
+
+    async fn ensure(
+        &self,
+        service: &ServiceRef,
+        request: Arc<EnsureRequest>,
+    ) -> Result<(EnsureReply, u32), ProviderError> {
+        let (cloud, permit) = self.changing(service, "its load balancer has to agree with it")?;
+        let began = boottime();
+        let answer = apart(async move {
+            let call = cloud
+                .provider
+                .ensure_load_balancer(&request, permit.clone());
+            let reply = cloud.in_time("ensure of a load balancer", call).await?;
+            Ok((reply, permit.mutations_made()))
+        });
+        self.measured(Operation::Ensure, began, answer.await)
+    }
+
+    async fn update_targets(
+        &self,
+        service: &ServiceRef,
+        request: Arc<UpdateRequest>,
+    ) -> Result<Answered<ProgressReply>, ProviderError> {
+        let (cloud, permit) = self.changing(service, "the set of nodes has changed")?;
+        let began = boottime();
+        let answer = apart(async move {
+            let call = cloud.provider.update_targets(&request, permit.clone());
+            let reply = cloud.in_time("update of targets", call).await?;
+            Ok(answered(reply, &permit))
+        });
+        self.measured(Operation::UpdateTargets, began, answer.await)
+    }
+
+    async fn remove(
+        &self,
+        service: &ServiceRef,
+        request: Arc<DeleteRequest>,
+    ) -> Result<Answered<ProgressReply>, ProviderError> {
+        let (cloud, permit) = self.changing(service, "its load balancer is not wanted any more")?;
+        let began = boottime();
+        let answer = apart(async move {
+            let call = cloud
+                .provider
+                .delete_load_balancer(&request, permit.clone());
+            let reply = cloud.in_time("deletion of a load balancer", call).await?;
+            Ok(answered(reply, &permit))
+        });
+        self.measured(Operation::Delete, began, answer.await)
+    }
+
+    async fn look(
+        &self,
+        service: &ServiceRef,
+        known: Arc<CloudService>,
+    ) -> Result<GetReply, ProviderError> {
+        let subject = subject(service, "whether it has a load balancer");
+        let permit = Arc::new(self.cloud.permit(0)?.about(subject));
+        let (cloud, began) = (self.cloud.clone(), boottime());
+        let answer = apart(async move {
+            let call = cloud.provider.get_load_balancer(&known, permit);
+            cloud.in_time("look at a load balancer", call).await
+        });
+        self.measured(Operation::Get, began, answer.await)
+    }
+
+    /// What a call needs that may change something.
+    fn changing(
+        &self,
+        service: &ServiceRef,
+        reason: &str,
+    ) -> Result<(Cloud, Arc<Permit>), ProviderError> {
+        let permit = self.cloud.permit(MOST_CHANGES)?;
+        let permit = permit.about(subject(service, reason));
+        let permit = permit.sharing(self.budget.clone());
+        Ok((self.cloud.clone(), Arc::new(permit)))
+    }
+
+    fn measured<T>(
+        &self,
+        operation: Operation,
+        began: Moment,
+        answer: Result<T, ProviderError>,
+    ) -> Result<T, ProviderError> {
+        let took = began.until(boottime());
+        let result = match &answer {
+            Ok(_) => "success",
+            Err(error) => error.reason(),
+        };
+        self.metrics.asked(operation, result, took);
+        answer
+    }
+
+    /// Of the IPs in the answer about `service`, those that others in the cluster have.
+    fn in_use(&self, service: &ServiceRef, reply: &EnsureReply) -> Vec<InUse> {
+        let Ensured::Ready(LoadBalancerStatus { ingress }) = &reply.ensured else {
+            return Vec::new();
+        };
+        let ips: Vec<IpAddr> = ingress
+            .iter()
+            .filter_map(|one| one.canonical_ip())
+            .collect();
+        let mut in_use = self.roster().in_use(service, ips.iter().copied());
+        let neighbours = locked(&self.cloud.neighbours);
+        in_use.extend(ips.into_iter().filter_map(|ip| {
+            let node = neighbours.holder(ip)?;
+            let by = format!("node/{node}");
+            Some(InUse { ip, by })
+        }));
+        in_use
+    }
+
+    fn owner(&self, uid: &str) -> OwnerState {
+        self.roster().owner(uid)
+    }
+
+    /// SVC-080.
+    async fn write(
+        &self,
+        service: &ServiceRef,
+        patch: &ServicePatch,
+    ) -> Result<Option<Box<Service>>, ClusterError> {
+        if !self.cloud.tenure.may_begin(boottime()) {
+            return Err(stopping());
+        }
+        let (api, params, body) = (self.api(service), params(), strategic(patch.to_json()));
+        let request = api.patch_status(&service.name, &params, &body);
+        let written = unwrapped(in_time(&self.cloud.tenure, request).await)?;
+        if let Some(service) = &written {
+            // Before the watch says so: the next answer is held against this one's addresses.
+            self.roster().apply(service);
+        }
+        Ok(written)
+    }
+
+    fn api(&self, service: &ServiceRef) -> Api<PrunedService> {
+        Api::namespaced(self.client.clone(), &service.namespace)
+    }
+}
+
+fn answered(reply: ProgressReply, permit: &Permit) -> Answered<ProgressReply> {
+    Answered {
+        reply,
+        mutations: permit.mutations_made(),
+        in_use: Vec::new(),
+    }
+}
+
+fn subject(service: &ServiceRef, reason: &str) -> Subject {
+    Subject {
+        kind: "service",
+        namespace: Some(service.namespace.clone()),
+        name: service.name.clone(),
+        uid: service.uid.clone(),
+        reason: reason.to_owned(),
+    }
+}

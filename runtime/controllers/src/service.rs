@@ -1,0 +1,399 @@
+//! The service controller's trigger: which Services wake, what a conversation knows at its beginning, and when it is
+//! held again. Makes no decision about a Service and performs nothing.
+//!
+//! There is one queue for all causes, and one conversation for each name at a time, so that nothing is done to a load
+//! balancer from two sides (EDGE-061). No more conversations are held than may act; what waits for a cloud to finish
+//! has ended its conversation, and takes nobody's place.
+
+mod memory;
+mod nodes;
+mod roster;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use ccm_core::permit::Moment;
+use ccm_core::service::{Facts, World, has_finalizer, is_relevant, needs_cleanup};
+use ccm_core::settings::ServiceSettings;
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::Service;
+use kube::runtime::watcher::Event;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use crate::clock::Clock;
+use crate::node::wait_until;
+use crate::perform::Door;
+use crate::queue::Queue;
+use crate::reconcile::{Conclusion, converse};
+use memory::{Memory, Next, Slot, uid};
+
+pub(crate) use nodes::{NodeNews, NodeSet, node_news};
+pub(crate) use roster::Roster;
+
+/// See the module's documentation.
+pub(crate) struct ServiceController<S> {
+    door: Arc<Door>,
+    settings: ServiceSettings,
+    world: Arc<World>,
+    changes: S,
+    nodes: NodeSet,
+    clock: Clock,
+    queue: Queue,
+    /// By `namespace/name`. Of Services that never had to do with a load balancer there is nothing.
+    slots: BTreeMap<String, Slot>,
+    list: List,
+    conversations: JoinSet<Conclusion<Facts>>,
+    talks: HashMap<Id, Talk>,
+    /// How many of them were not urgent.
+    calm: usize,
+    pass: Option<Pass>,
+    /// Whoever was there at the start and has not had his turn yet.
+    first: Option<HashSet<String>>,
+}
+
+/// The list of all Services.
+#[derive(Default)]
+struct List {
+    /// The one that is being read.
+    next: Option<(Roster, BTreeMap<String, Arc<Service>>)>,
+    /// One was read to the end.
+    is_complete: bool,
+}
+
+/// What a conversation is about.
+struct Talk {
+    key: String,
+    uid: String,
+    is_urgent: bool,
+}
+
+/// Nodes have changed, and load balancers are told (SVC-065).
+struct Pass {
+    began: Moment,
+    left: HashSet<String>,
+}
+
+impl<S> ServiceController<S>
+where
+    S: Stream<Item = Event<Service>> + Unpin,
+{
+    /// A controller that acts through `door` on the Services that `changes` is about.
+    pub(crate) fn new(
+        door: Arc<Door>,
+        settings: ServiceSettings,
+        changes: S,
+        nodes: NodeSet,
+    ) -> Self {
+        let rules = Arc::new(settings.rules.clone());
+        let world = World::new(
+            door.claimant(),
+            door.annotation_prefixes(),
+            rules,
+            door.mode(),
+        );
+        ServiceController {
+            clock: door.clock(),
+            door,
+            settings,
+            world: Arc::new(world),
+            changes,
+            nodes,
+            queue: Queue::default(),
+            slots: BTreeMap::new(),
+            list: List::default(),
+            conversations: JoinSet::new(),
+            talks: HashMap::new(),
+            calm: 0,
+            pass: None,
+            first: None,
+        }
+    }
+
+    /// Runs until the watch ends, which it does not.
+    pub(crate) async fn run(&mut self) {
+        loop {
+            self.begin_pass();
+            self.start_conversations();
+            let timer = self.next_moment().map(|moment| self.clock.instant(moment));
+            // In this order, so that the same world gives the same sequence of conversations.
+            tokio::select! {
+                biased;
+                ended = self.conversations.join_next_with_id(), if !self.conversations.is_empty() => {
+                    if let Some(ended) = ended {
+                        self.conclude(ended);
+                    }
+                }
+                event = self.changes.next() => match event {
+                    Some(event) => self.see(event),
+                    None => return,
+                },
+                () = self.nodes.changed() => self.nodes.unsettle(self.clock.now()),
+                () = wait_until(timer) => {}
+            }
+        }
+    }
+
+    /// Waits for the conversations that are being held, and starts no other.
+    pub(crate) async fn drain(&mut self) {
+        while self.conversations.join_next().await.is_some() {}
+    }
+
+    /// SVC-004, and deletions: an object can vanish without its finalizer (SVC-056, EDGE-066).
+    fn see(&mut self, event: Event<Service>) {
+        match event {
+            Event::Init => self.list.next = Some(Default::default()),
+            Event::InitApply(service) => {
+                if let Some((roster, services)) = &mut self.list.next {
+                    roster.apply(&service);
+                    let key = key(&service);
+                    if is_relevant(&service) || self.slots.contains_key(&key) {
+                        services.insert(key, Arc::new(service));
+                    }
+                }
+            }
+            Event::InitDone => self.listed(),
+            Event::Apply(service) => {
+                self.door.roster().apply(&service);
+                self.apply(key(&service), Arc::new(service));
+            }
+            Event::Delete(service) => {
+                self.door.roster().forget(&service);
+                let key = key(&service);
+                let slot = self.slots.get_mut(&key);
+                let current = slot.as_ref().and_then(|slot| slot.current.as_ref());
+                if current.is_some_and(|memory| memory.uid() == uid(&service)) {
+                    self.orphan(&key);
+                }
+            }
+        }
+    }
+
+    /// A list was read to the end: it says who is there, and who is not.
+    fn listed(&mut self) {
+        let Some((mut roster, services)) = self.list.next.take() else {
+            return;
+        };
+        roster.complete();
+        *self.door.roster() = roster;
+        let is_gone =
+            |(key, slot): &(&String, &Slot)| slot.current.is_some() && !services.contains_key(*key);
+        let gone = self.slots.iter().filter(is_gone);
+        let gone: Vec<String> = gone.map(|(key, _)| key.clone()).collect();
+        gone.iter().for_each(|key| self.orphan(key));
+        for (key, service) in services {
+            self.apply(key, service);
+        }
+        if !self.list.is_complete {
+            self.list.is_complete = true;
+            self.first = Some(self.slots.keys().cloned().collect());
+            self.tell_that_it_passed();
+        }
+    }
+
+    /// `service` is like this now.
+    fn apply(&mut self, key: String, service: Arc<Service>) {
+        let now = self.clock.now();
+        let slot = self.slots.entry(key.clone()).or_default();
+        let known = slot.current.as_ref();
+        if known.is_some_and(|memory| memory.uid() != uid(&service)) {
+            // Made again: the old one's load balancer is not the new one's.
+            slot.orphan();
+            self.queue.ask(&key, now, true);
+        }
+        // What has our finalizer was seen to before.
+        let is_urgent = needs_cleanup(&service) || !has_finalizer(&service);
+        if let Some(memory) = &mut slot.current {
+            if memory.see(service, now) {
+                self.queue.ask(&key, now, true);
+            }
+        } else if is_relevant(&service) {
+            slot.current = Some(Memory::new(service));
+            self.queue.ask(&key, now, is_urgent);
+        } else if slot.is_empty() {
+            self.slots.remove(&key);
+        }
+    }
+
+    /// There is no such Service any more.
+    fn orphan(&mut self, key: &str) {
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.orphan();
+            self.queue.ask(key, self.clock.now(), true);
+        }
+    }
+
+    /// SVC-008: nothing is done before all Services and all nodes are known.
+    fn is_ready(&self) -> bool {
+        self.list.is_complete && self.nodes.is_complete()
+    }
+
+    fn next_moment(&self) -> Option<Moment> {
+        if !self.is_ready() {
+            return None;
+        }
+        // With no room for another conversation, the end of one is what matters.
+        let turn = self.queue.next(self.has_room_for_calm());
+        let turn = turn.filter(|_| self.has_room());
+        turn.into_iter().chain(self.nodes.pass_at()).min()
+    }
+
+    /// SVC-065, EDGE-060: one pass for many changes, and only about Services whose provider was told other nodes.
+    fn begin_pass(&mut self) {
+        let now = self.clock.now();
+        if !self.is_ready() || self.nodes.pass_at().is_none_or(|at| at > now) {
+            return;
+        }
+        self.nodes.settle();
+        let targets = self.nodes.targets();
+        let mut left = HashSet::new();
+        for (key, slot) in &self.slots {
+            let current = slot.current.as_ref();
+            if current.is_some_and(|memory| memory.wants_targets(targets, &self.world)) {
+                self.queue.ask(key, now, false);
+                left.insert(key.clone());
+            }
+        }
+        if let Some(before) = self.pass.take() {
+            left.extend(before.left);
+        }
+        self.pass = Some(Pass { began: now, left });
+        self.end_pass();
+    }
+
+    /// `key` has had its turn.
+    fn passed(&mut self, key: &str) {
+        if let Some(pass) = &mut self.pass
+            && pass.left.remove(key)
+        {
+            self.end_pass();
+        }
+        if let Some(first) = &mut self.first
+            && first.remove(key)
+        {
+            self.tell_that_it_passed();
+        }
+    }
+
+    fn end_pass(&mut self) {
+        if let Some(pass) = self.pass.take_if(|pass| pass.left.is_empty()) {
+            let took = pass.began.until(self.clock.now());
+            self.door.metrics().passed_nodes(took);
+        }
+    }
+
+    fn tell_that_it_passed(&mut self) {
+        if self.first.take_if(|first| first.is_empty()).is_some() {
+            self.door.planner().passed();
+        }
+    }
+
+    fn start_conversations(&mut self) {
+        if !self.is_ready() {
+            return;
+        }
+        let now = self.clock.now();
+        while self.has_room()
+            && let Some((key, is_urgent)) = self.queue.take(now, self.has_room_for_calm())
+        {
+            self.start(key, is_urgent, now);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.conversations.len() < self.settings.concurrent_syncs.get()
+    }
+
+    /// Passes take three quarters of the room at most, so that a new Service waits for none of them.
+    fn has_room_for_calm(&self) -> bool {
+        let most = self.settings.concurrent_syncs.get();
+        self.calm < most - most / 4
+    }
+
+    fn start(&mut self, key: String, is_urgent: bool, now: Moment) {
+        let memory = self.slots.get_mut(&key).and_then(Slot::first);
+        let Some(memory) = memory else {
+            self.queue.finish(&key);
+            self.passed(&key);
+            return;
+        };
+        let targets = self.nodes.targets();
+        if !memory.wants_turn(targets, &self.world, now) {
+            if let Some(at) = memory.drift_at() {
+                self.queue.ask(&key, at, false);
+            }
+            self.queue.finish(&key);
+            self.passed(&key);
+            return;
+        }
+        let facts = memory.facts(self.world.clone(), targets.clone());
+        let uid = memory.uid().to_owned();
+        let (door, clock) = (self.door.clone(), self.clock);
+        let task = self
+            .conversations
+            .spawn(async move { converse(facts, &door, clock).await });
+        self.calm += usize::from(!is_urgent);
+        let talk = Talk {
+            key,
+            uid,
+            is_urgent,
+        };
+        self.talks.insert(task.id(), talk);
+    }
+
+    fn conclude(&mut self, ended: Result<(Id, Conclusion<Facts>), JoinError>) {
+        let now = self.clock.now();
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        let Some(talk) = self.talks.remove(&id) else {
+            return;
+        };
+        let Talk {
+            key,
+            uid,
+            is_urgent,
+        } = talk;
+        self.calm -= usize::from(!is_urgent);
+        let slot = self.slots.entry(key.clone()).or_default();
+        let next = slot.with_uid(&uid).map(|memory| match ended {
+            Ok((_, conclusion)) => memory.conclude(conclusion, now, self.settings.drift_check),
+            Err(error) => {
+                tracing::error!(service = key, %error, "a conversation ended with a panic; this is a defect");
+                memory.abandon(now)
+            }
+        });
+        let is_retried = slot.with_uid(&uid).is_some_and(|memory| memory.is_due());
+        match next {
+            Some(Next::At(at)) => self.queue.ask(&key, at, is_urgent && is_retried),
+            Some(Next::OnChange) => {}
+            Some(Next::NotBefore(at)) => {
+                self.queue.hold(&key, at);
+                self.queue.ask(&key, at, is_urgent);
+            }
+            Some(Next::Over) | None => {
+                slot.release(&uid);
+                // Its name may have been taken meanwhile.
+                self.queue.ask(&key, now, true);
+            }
+        }
+        if slot.is_empty() {
+            self.slots.remove(&key);
+            self.door.planner().gone(&format!("service/{key}"));
+            self.queue.forget(&key);
+        }
+        self.queue.finish(&key);
+        self.passed(&key);
+    }
+}
+
+/// `namespace/name`.
+fn key(service: &Service) -> String {
+    let metadata = &service.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let name = metadata.name.as_deref().unwrap_or_default();
+    format!("{namespace}/{name}")
+}
+
+#[cfg(test)]
+mod tests;

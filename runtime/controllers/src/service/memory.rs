@@ -1,0 +1,255 @@
+//! What the service controller remembers of a Service between two conversations, and what is worth a new one. Starts
+//! nothing.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::effect::When;
+use ccm_core::permit::Moment;
+use ccm_core::retry;
+use ccm_core::service::{Facts, Past, Targets, World, is_load_balancer, is_news, needs_cleanup};
+use k8s_openapi::api::core::v1::Service;
+
+use crate::reconcile::Conclusion;
+
+/// How long a change that is older than our own write is not believed. After that it is: an etcd that was restored
+/// from a backup goes back for good.
+const CATCH_UP: Duration = Duration::from_secs(10);
+
+/// What there is under one name: a Service, and those before it whose load balancers are still to be removed. A
+/// Service that was made again has another UID, and another load balancer (SVC-023).
+#[derive(Default)]
+pub(super) struct Slot {
+    /// The eldest first: its turn is before the present one's.
+    pub(super) orphans: VecDeque<Memory>,
+    /// The present one.
+    pub(super) current: Option<Memory>,
+}
+
+/// What is remembered of a Service between conversations.
+pub(super) struct Memory {
+    /// As it is now, or as it was last.
+    pub(super) service: Arc<Service>,
+    /// Whether there is none of this UID any more.
+    pub(super) is_gone: bool,
+    past: Past,
+    /// As it was at the end of the last conversation, which has heard of everything in it: what somebody else wrote
+    /// in between is in the answer to our own last write, and is held against what was asked for.
+    concluded: Option<Arc<Service>>,
+    /// A conversation is wanted, whatever the Service says.
+    is_due: bool,
+    /// When the next drift check is.
+    drift_at: Option<Moment>,
+    /// Our last write: its resource version, and when it was answered.
+    written: Option<(u64, Moment)>,
+    /// What the cache says that is older than our own write.
+    older: Option<Arc<Service>>,
+}
+
+/// How a conversation leaves a Service.
+pub(super) enum Next {
+    /// Nothing is left of it, and nothing is left to be done.
+    Over,
+    /// It is looked at again when it changes.
+    OnChange,
+    /// It is looked at again then.
+    At(Moment),
+    /// The same, and not earlier.
+    NotBefore(Moment),
+}
+
+impl Slot {
+    /// Whose turn it is.
+    pub(super) fn first(&mut self) -> Option<&mut Memory> {
+        self.orphans.front_mut().or(self.current.as_mut())
+    }
+
+    /// The one with this UID.
+    pub(super) fn with_uid(&mut self, uid: &str) -> Option<&mut Memory> {
+        let mut all = self.orphans.iter_mut().chain(&mut self.current);
+        all.find(|memory| memory.uid() == uid)
+    }
+
+    /// There is no Service of this name any more, or another one.
+    pub(super) fn orphan(&mut self) {
+        if let Some(mut memory) = self.current.take() {
+            memory.is_gone = true;
+            memory.is_due = true;
+            memory.service = memory.older.take().unwrap_or(memory.service);
+            self.orphans.push_back(memory);
+        }
+    }
+
+    /// The one with this UID needs nothing any more.
+    pub(super) fn release(&mut self, uid: &str) {
+        self.orphans.retain(|memory| memory.uid() != uid);
+    }
+
+    /// Whether nobody is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.orphans.is_empty() && self.current.is_none()
+    }
+}
+
+impl Memory {
+    /// A Service that was not known before.
+    pub(super) fn new(service: Arc<Service>) -> Memory {
+        Memory {
+            service,
+            is_gone: false,
+            past: Past::default(),
+            concluded: None,
+            is_due: false,
+            drift_at: None,
+            written: None,
+            older: None,
+        }
+    }
+
+    /// `metadata.uid`.
+    pub(super) fn uid(&self) -> &str {
+        uid(&self.service)
+    }
+
+    /// The Service is like this now. Says whether that is worth a conversation: what we wrote ourselves is not.
+    pub(super) fn see(&mut self, service: Arc<Service>, now: Moment) -> bool {
+        if let Some((version, at)) = self.written
+            && now < at.after(CATCH_UP)
+            && is_older(&service, version)
+        {
+            self.older = Some(service);
+            return false;
+        }
+        self.written = None;
+        self.older = None;
+        self.service = service;
+        self.is_unheard()
+    }
+
+    /// Whether it is another one than at the end of the last conversation.
+    fn is_unheard(&self) -> bool {
+        let concluded = self.concluded.as_deref();
+        concluded.is_none_or(|before| is_news(before, &self.service))
+    }
+
+    /// Whether there is something to talk about.
+    pub(super) fn wants_turn(&mut self, targets: &Targets, world: &World, now: Moment) -> bool {
+        if self
+            .written
+            .is_some_and(|(_, at)| at.after(CATCH_UP) <= now)
+            && let Some(older) = self.older.take()
+        {
+            self.written = None;
+            self.service = older;
+        }
+        self.past.drift_due |= self.drift_at.is_some_and(|at| at <= now);
+        self.is_due
+            || self.past.drift_due
+            || self.wants_targets(targets, world)
+            || self.is_unheard()
+    }
+
+    /// Whether it has a load balancer whose provider was told other nodes last.
+    pub(super) fn wants_targets(&self, targets: &Targets, world: &World) -> bool {
+        is_load_balancer(&self.service)
+            && !needs_cleanup(&self.service)
+            && world.owns(&self.service)
+            && self.past.wants_targets(targets)
+    }
+
+    /// Whether it gets another conversation, whatever happens.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// When it is looked at again although nothing happens.
+    pub(super) fn drift_at(&self) -> Option<Moment> {
+        let older = self.older.as_ref().and(self.written);
+        let believed = older.map(|(_, at)| at.after(CATCH_UP));
+        self.drift_at.into_iter().chain(believed).min()
+    }
+
+    /// What a conversation about it knows at its beginning.
+    pub(super) fn facts(&self, world: Arc<World>, targets: Targets) -> Facts {
+        let service = self.service.clone();
+        Facts::new(service, self.is_gone, world, targets, self.past.clone())
+    }
+
+    /// Remembers how a conversation ended. The load balancer is looked at again `drift_check` later, half of it more or
+    /// less, if that is wanted.
+    pub(super) fn conclude(
+        &mut self,
+        conclusion: Conclusion<Facts>,
+        now: Moment,
+        drift_check: Option<Duration>,
+    ) -> Next {
+        let Conclusion {
+            when,
+            facts,
+            has_written,
+        } = conclusion;
+        let service = facts.service.clone();
+        let has_vanished_before = facts.is_gone;
+        self.past = Past::after(facts, &when, now);
+        if has_written && let Some(version) = version(&service) {
+            self.written = Some((version, now));
+            if is_older(&self.service, version) && !self.is_gone {
+                self.service = service.clone();
+            }
+        }
+        self.concluded = Some(service);
+        // Whoever vanished while the conversation was held gets another one about that.
+        self.is_due = self.is_gone && !has_vanished_before;
+        match when {
+            When::AwaitChange | When::Blocked { .. } if has_vanished_before => Next::Over,
+            When::AwaitChange | When::Blocked { .. } if self.is_due => Next::At(now),
+            When::AwaitChange | When::Blocked { .. } => {
+                if self.drift_at.is_none_or(|at| at <= now) {
+                    let period = drift_check.map(|period| jittered(period, self.uid()));
+                    self.drift_at = period.map(|period| now.after(period));
+                }
+                self.drift_at().map_or(Next::OnChange, Next::At)
+            }
+            When::Retry { after, .. } => {
+                self.is_due = true;
+                Next::At(now.after(after))
+            }
+            When::NotBefore { after, .. } => {
+                self.is_due = true;
+                Next::NotBefore(now.after(after))
+            }
+        }
+    }
+
+    /// The conversation ended with a panic.
+    pub(super) fn abandon(&mut self, now: Moment) -> Next {
+        self.past.failures = self.past.failures.saturating_add(1);
+        self.is_due = true;
+        Next::At(now.after(retry::CLOUD.after(self.past.failures)))
+    }
+}
+
+/// Between a half and one and a half of `period`, always the same for one Service: so that not all are looked at
+/// together.
+fn jittered(period: Duration, uid: &str) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    uid.hash(&mut hasher);
+    let thousandths = u32::try_from(hasher.finish() % 1001).unwrap_or(500);
+    period.saturating_mul(500 + thousandths) / 1000
+}
+
+/// `metadata.uid`.
+pub(super) fn uid(service: &Service) -> &str {
+    service.metadata.uid.as_deref().unwrap_or_default()
+}
+
+/// The resource version as a number, which Kubernetes says it may be read as since 1.35.
+fn version(service: &Service) -> Option<u64> {
+    service.metadata.resource_version.as_deref()?.parse().ok()
+}
+
+fn is_older(service: &Service, than: u64) -> bool {
+    version(service).is_some_and(|version| version < than)
+}

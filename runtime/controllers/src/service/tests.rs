@@ -1,0 +1,413 @@
+//! The whole controller against the in-memory API server and a scripted cloud: who wakes, what is asked how often, and
+//! what survives. Conversations themselves are `ccm-core`'s tests and the scenarios.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::ProviderError;
+use ccm_core::permit::Mode;
+use ccm_core::settings::{LifecycleRules, LifecycleSettings, NodeRules, NodeSettings};
+use ccm_core::tenure::Tenure;
+use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
+use k8s_openapi::api::core::v1::{Event as Recorded, Node};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::{Controllers, Metrics, PlanBook, Settings};
+use balancers::{Balancers, Call};
+
+/// Longer than any debounce and any conversation here, shorter than a drift check.
+const A_WHILE: Duration = Duration::from_secs(20);
+
+fn settings() -> Settings {
+    Settings {
+        controllers: Controllers {
+            node: false,
+            node_lifecycle: false,
+            service: true,
+        },
+        lifecycle: LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
+        },
+        service: ServiceSettings::default(),
+        ledger: None,
+        pace: crate::Pace::REAL,
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
+        node: NodeSettings {
+            status_update_frequency: Duration::from_secs(300),
+            concurrent_syncs: NonZeroUsize::MIN,
+            concurrent_status_updates: None,
+            rules: NodeRules::default(),
+        },
+        mode: Mode::Enforce,
+        call_time: Duration::from_secs(600),
+        drain: Duration::from_secs(10),
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}
+
+/// A cluster, and what a person does to it.
+struct Stage {
+    cluster: Cluster,
+    cloud: Arc<Balancers>,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        Stage {
+            cluster: Cluster::new(),
+            cloud: Balancers::new(),
+        }
+    }
+
+    fn services(&self) -> Api<Service> {
+        Api::namespaced(self.cluster.client_as("person"), "default")
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.cluster.client_as("person"))
+    }
+
+    async fn serve(&self, name: &str) -> Service {
+        self.serve_as(name, json!({ "type": "LoadBalancer" })).await
+    }
+
+    async fn serve_as(&self, name: &str, mut spec: Value) -> Service {
+        spec["ports"] = json!([{ "port": 80 }]);
+        let service = json!({ "metadata": { "name": name }, "spec": spec });
+        let service = serde_json::from_value(service).unwrap();
+        let params = PostParams::default();
+        self.services().create(&params, &service).await.unwrap()
+    }
+
+    async fn edit(&self, name: &str, patch: Value) {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.services().patch(name, &params, &patch).await.unwrap();
+    }
+
+    async fn remove(&self, name: &str) {
+        let params = DeleteParams::default();
+        self.services().delete(name, &params).await.unwrap();
+    }
+
+    async fn join(&self, name: &str) {
+        let node = json!({ "metadata": { "name": name }, "spec": { "providerID": format!("sim://{name}") } });
+        let node = serde_json::from_value(node).unwrap();
+        let params = PostParams::default();
+        self.nodes().create(&params, &node).await.unwrap();
+    }
+
+    async fn join_all(&self, names: &[&str]) {
+        for name in names {
+            self.join(name).await;
+        }
+    }
+
+    async fn edit_node(&self, name: &str, patch: Value) {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.nodes().patch(name, &params, &patch).await.unwrap();
+    }
+
+    /// Runs the controllers while `script` lasts, and a while before it.
+    async fn run_while(&self, settings: Settings, script: impl Future<Output = ()>) {
+        let (over, shutdown) = oneshot::channel::<()>();
+        let shutdown = async {
+            let _ = shutdown.await;
+        };
+        let metrics = Metrics::register(&mut Registry::default());
+        let client = self.cluster.client_as("ccm");
+        let running = crate::run(client, self.cloud.clone(), settings, metrics, shutdown);
+        let script = async {
+            a_while().await;
+            script.await;
+            over.send(()).unwrap();
+        };
+        let (ended, ()) = tokio::join!(running, script);
+        ended.unwrap();
+    }
+
+    /// What the manager has written since the request with this number.
+    fn written(&self, after: usize) -> Vec<String> {
+        let requests = self.cluster.requests().into_iter().skip(after);
+        let reads = ["get", "list", "watch"];
+        let ours = requests.filter(|request| request.identity == "ccm");
+        ours.filter(|request| !reads.contains(&request.verb))
+            .map(|request| format!("{} {} {}", request.verb, request.resource, request.name))
+            .collect()
+    }
+
+    async fn reasons(&self) -> Vec<String> {
+        let events: Api<Recorded> = Api::all(self.cluster.client());
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let reasons = events.iter().filter_map(|event| event.reason.clone());
+        reasons.collect()
+    }
+}
+
+async fn a_while() {
+    tokio::time::sleep(A_WHILE).await;
+}
+
+fn ip(service: &Service) -> Option<String> {
+    let status = service.status.as_ref()?.load_balancer.as_ref()?;
+    status.ingress.as_ref()?.first()?.ip.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn svc_031_the_finalizer_is_there_before_the_cloud_is_asked_and_our_own_writes_wake_nobody() {
+    let stage = Stage::new();
+    stage.join("a").await;
+    stage
+        .run_while(settings(), async {
+            stage.serve("web").await;
+            a_while().await;
+            assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+            let service = stage.services().get("web").await.unwrap();
+            assert_eq!(ip(&service).as_deref(), Some("198.51.100.1"));
+            assert!(has_finalizer(&service));
+            let patches: Vec<_> = stage
+                .cluster
+                .requests()
+                .into_iter()
+                .filter(|request| request.identity == "ccm" && request.verb == "patch")
+                .map(|request| (request.resource, request.subresource, request.code))
+                .collect();
+            let status = || ("services", "status".to_owned(), Some(200));
+            assert_eq!(patches, [status(), status()], "SVC-080: before and after");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn svc_043_a_deleted_service_goes_when_its_load_balancer_is_proven_gone() {
+    let stage = Stage::new();
+    stage.serve("web").await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            stage.remove("web").await;
+            a_while().await;
+            assert_eq!(
+                stage.cloud.asked(),
+                ["delete default/web", "get default/web"]
+            );
+            assert!(stage.services().get_opt("web").await.unwrap().is_none());
+            let reasons = stage.reasons().await;
+            assert!(
+                reasons.contains(&"DeletedLoadBalancer".to_owned()),
+                "{reasons:?}"
+            );
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn edge_066_a_service_that_vanishes_without_its_finalizer_leaks_no_load_balancer() {
+    let stage = Stage::new();
+    stage.serve("web").await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            stage.remove_by_force("web").await;
+            a_while().await;
+            let asked = stage.cloud.asked();
+            assert!(
+                asked.contains(&"delete default/web".to_owned()),
+                "{asked:?}"
+            );
+            assert!(
+                stage
+                    .cloud
+                    .there
+                    .lock()
+                    .unwrap()
+                    .iter()
+                    .all(String::is_empty)
+            );
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn svc_023_a_service_that_was_made_again_gets_its_own_load_balancer_after_the_old_one_is_gone()
+ {
+    let stage = Stage::new();
+    let old = stage.serve("web").await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            stage.remove_by_force("web").await;
+            let new = stage.serve("web").await;
+            a_while().await;
+            let calls = stage.cloud.take();
+            let of = |what, uid: &Option<String>| {
+                let is = |call: &Call| call.what == what && Some(&call.uid) == uid.as_ref();
+                calls.iter().position(is).expect(what)
+            };
+            let deleted = of("delete", &old.metadata.uid);
+            assert!(deleted < of("ensure", &new.metadata.uid), "{calls:?}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn svc_008_after_a_restart_everybody_is_looked_at_once_and_nothing_is_written() {
+    let stage = Stage::new();
+    stage.join("a").await;
+    for name in ["one", "two", "three"] {
+        stage.serve(name).await;
+    }
+    stage.serve_as("inside", json!({})).await;
+    stage.run_while(settings(), async {}).await;
+    stage.cloud.take();
+    let before = stage.cluster.requests().len();
+    stage
+        .run_while(settings(), async {
+            let mut asked = stage.cloud.asked();
+            asked.sort();
+            let all = [
+                "ensure default/one",
+                "ensure default/three",
+                "ensure default/two",
+            ];
+            assert_eq!(asked, all);
+            a_while().await;
+            assert_eq!(stage.cloud.asked(), [""; 0]);
+            assert_eq!(stage.written(before), [""; 0]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn edge_065_a_load_balancer_is_looked_at_every_hour_more_or_less() {
+    let stage = Stage::new();
+    for name in ["one", "two", "three"] {
+        stage.serve(name).await;
+    }
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            tokio::time::sleep(Duration::from_secs(1700)).await;
+            assert_eq!(stage.cloud.asked(), [""; 0], "not before half of it");
+            tokio::time::sleep(Duration::from_secs(3800)).await;
+            let asked = stage.cloud.asked();
+            for name in ["one", "two", "three"] {
+                let about = asked.iter().filter(|one| one.ends_with(name)).count();
+                assert!((1..=3).contains(&about), "{asked:?}");
+            }
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn svc_012_what_nobody_needs_to_know_wakes_nobody_and_a_port_does() {
+    let stage = Stage::new();
+    stage.serve("web").await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            stage
+                .edit("web", json!({ "metadata": { "labels": { "a": "b" } } }))
+                .await;
+            stage
+                .edit("web", json!({ "spec": { "selector": { "app": "web" } } }))
+                .await;
+            a_while().await;
+            assert_eq!(stage.cloud.asked(), [""; 0]);
+            stage
+                .edit("web", json!({ "spec": { "ports": [{ "port": 81 }] } }))
+                .await;
+            a_while().await;
+            assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn svc_007_no_more_services_are_worked_on_at_once_than_the_flag_says() {
+    let stage = Stage::new();
+    *stage.cloud.held.lock().unwrap() = Some(("ensure", "default/one".to_owned()));
+    let mut settings = settings();
+    settings.service.concurrent_syncs = NonZeroUsize::MIN;
+    stage.serve("one").await;
+    stage
+        .run_while(settings, async {
+            stage.serve("two").await;
+            a_while().await;
+            assert_eq!(stage.cloud.asked(), [""; 0], "one is under way");
+            stage.cloud.let_go.notify_one();
+            a_while().await;
+            assert_eq!(
+                stage.cloud.asked(),
+                ["ensure default/one", "ensure default/two"]
+            );
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn iface_004_without_load_balancers_no_service_is_watched_and_nobody_complains() {
+    let stage = Stage {
+        cluster: Cluster::new(),
+        cloud: Balancers::who(false),
+    };
+    stage.serve("web").await;
+    stage.run_while(settings(), async {}).await;
+    let requests = stage.cluster.requests();
+    let ours = requests.iter().filter(|request| request.identity == "ccm");
+    assert!(ours.clone().all(|request| request.resource == "nodes"));
+    assert!(ours.count() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_plan_mode_nothing_is_written_and_the_plan_names_the_service() {
+    let stage = Stage::new();
+    stage.serve("web").await;
+    let before = stage.cluster.requests().len();
+    let plan = PlanBook::default();
+    let settings = Settings {
+        mode: Mode::Plan,
+        plan: plan.clone(),
+        ..settings()
+    };
+    stage.run_while(settings, async {}).await;
+    assert_eq!(stage.written(before), [""; 0]);
+    let plan = plan.plan();
+    let objects: Vec<_> = plan
+        .changes()
+        .map(|change| change.object.as_str())
+        .collect();
+    assert_eq!(objects, ["service/default/web"]);
+}
+
+impl Stage {
+    /// As somebody does who is tired of waiting. The manager would put the finalizer back if it could.
+    async fn remove_by_force(&self, name: &str) {
+        let away = FaultEffect::Refused {
+            code: 503,
+            retry_after: None,
+        };
+        let fault = Fault::next(Verb::Patch, "services", away);
+        self.cluster.inject(fault.on("status").sent_by("ccm"));
+        self.edit(name, json!({ "metadata": { "finalizers": null } }))
+            .await;
+        self.remove(name).await;
+    }
+}
+
+mod balancers;
+mod nodes;
+mod upstream;

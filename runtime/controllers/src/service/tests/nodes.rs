@@ -1,0 +1,325 @@
+//! Changes of nodes: which of them reach a cloud, how often, and in what order.
+
+use super::*;
+
+/// What every `update` since the last time was told, by Service.
+fn updates(stage: &Stage) -> BTreeMap<String, Vec<Vec<String>>> {
+    let mut told: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
+    for call in stage.cloud.take() {
+        assert_eq!(call.what, "update", "{call:?}");
+        told.entry(call.service).or_default().push(call.targets);
+    }
+    told
+}
+
+fn all_told(stage: &Stage, services: &[&str], targets: &[&str]) {
+    let told = updates(stage);
+    let expected: BTreeMap<String, Vec<Vec<String>>> = services
+        .iter()
+        .map(|name| (format!("default/{name}"), vec![owned(targets)]))
+        .collect();
+    assert_eq!(told, expected);
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn ready(status: &str) -> Value {
+    json!([{ "type": "Ready", "status": status }])
+}
+
+async fn say_ready(stage: &Stage, name: &str, status: &str) {
+    let patch = Patch::Merge(json!({ "status": { "conditions": ready(status) } }));
+    let params = PatchParams::default();
+    let nodes = stage.nodes();
+    nodes.patch_status(name, &params, &patch).await.unwrap();
+}
+
+fn taint(key: &str) -> Value {
+    json!({ "spec": { "taints": [{ "key": key, "effect": "NoSchedule" }] } })
+}
+
+const SERVICES: [&str; 3] = ["one", "three", "two"];
+
+/// Three Services, two of them with a local policy, before five nodes.
+async fn stage() -> Stage {
+    let stage = Stage::new();
+    stage.join_all(&["a", "b", "c", "d", "e"]).await;
+    for (name, policy) in [("one", "Local"), ("two", "Local"), ("three", "Cluster")] {
+        let spec = json!({ "type": "LoadBalancer", "externalTrafficPolicy": policy });
+        stage.serve_as(name, spec).await;
+    }
+    stage
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_node_changes_for_stable_node_set_enabled() {
+    let stage = stage().await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            // No change.
+            a_while().await;
+            all_told(&stage, &[], &[]);
+            // A node is added.
+            stage.join("f").await;
+            a_while().await;
+            all_told(&stage, &SERVICES, &["a", "b", "c", "d", "e", "f"]);
+            // Readiness is for health checks.
+            say_ready(&stage, "f", "False").await;
+            a_while().await;
+            all_told(&stage, &[], &[]);
+            say_ready(&stage, "f", "True").await;
+            a_while().await;
+            all_told(&stage, &[], &[]);
+            // Taints of others are nothing to us.
+            stage.edit_node("b", taint("example.com/foo")).await;
+            a_while().await;
+            all_told(&stage, &[], &[]);
+            // The autoscaler takes one away. SVC-064: upstream waits for somebody else's reason.
+            stage
+                .edit_node("f", taint("ToBeDeletedByClusterAutoscaler"))
+                .await;
+            a_while().await;
+            all_told(&stage, &SERVICES, &["a", "b", "c", "d", "e"]);
+            // One is excluded, with an empty value.
+            let label = json!({ "metadata": { "labels": {
+                "node.kubernetes.io/exclude-from-external-load-balancers": ""
+            } } });
+            stage.edit_node("e", label).await;
+            a_while().await;
+            all_told(&stage, &SERVICES, &["a", "b", "c", "d"]);
+            // One is deleted.
+            stage
+                .nodes()
+                .delete("d", &DeleteParams::default())
+                .await
+                .unwrap();
+            a_while().await;
+            all_told(&stage, &SERVICES, &["a", "b", "c"]);
+            // One is being deleted.
+            let held = json!({ "metadata": { "finalizers": ["example.com/held"] } });
+            stage.edit_node("c", held).await;
+            stage
+                .nodes()
+                .delete("c", &DeleteParams::default())
+                .await
+                .unwrap();
+            a_while().await;
+            all_told(&stage, &SERVICES, &["a", "b"]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn svc_070_a_failed_update_is_repaired_and_costs_the_others_nothing() {
+    let stage = stage().await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            let away = ProviderError::Unavailable("on purpose".to_owned());
+            stage.cloud.fail("update", away);
+            stage.join("f").await;
+            a_while().await;
+            let calls = stage.cloud.take();
+            let updates = calls.iter().filter(|call| call.what == "update").count();
+            let told: HashSet<&str> = calls
+                .iter()
+                .filter(|call| call.targets.contains(&"f".to_owned()))
+                .map(|call| call.service.as_str())
+                .collect();
+            assert_eq!(told.len(), 3);
+            assert!((3..=4).contains(&updates), "{calls:?}");
+            assert_eq!(
+                calls.len(),
+                4,
+                "one more for the one that failed: {calls:?}"
+            );
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_node_changes_in_external_load_balancer() {
+    // The two cases of a failing list have no counterpart: the list is at hand.
+    for nodes in [1, 2, 4] {
+        let stage = Stage::new();
+        stage.join("a").await;
+        for name in ["one", "two", "three", "four"] {
+            stage.serve(name).await;
+        }
+        stage
+            .run_while(settings(), async {
+                stage.cloud.take();
+                let names: Vec<String> = (0..nodes).map(|index| format!("new-{index}")).collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                stage.join_all(&names).await;
+                a_while().await;
+                let all = [&["a"], names.as_slice()].concat();
+                all_told(&stage, &["four", "one", "three", "two"], &all);
+            })
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_nodes_not_equal() {
+    let stage = Stage::new();
+    let names = ["a", "b", "c", "d", "e"];
+    stage.join_all(&names).await;
+    stage.serve("one").await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            // A machine appears. Without one, a node is nobody's target (EDGE-072).
+            let node = json!({ "metadata": { "name": "f" } });
+            let node = serde_json::from_value(node).unwrap();
+            stage
+                .nodes()
+                .create(&PostParams::default(), &node)
+                .await
+                .unwrap();
+            a_while().await;
+            all_told(&stage, &[], &[]);
+            stage
+                .edit_node("f", json!({ "spec": { "providerID": "sim://f" } }))
+                .await;
+            a_while().await;
+            all_told(&stage, &["one"], &["a", "b", "c", "d", "e", "f"]);
+            // The same again.
+            stage
+                .edit_node("f", json!({ "metadata": { "labels": { "x": "y" } } }))
+                .await;
+            a_while().await;
+            all_told(&stage, &[], &[]);
+            // One for another.
+            stage
+                .nodes()
+                .delete("f", &DeleteParams::default())
+                .await
+                .unwrap();
+            stage.join("g").await;
+            a_while().await;
+            all_told(&stage, &["one"], &["a", "b", "c", "d", "e", "g"]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_update_nodes_in_external_load_balancer() {
+    // Services of each kind, and how many of them are told.
+    let balanced = || json!({ "type": "LoadBalancer" });
+    let cases: [(&str, Vec<Value>, usize, usize); 6] = [
+        ("none", vec![], 16, 0),
+        (
+            "no load balancers",
+            vec![json!({}), json!({ "type": "NodePort" })],
+            16,
+            0,
+        ),
+        ("one", vec![balanced()], 16, 1),
+        ("three", vec![balanced(), balanced(), balanced()], 16, 3),
+        (
+            "two of four",
+            vec![
+                balanced(),
+                json!({ "type": "NodePort" }),
+                json!({}),
+                balanced(),
+            ],
+            16,
+            2,
+        ),
+        (
+            "four with two workers",
+            vec![balanced(), balanced(), balanced(), balanced()],
+            2,
+            4,
+        ),
+    ];
+    for (case, specs, workers, calls) in cases {
+        let stage = Stage::new();
+        stage.join("a").await;
+        for (index, spec) in specs.into_iter().enumerate() {
+            stage.serve_as(&format!("s{index}"), spec).await;
+        }
+        let mut settings = settings();
+        settings.service.concurrent_syncs = NonZeroUsize::new(workers).unwrap();
+        stage
+            .run_while(settings, async {
+                stage.cloud.take();
+                stage.join("b").await;
+                a_while().await;
+                let told = updates(&stage);
+                assert_eq!(told.len(), calls, "{case}");
+                let is_whole = |told: &Vec<Vec<String>>| *told == [owned(&["a", "b"])];
+                assert!(told.values().all(is_whole), "{case}: {told:?}");
+            })
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_slow_node_sync() {
+    let stage = Stage::new();
+    stage.join("node1").await;
+    stage.serve("slow").await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            *stage.cloud.held.lock().unwrap() = Some(("update", "default/slow".to_owned()));
+            stage.join("node2").await;
+            a_while().await;
+            // While that is under way, another node and another Service appear.
+            stage.join("node3").await;
+            stage.serve("quick").await;
+            a_while().await;
+            let three = owned(&["node1", "node2", "node3"]);
+            let calls = stage.cloud.take();
+            assert_eq!(calls.len(), 1, "{calls:?}");
+            assert_eq!((calls[0].what, &calls[0].targets), ("ensure", &three));
+            *stage.cloud.held.lock().unwrap() = None;
+            stage.cloud.let_go.notify_one();
+            a_while().await;
+            let calls = stage.cloud.take();
+            let told: Vec<_> = calls
+                .iter()
+                .map(|call| (call.what, &call.targets))
+                .collect();
+            let two = owned(&["node1", "node2"]);
+            // The slow one hears of the third node in a call of its own; the quick one in no other.
+            assert_eq!(told, [("update", &two), ("update", &three)]);
+            assert!(calls.iter().all(|call| call.service == "default/slow"));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn edge_060_a_storm_of_nodes_costs_one_call_for_each_service() {
+    let stage = stage().await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            for number in 0..100 {
+                stage.join(&format!("n{number:03}")).await;
+                tokio::time::sleep(Duration::from_millis(30)).await;
+            }
+            a_while().await;
+            let told = updates(&stage);
+            assert_eq!(told.len(), 3);
+            assert!(told.values().all(|told| told.len() == 1), "{told:?}");
+            // One that never ends is handed on all the same, every five seconds.
+            for number in 100..160 {
+                stage.join(&format!("n{number:03}")).await;
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            a_while().await;
+            let told = updates(&stage);
+            assert!(
+                told.values().all(|told| (6..=8).contains(&told.len())),
+                "{told:?}"
+            );
+        })
+        .await;
+}

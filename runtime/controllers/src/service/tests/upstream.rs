@@ -1,0 +1,191 @@
+//! Upstream's dynamic cases about Services (9.4), as far as they need the whole controller.
+
+use ccm_core::effect::OwnerState;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn test_service_queue_delay() {
+    let asked_again = |error: ProviderError| async move {
+        let stage = Stage::new();
+        stage.cloud.fail("ensure", error);
+        let before = tokio::time::Instant::now();
+        let mut times = Vec::new();
+        stage
+            .run_while(settings(), async {
+                stage.serve("web").await;
+                let start = tokio::time::Instant::now();
+                // A minute, seen every tenth of a second.
+                for _ in 0..600 {
+                    for call in stage.cloud.take() {
+                        assert_eq!(call.what, "ensure");
+                        times.push(start.elapsed().as_secs());
+                    }
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            })
+            .await;
+        assert!(before.elapsed() > Duration::from_secs(60));
+        times
+    };
+    let plain = asked_again(ProviderError::Unavailable(String::new())).await;
+    assert_eq!(plain, [0, 1], "the first step of the back-off");
+    let throttled = asked_again(ProviderError::Throttled {
+        message: String::new(),
+        retry_after: Some(Duration::from_secs(42)),
+    })
+    .await;
+    assert_eq!(throttled, [0, 42], "exactly as long as it was asked to");
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_service_queue_delay_success_is_not_repeated() {
+    let stage = Stage::new();
+    stage
+        .run_while(settings(), async {
+            stage.serve("web").await;
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn svc_022_while_a_cloud_wants_patience_no_change_wakes_its_service() {
+    let stage = Stage::new();
+    stage.cloud.fail(
+        "ensure",
+        ProviderError::Throttled {
+            message: String::new(),
+            retry_after: Some(Duration::from_secs(90)),
+        },
+    );
+    stage
+        .run_while(settings(), async {
+            stage.serve("web").await;
+            a_while().await;
+            assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+            stage
+                .edit("web", json!({ "spec": { "ports": [{ "port": 81 }] } }))
+                .await;
+            a_while().await;
+            assert_eq!(stage.cloud.asked(), [""; 0]);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_process_service_deletion() {
+    let stage = Stage::new();
+    stage.serve("web").await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            // A Service that nobody has heard of.
+            stage.serve_as("inside", json!({})).await;
+            stage.remove("inside").await;
+            a_while().await;
+            assert_eq!(stage.cloud.asked(), [""; 0]);
+            // The provider fails, and is asked again.
+            let away = ProviderError::Unavailable("on purpose".to_owned());
+            stage.cloud.fail("delete", away);
+            stage.remove("web").await;
+            a_while().await;
+            let asked = stage.cloud.asked();
+            let all = [
+                "delete default/web",
+                "delete default/web",
+                "get default/web",
+            ];
+            assert_eq!(asked, all);
+            let reasons = stage.reasons().await;
+            assert!(
+                reasons.contains(&"SyncLoadBalancerFailed".to_owned()),
+                "{reasons:?}"
+            );
+            // Nothing is left to be asked about.
+            tokio::time::sleep(Duration::from_secs(7200)).await;
+            assert_eq!(stage.cloud.asked(), [""; 0]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_sync_service_that_is_absent_from_a_list() {
+    // The deletion is missed: the watch ends, and the next list does not have the Service.
+    let stage = Stage::new();
+    stage.serve("web").await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            let away = FaultEffect::Refused {
+                code: 503,
+                retry_after: None,
+            };
+            let watch = Fault::next(Verb::Watch, "services", away);
+            stage.cluster.inject(watch.sent_by("ccm").times(2));
+            stage.cluster.expire_watches();
+            stage.remove_by_force("web").await;
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            let asked = stage.cloud.asked();
+            assert!(
+                asked.contains(&"delete default/web".to_owned()),
+                "{asked:?}"
+            );
+            assert!(
+                stage
+                    .cloud
+                    .there
+                    .lock()
+                    .unwrap()
+                    .iter()
+                    .all(String::is_empty)
+            );
+        })
+        .await;
+}
+
+fn service(name: &str, uid: &str, ip: &str) -> Service {
+    let service = json!({
+        "metadata": {
+            "namespace": "default", "name": name, "uid": uid,
+            "annotations": { "wasm-ccm.dev/provider": "sim" },
+        },
+        "spec": { "type": "LoadBalancer", "clusterIPs": [ip] },
+    });
+    serde_json::from_value(service).unwrap()
+}
+
+#[test]
+fn test_service_cache() {
+    let mut roster = Roster::default();
+    let (one, two) = (service("a", "1", "10.0.0.1"), service("b", "2", "10.0.0.2"));
+    assert_eq!(roster.owner("1"), OwnerState::Unsynced);
+    roster.apply(&one);
+    assert!(matches!(roster.owner("1"), OwnerState::Alive(_)));
+    assert_eq!(
+        roster.owner("2"),
+        OwnerState::Unsynced,
+        "nobody has seen everybody"
+    );
+    roster.apply(&two);
+    roster.complete();
+    assert_eq!((roster.served_by("sim"), roster.served_by("other")), (2, 0));
+    let asker = ccm_core::service::service_ref(&one);
+    let ips = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap());
+    let in_use = roster.in_use(&asker, ips);
+    assert_eq!(in_use.len(), 1, "its own does not count: {in_use:?}");
+    assert_eq!(in_use[0].by, "service/default/b");
+    // Made again under the same name.
+    roster.apply(&service("b", "3", "10.0.0.3"));
+    assert_eq!(roster.owner("2"), OwnerState::Gone);
+    assert!(roster.in_use(&asker, ips).is_empty());
+    // Late news of the old one says nothing about the new one.
+    roster.forget(&two);
+    assert!(matches!(roster.owner("3"), OwnerState::Alive(_)));
+    roster.forget(&service("b", "3", "10.0.0.3"));
+    assert_eq!(roster.owner("3"), OwnerState::Gone);
+    assert_eq!(roster.served_by("sim"), 1);
+}

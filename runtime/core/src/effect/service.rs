@@ -1,0 +1,219 @@
+//! What the service controller does to the world, as values, and how each act ended. Carries nothing out.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+
+use super::ClusterError;
+use crate::brake::Brake;
+use crate::cloud::{CloudEvent, ProviderError};
+use crate::load_balancer::{
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply, Progress,
+    ProgressReply, UpdateRequest,
+};
+use crate::patch::ServicePatch;
+
+/// Which Service.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceRef {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+}
+
+impl fmt::Display for ServiceRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "service/{}/{}", self.namespace, self.name)
+    }
+}
+
+/// One act about one Service.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServiceEffect {
+    /// Make or update the load balancer.
+    Ensure(Arc<EnsureRequest>),
+    /// Change the set of nodes behind it.
+    UpdateTargets(Arc<UpdateRequest>),
+    /// Remove it.
+    Delete(Arc<DeleteRequest>),
+    /// Look whether there is one, without what was kept.
+    Get(Arc<CloudService>),
+    /// Ask whether the Service with this UID, which somebody's load balancer names as its owner, is alive.
+    FindOwner(String),
+    /// Read the Service from the API server itself, not from a cache.
+    Read,
+    /// Take one change out of a brake's budget, for this Service. Nothing is given back.
+    TakeBudget(Brake),
+    /// Write what we own of it: finalizer, annotations, status.
+    Patch(ServicePatch),
+    /// Record an Event about it. Best effort: never fails.
+    RecordEvent(CloudEvent),
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServiceOutcome {
+    /// Of [`ServiceEffect::Ensure`].
+    Ensured(Result<Answered<EnsureReply>, ProviderError>),
+    /// Of [`ServiceEffect::UpdateTargets`] and [`ServiceEffect::Delete`].
+    Progressed(Result<Answered<ProgressReply>, ProviderError>),
+    /// Of [`ServiceEffect::Get`].
+    Got(Result<GetReply, ProviderError>),
+    /// Of [`ServiceEffect::FindOwner`].
+    Owner(OwnerState),
+    /// Of [`ServiceEffect::Read`] and [`ServiceEffect::Patch`]: the Service as it is now. `None`: there is none of
+    /// that name.
+    Service(Result<Option<Box<Service>>, ClusterError>),
+}
+
+/// A provider's reply, and what only the manager knows about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answered<T> {
+    /// The reply.
+    pub reply: T,
+    /// How many changes the call made at the cloud.
+    pub mutations: u32,
+    /// Of the IPs that it names, those that are in use elsewhere in the cluster.
+    pub in_use: Vec<InUse>,
+}
+
+/// An IP that something else in the cluster has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InUse {
+    /// The IP, canonical.
+    pub ip: IpAddr,
+    /// What has it, for people: `node/worker-1`, `service/default/web`.
+    pub by: String,
+}
+
+/// Whether the owner that a cloud object names is alive in this cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OwnerState {
+    /// It is this Service.
+    Alive(ServiceRef),
+    /// A complete, current list has no Service with this UID.
+    Gone,
+    /// Nobody knows yet which Services there are.
+    Unsynced,
+}
+
+impl ServiceOutcome {
+    /// Whether the rest of a decision may still be performed.
+    pub fn is_success(&self) -> bool {
+        match self {
+            ServiceOutcome::Ensured(result) => result.is_ok(),
+            ServiceOutcome::Progressed(result) => result.is_ok(),
+            ServiceOutcome::Got(result) => result.is_ok(),
+            ServiceOutcome::Owner(_) => true,
+            ServiceOutcome::Service(result) => matches!(result, Ok(Some(_))),
+        }
+    }
+}
+
+impl ServiceEffect {
+    /// Whether the API server keeps something of it.
+    pub fn is_write(&self) -> bool {
+        matches!(
+            self,
+            ServiceEffect::Patch(_) | ServiceEffect::RecordEvent(_)
+        )
+    }
+
+    /// Whether it may change something at the cloud.
+    pub fn is_cloud_change(&self) -> bool {
+        matches!(
+            self,
+            ServiceEffect::Ensure(_) | ServiceEffect::UpdateTargets(_) | ServiceEffect::Delete(_)
+        )
+    }
+
+    /// The label of this act about this Service.
+    pub fn label(&self, service: &ServiceRef, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hint = |hint: &Option<Arc<[u8]>>| if hint.is_some() { " hint" } else { "" };
+        match self {
+            ServiceEffect::Ensure(request) => {
+                write!(f, "ensure {service} targets({})", request.targets.len())?;
+                match request.adopt.as_deref() {
+                    Some("") => write!(f, " adopt")?,
+                    Some(owner) => write!(f, " adopt={owner}")?,
+                    None => {}
+                }
+                write!(f, "{}", hint(&request.hint))
+            }
+            ServiceEffect::UpdateTargets(request) => {
+                let count = request.targets.len();
+                write!(
+                    f,
+                    "update {service} targets({count}){}",
+                    hint(&request.hint)
+                )
+            }
+            ServiceEffect::Delete(request) => {
+                write!(
+                    f,
+                    "delete load balancer of {service}{}",
+                    hint(&request.hint)
+                )
+            }
+            ServiceEffect::Get(_) => write!(f, "get load balancer of {service}"),
+            ServiceEffect::FindOwner(uid) => write!(f, "find owner {uid} for {service}"),
+            ServiceEffect::Read => write!(f, "read {service}"),
+            ServiceEffect::TakeBudget(brake) => write!(f, "take budget {brake} {service}"),
+            ServiceEffect::Patch(patch) => write!(f, "patch {service}{patch}"),
+            ServiceEffect::RecordEvent(event) => write!(
+                f,
+                "event {service} {} {}",
+                event.event_type.as_str(),
+                event.reason
+            ),
+        }
+    }
+}
+
+impl fmt::Display for ServiceOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServiceOutcome::Ensured(Ok(answered)) => {
+                match &answered.reply.ensured {
+                    Ensured::Ready(status) => write!(f, "ready {status}")?,
+                    Ensured::Pending(pending) => {
+                        write!(f, "pending {:?}", pending.retry_after)?;
+                    }
+                }
+                write!(f, " changes({})", answered.mutations)
+            }
+            ServiceOutcome::Progressed(Ok(answered)) => {
+                match &answered.reply.progress {
+                    Progress::Done => write!(f, "done")?,
+                    Progress::Pending(pending) => {
+                        write!(f, "pending {:?}", pending.retry_after)?;
+                    }
+                }
+                write!(f, " changes({})", answered.mutations)
+            }
+            ServiceOutcome::Got(Ok(reply)) => {
+                if !reply.complete {
+                    write!(f, "incomplete: ")?;
+                }
+                match &reply.found {
+                    Found::Present(status) => write!(f, "present {status}"),
+                    Found::Absent => write!(f, "absent"),
+                }
+            }
+            ServiceOutcome::Ensured(Err(error))
+            | ServiceOutcome::Progressed(Err(error))
+            | ServiceOutcome::Got(Err(error)) => write!(f, "{error}"),
+            ServiceOutcome::Owner(OwnerState::Alive(owner)) => write!(f, "alive: {owner}"),
+            ServiceOutcome::Owner(OwnerState::Gone) => write!(f, "gone"),
+            ServiceOutcome::Owner(OwnerState::Unsynced) => write!(f, "not known yet"),
+            ServiceOutcome::Service(Ok(Some(_))) => write!(f, "done"),
+            ServiceOutcome::Service(Ok(None)) => write!(f, "no such service"),
+            ServiceOutcome::Service(Err(error)) => write!(f, "{error}"),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! A patch of `services/<name>/status`. Upstream writes everything that it owns of a Service through this subresource
+//! (SVC-080): it takes metadata and status, and never the spec.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use crate::load_balancer::{Ingress, LoadBalancerStatus};
+use crate::names::LOAD_BALANCER_FINALIZER;
+
+/// What we own of a Service, as far as it changes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ServicePatch {
+    /// `metadata.uid` of the Service that is meant.
+    pub uid: String,
+    /// Our finalizer. Others keep their place.
+    pub finalizer: Option<FinalizerChange>,
+    /// Annotations to set, or to remove where there is no value.
+    pub annotations: BTreeMap<String, Option<String>>,
+    /// `status.loadBalancer`, as a whole.
+    pub status: Option<LoadBalancerStatus>,
+    /// Conditions of the status, by type; others stay.
+    pub conditions: Vec<ConditionChange>,
+}
+
+/// What happens to our finalizer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FinalizerChange {
+    /// It is added behind these.
+    Add(Vec<String>),
+    /// It is removed from among these, which stay.
+    Remove(Vec<String>),
+}
+
+/// One condition of a Service's status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConditionChange {
+    /// Its type.
+    pub kind: String,
+    /// `True` or `False`.
+    pub is_true: bool,
+    /// CamelCase.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// RFC 3339: when its status changed last.
+    pub last_transition: String,
+    /// `metadata.generation` that it speaks of, if the Service has one.
+    pub observed_generation: Option<i64>,
+}
+
+impl ServicePatch {
+    /// A patch that changes nothing yet.
+    pub fn new(uid: impl Into<String>) -> ServicePatch {
+        ServicePatch {
+            uid: uid.into(),
+            ..ServicePatch::default()
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.finalizer.is_none()
+            && self.annotations.is_empty()
+            && self.status.is_none()
+            && self.conditions.is_empty()
+    }
+
+    /// The body. Finalizers are written as client-go's strategic merge does (SVC-081), so that somebody else's, added
+    /// meanwhile, is not lost; `ingress` is an atomic list (SVC-085).
+    pub fn to_json(&self) -> Value {
+        let mut metadata = Map::new();
+        metadata.insert("uid".to_owned(), json!(self.uid));
+        match &self.finalizer {
+            Some(FinalizerChange::Add(before)) => {
+                let mut order = before.clone();
+                order.push(LOAD_BALANCER_FINALIZER.to_owned());
+                metadata.insert("$setElementOrder/finalizers".to_owned(), json!(order));
+                metadata.insert("finalizers".to_owned(), json!([LOAD_BALANCER_FINALIZER]));
+            }
+            Some(FinalizerChange::Remove(others)) => {
+                metadata.insert("$setElementOrder/finalizers".to_owned(), json!(others));
+                metadata.insert(
+                    "$deleteFromPrimitiveList/finalizers".to_owned(),
+                    json!([LOAD_BALANCER_FINALIZER]),
+                );
+            }
+            None => {}
+        }
+        if !self.annotations.is_empty() {
+            metadata.insert("annotations".to_owned(), json!(self.annotations));
+        }
+        let mut status = Map::new();
+        if let Some(load_balancer) = &self.status {
+            let ingress: Vec<Value> = load_balancer.ingress.iter().map(ingress_json).collect();
+            let ingress = if ingress.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(ingress)
+            };
+            status.insert("loadBalancer".to_owned(), json!({ "ingress": ingress }));
+        }
+        if !self.conditions.is_empty() {
+            let conditions: Vec<Value> = self.conditions.iter().map(condition_json).collect();
+            status.insert("conditions".to_owned(), Value::Array(conditions));
+        }
+        let mut body = Map::new();
+        body.insert("metadata".to_owned(), Value::Object(metadata));
+        if !status.is_empty() {
+            body.insert("status".to_owned(), Value::Object(status));
+        }
+        Value::Object(body)
+    }
+}
+
+fn ingress_json(ingress: &Ingress) -> Value {
+    let mut one = Map::new();
+    if let Some(ip) = &ingress.ip {
+        one.insert("ip".to_owned(), json!(ip));
+    }
+    if let Some(hostname) = &ingress.hostname {
+        one.insert("hostname".to_owned(), json!(hostname));
+    }
+    if let Some(mode) = ingress.ip_mode {
+        one.insert("ipMode".to_owned(), json!(mode.as_str()));
+    }
+    if !ingress.ports.is_empty() {
+        let ports = ingress.ports.iter().map(|port| {
+            let mut one = Map::new();
+            one.insert("port".to_owned(), json!(port.port));
+            one.insert("protocol".to_owned(), json!(port.protocol.as_str()));
+            if let Some(error) = &port.error {
+                one.insert("error".to_owned(), json!(error));
+            }
+            Value::Object(one)
+        });
+        one.insert("ports".to_owned(), ports.collect());
+    }
+    Value::Object(one)
+}
+
+fn condition_json(condition: &ConditionChange) -> Value {
+    let mut one = Map::new();
+    let status = if condition.is_true { "True" } else { "False" };
+    one.insert("type".to_owned(), json!(condition.kind));
+    one.insert("status".to_owned(), json!(status));
+    one.insert("reason".to_owned(), json!(condition.reason));
+    one.insert("message".to_owned(), json!(condition.message));
+    one.insert(
+        "lastTransitionTime".to_owned(),
+        json!(condition.last_transition),
+    );
+    if let Some(generation) = condition.observed_generation {
+        one.insert("observedGeneration".to_owned(), json!(generation));
+    }
+    Value::Object(one)
+}
+
+/// The part of an effect's label that says what is written, each piece with a blank before it.
+impl fmt::Display for ServicePatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.finalizer {
+            Some(FinalizerChange::Add(_)) => write!(f, " +finalizer")?,
+            Some(FinalizerChange::Remove(_)) => write!(f, " -finalizer")?,
+            None => {}
+        }
+        if !self.annotations.is_empty() {
+            write!(f, " annotations({})", self.annotations.len())?;
+        }
+        if let Some(status) = &self.status {
+            write!(f, " status={status}")?;
+        }
+        for condition in &self.conditions {
+            write!(f, " {}={}", condition.kind, condition.is_true)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load_balancer::{IpMode, PortStatus, Protocol};
+
+    #[test]
+    fn svc_081_a_finalizer_is_added_and_removed_without_touching_others() {
+        let mut patch = ServicePatch::new("u1");
+        patch.finalizer = Some(FinalizerChange::Add(vec!["foo".to_owned()]));
+        let expected = json!({ "metadata": {
+            "uid": "u1",
+            "$setElementOrder/finalizers": ["foo", LOAD_BALANCER_FINALIZER],
+            "finalizers": [LOAD_BALANCER_FINALIZER]
+        } });
+        assert_eq!(patch.to_json(), expected);
+        patch.finalizer = Some(FinalizerChange::Remove(vec!["foo".to_owned()]));
+        let expected = json!({ "metadata": {
+            "uid": "u1",
+            "$setElementOrder/finalizers": ["foo"],
+            "$deleteFromPrimitiveList/finalizers": [LOAD_BALANCER_FINALIZER]
+        } });
+        assert_eq!(patch.to_json(), expected);
+    }
+
+    #[test]
+    fn svc_085_ingress_is_written_as_a_whole_and_cleared_with_null() {
+        let mut patch = ServicePatch::new("u1");
+        patch.status = Some(LoadBalancerStatus {
+            ingress: vec![Ingress {
+                ip: Some("192.0.2.1".to_owned()),
+                hostname: None,
+                ip_mode: Some(IpMode::Vip),
+                ports: vec![PortStatus {
+                    port: 80,
+                    protocol: Protocol::Tcp,
+                    error: Some("Broken".to_owned()),
+                }],
+            }],
+        });
+        let expected = json!({ "metadata": { "uid": "u1" }, "status": { "loadBalancer": { "ingress": [
+            { "ip": "192.0.2.1", "ipMode": "VIP", "ports": [{ "port": 80, "protocol": "TCP", "error": "Broken" }] }
+        ] } } });
+        assert_eq!(patch.to_json(), expected);
+        patch.status = Some(LoadBalancerStatus::default());
+        let expected = json!({ "metadata": { "uid": "u1" }, "status": { "loadBalancer": { "ingress": null } } });
+        assert_eq!(patch.to_json(), expected);
+    }
+}

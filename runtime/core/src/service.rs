@@ -1,0 +1,252 @@
+//! What the service controller decides about one Service of type LoadBalancer (`tests/conformance.md`, SVC). Pure:
+//! nothing here talks to a cluster or a cloud, and the time is an argument.
+//!
+//! Flow of a creation: finalizer and owner are written down, in one patch; the provider is asked; what it says is
+//! checked; then status and condition are written, in one patch; then it is said in an Event. Of a removal: budget;
+//! the provider removes; a second look proves that nothing is left; then finalizer and owner go.
+//!
+//! Guarantees: no load balancer is made for a Service that does not say whose it is, no finalizer goes before a
+//! complete answer has proven that there is nothing left, and a Service that is somebody else's is not written at all.
+//!
+//! Assumes that the Service in [`Facts`] may be old: every write is refused by the API server when the object is
+//! another one by now, and whatever is wanted is worked out from what is there, not from what has changed.
+
+mod addresses;
+mod change;
+mod cleanup;
+mod cloud_service;
+mod conditions;
+mod ensure;
+mod facts;
+mod handed;
+mod ingress;
+mod past;
+mod routing;
+mod source_ranges;
+mod stored;
+pub mod targets;
+mod waiting;
+mod wishes;
+
+use k8s_openapi::api::core::v1::Service;
+
+use crate::cloud::{CloudEvent, EventType};
+use crate::effect::{Decision, Effect, ServiceEffect, When};
+use crate::names::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
+use crate::node_lifecycle::Now;
+use crate::patch::{FinalizerChange, ServicePatch};
+use crate::permit::Mode;
+
+pub use addresses::Addresses;
+pub use change::{is_news, needs_update};
+pub use cloud_service::{
+    cloud_service, health_check, needs_health_check, requests_only_local_traffic,
+};
+pub use facts::{Facts, World};
+pub use past::Past;
+pub use routing::{Claim, Claims, ClaimsError, Owner};
+pub use source_ranges::{SourceRangesError, is_allow_all, source_ranges};
+pub use stored::{
+    has_finalizer, is_load_balancer, is_relevant, needs_cleanup, recorded_owner, service_ref,
+};
+pub use targets::Targets;
+
+use stored::{class, is_deleting};
+use waiting::Obstacle;
+
+/// What to do next about the Service in `facts`. Pure: the same facts and the same moment give the same decision.
+pub fn decide(facts: &Facts, now: Now) -> Decision {
+    match step(facts, now) {
+        Step::Do(effects) => {
+            let service = service_ref(&facts.service);
+            let about = |effect| Effect::Service(service.clone(), effect);
+            Decision::Do(effects.into_iter().map(about).collect())
+        }
+        Step::Wait(obstacle) => waiting::wait(facts, now, &obstacle),
+        Step::Rest => Decision::Done(When::AwaitChange),
+        Step::Stay(why) => Decision::Done(When::Blocked { why }),
+    }
+}
+
+/// What comes next.
+enum Step<'a> {
+    /// These.
+    Do(Vec<ServiceEffect>),
+    /// Something stands in the way.
+    Wait(Obstacle<'a>),
+    /// Nothing is missing.
+    Rest,
+    /// It is not for this provider, although somebody thinks so.
+    Stay(String),
+}
+
+/// What the provider has to do with the Service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It speaks for it.
+    Owner,
+    /// It has spoken for it, and now the Service has a class that is somebody else's.
+    Former,
+    /// It has nothing to do with it.
+    None,
+}
+
+fn step(facts: &Facts, now: Now) -> Step<'_> {
+    let learnt = &facts.learnt;
+    if learnt.is_over {
+        return Step::Rest;
+    }
+    if learnt.read_again {
+        return Step::Do(vec![ServiceEffect::Read]);
+    }
+    if let Some(trouble) = &learnt.trouble {
+        return Step::Wait(Obstacle::Cluster(trouble));
+    }
+    if !learnt.owed.is_empty() {
+        let events = learnt.owed.iter().cloned();
+        return Step::Do(events.map(ServiceEffect::RecordEvent).collect());
+    }
+    match role(facts) {
+        Role::None => leave_alone(facts),
+        Role::Former => cleanup::step(facts, Role::Former, now),
+        Role::Owner if is_to_go(facts) => cleanup::step(facts, Role::Owner, now),
+        Role::Owner if learnt.is_released => cleanup::said(facts),
+        Role::Owner if is_load_balancer(&facts.service) && !is_deleting(&facts.service) => {
+            ensure::step(facts, now)
+        }
+        Role::Owner => Step::Rest,
+    }
+}
+
+fn role(facts: &Facts) -> Role {
+    let service = &*facts.service;
+    let world = &facts.world;
+    if !world.owns(service) {
+        return Role::None;
+    }
+    let is_recorded = recorded_owner(service).is_some();
+    // Somebody else's finalizer has the same name, and no class says whose it is any more (EDGE-067).
+    if facts.past.was_foreign && !is_recorded && !is_load_balancer(service) {
+        return Role::None;
+    }
+    let is_ours = |claim: &Claim| claim.name == world.claimant.name;
+    // What is written down decides also when classes change in the configuration; not when the Service itself has got
+    // another one, which it cannot without having been of another type in between (SVC-046).
+    let asked = facts.past.asked.as_ref();
+    let has_left = asked.is_some_and(|asked| asked.service.class.as_deref() != class(service))
+        && is_load_balancer(service)
+        && !world.claims.implied(service).is_some_and(is_ours);
+    match has_left {
+        true => Role::Former,
+        false => Role::Owner,
+    }
+}
+
+/// Whether there may be a load balancer that is not wanted any more.
+fn is_to_go(facts: &Facts) -> bool {
+    let service = &*facts.service;
+    let is_traced = has_finalizer(service) || recorded_owner(service).is_some();
+    if facts.is_gone {
+        return (is_traced || facts.past.asked.is_some()) && !facts.past.is_released;
+    }
+    is_traced && (is_deleting(service) || !is_load_balancer(service))
+}
+
+/// Said where somebody evidently waits for us; once.
+fn leave_alone(facts: &Facts) -> Step<'_> {
+    let service = &*facts.service;
+    let claims = &facts.world.claims;
+    let why = match claims.owner(service) {
+        Owner::Absent(name) => format!(
+            "the Service belongs to the provider {}, which is not here: its load balancer is left as it is",
+            crate::answer::quoted(name)
+        ),
+        Owner::Nobody if is_load_balancer(service) && claims.are_expected(service) => {
+            match class(service) {
+                Some(class) => format!(
+                    "no provider here serves the load balancer class {}",
+                    crate::answer::quoted(class)
+                ),
+                None => "no provider here serves Services without a load balancer class".to_owned(),
+            }
+        }
+        _ => return Step::Rest,
+    };
+    const REASON: &str = "LoadBalancerNotServed";
+    if facts.is_gone || facts.past.told_why.as_ref() == Some(&why) || facts.has_said(REASON) {
+        return Step::Stay(why);
+    }
+    Step::Do(vec![warning(REASON, &why)])
+}
+
+/// In observe mode changes are not even worked out: the provider is asked what there is, and that is all.
+fn only_look<'a>(facts: &Facts) -> Option<Step<'a>> {
+    if facts.world.mode != Mode::Observe {
+        return None;
+    }
+    Some(match facts.learnt.got {
+        Some(_) => Step::Rest,
+        None => Step::Do(vec![ServiceEffect::Get(
+            cloud_service(&facts.service).into(),
+        )]),
+    })
+}
+
+/// Whether finalizer and owner are written down.
+fn is_marked(service: &Service, world: &World) -> bool {
+    has_finalizer(service) && recorded_owner(service) == Some(world.claimant.name.as_str())
+}
+
+/// Finalizer and owner, as far as they are missing.
+fn mark(facts: &Facts) -> ServicePatch {
+    let service = &*facts.service;
+    let mut patch = ServicePatch::new(stored::uid(service));
+    if !has_finalizer(service) {
+        patch.finalizer = Some(FinalizerChange::Add(stored::finalizers(service).to_vec()));
+    }
+    let name = &facts.world.claimant.name;
+    if recorded_owner(service) != Some(name) {
+        patch
+            .annotations
+            .insert(SERVICE_OWNER.to_owned(), Some(name.clone()));
+    }
+    patch
+}
+
+/// Whether a patch is one of [`mark`].
+fn is_mark(patch: &ServicePatch) -> bool {
+    matches!(patch.finalizer, Some(FinalizerChange::Add(_)))
+        || matches!(patch.annotations.get(SERVICE_OWNER), Some(Some(_)))
+}
+
+/// Whether a patch takes finalizer or owner away.
+fn is_release(patch: &ServicePatch) -> bool {
+    matches!(patch.finalizer, Some(FinalizerChange::Remove(_)))
+        || matches!(patch.annotations.get(SERVICE_OWNER), Some(None))
+}
+
+fn others_finalizers(service: &Service) -> Vec<String> {
+    let all = stored::finalizers(service).iter();
+    all.filter(|one| *one != LOAD_BALANCER_FINALIZER)
+        .cloned()
+        .collect()
+}
+
+fn normal(reason: &str, message: &str) -> ServiceEffect {
+    event(EventType::Normal, reason, message)
+}
+
+fn warning(reason: &str, message: &str) -> ServiceEffect {
+    event(EventType::Warning, reason, message)
+}
+
+fn event(event_type: EventType, reason: &str, message: &str) -> ServiceEffect {
+    ServiceEffect::RecordEvent(CloudEvent {
+        event_type,
+        reason: reason.to_owned(),
+        message: crate::answer::message(message),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Which Service has which IP. An answer about one Service is held against it, so that a provider cannot take the
+//! traffic of another one (CVE-2020-8554). An index; decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+
+use super::stored::{load_balancer_status, service_ref, spec};
+use crate::effect::InUse;
+use crate::load_balancer::Ingress;
+
+/// See the module's documentation. Services are known by namespace and name; one that was made again replaces the
+/// old one.
+#[derive(Debug, Default)]
+pub struct Addresses {
+    services: BTreeMap<Arc<str>, Holder>,
+    by_ip: HashMap<IpAddr, BTreeSet<Arc<str>>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Holder {
+    uid: String,
+    ips: BTreeSet<IpAddr>,
+}
+
+impl Addresses {
+    /// `service` is like this now.
+    pub fn apply(&mut self, service: &Service) {
+        let named = service_ref(service);
+        let name: Arc<str> = named.to_string().into();
+        let next = Holder {
+            uid: named.uid,
+            ips: ips(service),
+        };
+        if self.services.get(&name) == Some(&next) {
+            return;
+        }
+        self.remove(&name);
+        for ip in &next.ips {
+            self.by_ip.entry(*ip).or_default().insert(name.clone());
+        }
+        self.services.insert(name, next);
+    }
+
+    /// `service` does not exist any more.
+    pub fn forget(&mut self, service: &Service) {
+        self.remove(&service_ref(service).to_string());
+    }
+
+    /// Those of `ips` that another Service than the one with this UID has.
+    pub fn in_use(&self, uid: &str, ips: impl IntoIterator<Item = IpAddr>) -> Vec<InUse> {
+        let used = ips.into_iter().filter_map(|ip| {
+            let ip = ip.to_canonical();
+            let mut holders = self.by_ip.get(&ip)?.iter();
+            let other = holders.find(|name| {
+                let holder = self.services.get(&***name);
+                holder.is_some_and(|holder| holder.uid != uid)
+            })?;
+            Some(InUse {
+                ip,
+                by: other.to_string(),
+            })
+        });
+        used.collect()
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(old) = self.services.remove(name) else {
+            return;
+        };
+        for ip in old.ips {
+            if let Some(names) = self.by_ip.get_mut(&ip) {
+                names.remove(name);
+                if names.is_empty() {
+                    self.by_ip.remove(&ip);
+                }
+            }
+        }
+    }
+}
+
+/// Its own, inside and outside. A headless Service's `None` is no IP.
+fn ips(service: &Service) -> BTreeSet<IpAddr> {
+    let spec = spec(service);
+    let cluster = spec.and_then(|spec| spec.cluster_ips.as_deref());
+    let first = spec.and_then(|spec| spec.cluster_ip.as_ref());
+    let external = spec.and_then(|spec| spec.external_ips.as_deref());
+    let written = cluster
+        .unwrap_or_default()
+        .iter()
+        .chain(first)
+        .chain(external.unwrap_or_default());
+    let parsed = written.filter_map(|text| text.parse::<IpAddr>().ok());
+    let status = load_balancer_status(service);
+    parsed
+        .map(|ip| ip.to_canonical())
+        .chain(status.ingress.iter().filter_map(Ingress::canonical_ip))
+        .collect()
+}

@@ -1,0 +1,123 @@
+//! A load balancer that is not wanted any more: removed by the provider, its absence proven by a second look, and only
+//! then let go of (F21). Upstream asks first whether there is one, and leaks what that look does not see (SVC-042).
+
+use std::sync::Arc;
+
+use super::stored::{annotations, has_finalizer, is_deleting, load_balancer_status, uid};
+use super::waiting::{Doing, Obstacle};
+use super::{Facts, Role, Step, cloud_service, conditions, normal, others_finalizers};
+use crate::brake::Brake;
+use crate::cloud::ProviderError;
+use crate::effect::ServiceEffect;
+use crate::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
+use crate::names::SERVICE_OWNER;
+use crate::node_lifecycle::Now;
+use crate::patch::{FinalizerChange, ServicePatch};
+use crate::permit::Mode;
+
+const DELETED: &str = "DeletedLoadBalancer";
+
+pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
+    if facts.learnt.is_released {
+        return said(facts);
+    }
+    if let Some(step) = super::only_look(facts) {
+        return step;
+    }
+    if let Some(got) = &facts.learnt.got {
+        return match got {
+            Ok(reply) => match reply.found {
+                Found::Absent if reply.complete => release(facts, role, now),
+                Found::Absent => Step::Wait(Obstacle::Unproven),
+                Found::Present(_) => Step::Wait(Obstacle::StillThere),
+            },
+            // Somebody else has made it, if anybody has.
+            Err(ProviderError::Elsewhere) => release(facts, role, now),
+            Err(_) if facts.world.mode != Mode::Enforce => Step::Rest,
+            Err(error) => {
+                let doing = Doing::Check;
+                Step::Wait(Obstacle::Provider { doing, error })
+            }
+        };
+    }
+    let looks = || Arc::new(cloud_service(&facts.service));
+    match &facts.learnt.deleted {
+        Some(Ok(Progress::Done) | Err(ProviderError::Elsewhere)) => {
+            Step::Do(vec![ServiceEffect::Get(looks())])
+        }
+        Some(Ok(Progress::Pending(pending))) => Step::Wait(Obstacle::Pending(pending)),
+        Some(Err(_)) if facts.world.mode != Mode::Enforce => Step::Rest,
+        Some(Err(error)) => {
+            let doing = Doing::Delete;
+            Step::Wait(Obstacle::Provider { doing, error })
+        }
+        None => delete(facts, now),
+    }
+}
+
+/// The budget is taken once for each load balancer, however often its removal is tried.
+fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
+    let brake = Brake::LoadBalancerDeletion;
+    if !facts.past.is_paid {
+        match facts.budget(brake) {
+            None => return Step::Do(vec![ServiceEffect::TakeBudget(brake)]),
+            Some(Err(free)) => {
+                let again = now.moment.until(free);
+                return Step::Wait(Obstacle::Braked { brake, again });
+            }
+            Some(Ok(())) => {}
+        }
+    }
+    if let Some(until) = facts.past.pending_until
+        && until > now.moment
+        && facts.past.is_deleting
+    {
+        let again = now.moment.until(until);
+        return Step::Wait(Obstacle::Begun { again });
+    }
+    const DELETING: &str = "DeletingLoadBalancer";
+    let mut effects = Vec::new();
+    if !facts.past.is_deleting && !facts.has_said(DELETING) {
+        effects.push(normal(DELETING, "Deleting load balancer"));
+    }
+    effects.push(ServiceEffect::Delete(Arc::new(DeleteRequest {
+        service: Arc::new(cloud_service(&facts.service)),
+        hint: facts.past.hint.clone(),
+    })));
+    Step::Do(effects)
+}
+
+/// Nothing is left. What is written down goes, in one patch.
+fn release<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
+    let service = &*facts.service;
+    if facts.is_gone {
+        return said(facts);
+    }
+    let mut patch = ServicePatch::new(uid(service));
+    // Whoever serves the class now keeps the Service under the same name, and writes the status.
+    if role == Role::Owner && has_finalizer(service) {
+        patch.finalizer = Some(FinalizerChange::Remove(others_finalizers(service)));
+    }
+    if annotations(service).contains_key(SERVICE_OWNER) {
+        patch.annotations.insert(SERVICE_OWNER.to_owned(), None);
+    }
+    if role == Role::Owner && !is_deleting(service) {
+        if !load_balancer_status(service).ingress.is_empty() {
+            patch.status = Some(LoadBalancerStatus::default());
+        }
+        patch.conditions.extend(conditions::removed(service, now));
+    }
+    Step::Do(vec![ServiceEffect::Patch(patch), deleted()])
+}
+
+/// SVC-044, after the last write.
+pub(super) fn said<'a>(facts: &Facts) -> Step<'a> {
+    match facts.has_said(DELETED) {
+        true => Step::Rest,
+        false => Step::Do(vec![deleted()]),
+    }
+}
+
+fn deleted() -> ServiceEffect {
+    normal(DELETED, "Deleted load balancer")
+}

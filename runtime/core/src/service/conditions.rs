@@ -1,0 +1,122 @@
+//! The conditions of a Service's status that say how its load balancer is. Written when status or reason changes, so
+//! that an error with another number in its text costs nothing. Upstream has none (SVC-082, EDGE-069).
+
+use k8s_openapi::api::core::v1::Service;
+
+use super::stored::condition;
+use crate::answer;
+use crate::cloud::ProviderError;
+use crate::load_balancer::LoadBalancerStatus;
+use crate::names::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
+use crate::node_lifecycle::Now;
+use crate::patch::ConditionChange;
+
+/// The load balancer is as it should be.
+pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
+    let message = "Ensured load balancer";
+    change(
+        service,
+        LOAD_BALANCER_CONDITION,
+        true,
+        "Ensured",
+        message,
+        now,
+    )
+}
+
+/// It is not.
+pub(super) fn failed(
+    service: &Service,
+    reason: &str,
+    message: &str,
+    now: Now,
+) -> Option<ConditionChange> {
+    change(
+        service,
+        LOAD_BALANCER_CONDITION,
+        false,
+        reason,
+        message,
+        now,
+    )
+}
+
+/// There is none any more, where one was spoken of.
+pub(super) fn removed(service: &Service, now: Now) -> Option<ConditionChange> {
+    condition(service, LOAD_BALANCER_CONDITION)?;
+    failed(service, "Deleted", "Deleted load balancer", now)
+}
+
+/// Whether all ports are served, as the provider says. Not written while nothing ever was wrong with them.
+pub(super) fn ports(
+    service: &Service,
+    status: &LoadBalancerStatus,
+    now: Now,
+) -> Option<ConditionChange> {
+    let mut errors: Vec<String> = status
+        .ingress
+        .iter()
+        .flat_map(|ingress| &ingress.ports)
+        .filter_map(|port| {
+            let error = port.error.as_ref()?;
+            Some(format!("{}/{}: {error}", port.port, port.protocol.as_str()))
+        })
+        .collect();
+    errors.dedup();
+    if errors.is_empty() {
+        condition(service, PORTS_CONDITION)?;
+        let message = "All ports are served";
+        return change(service, PORTS_CONDITION, false, "PortsServed", message, now);
+    }
+    let message = errors.join(", ");
+    change(
+        service,
+        PORTS_CONDITION,
+        true,
+        "PortsNotServed",
+        &message,
+        now,
+    )
+}
+
+/// The word of an error as a reason.
+pub(super) fn reason(error: &ProviderError) -> &'static str {
+    match error {
+        ProviderError::Invalid(_) => "Invalid",
+        ProviderError::Denied(_) => "Denied",
+        ProviderError::Conflict { .. } => "Conflict",
+        ProviderError::Throttled { .. } => "Throttled",
+        ProviderError::Unavailable(_) => "Unavailable",
+        ProviderError::Unsupported(_) => "Unsupported",
+        ProviderError::Elsewhere => "Elsewhere",
+        ProviderError::Internal(_) => "Internal",
+        ProviderError::TimedOut(_) => "TimedOut",
+        ProviderError::Trapped(_) => "Trapped",
+    }
+}
+
+fn change(
+    service: &Service,
+    kind: &str,
+    is_true: bool,
+    reason: &str,
+    message: &str,
+    now: Now,
+) -> Option<ConditionChange> {
+    let status = if is_true { "True" } else { "False" };
+    let stored = condition(service, kind);
+    if stored.is_some_and(|stored| stored.status == status && stored.reason == reason) {
+        return None;
+    }
+    let since = stored
+        .filter(|stored| stored.status == status)
+        .map_or(now.wall, |stored| stored.last_transition_time.0);
+    Some(ConditionChange {
+        kind: kind.to_owned(),
+        is_true,
+        reason: reason.to_owned(),
+        message: answer::message(message),
+        last_transition: since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        observed_generation: service.metadata.generation,
+    })
+}

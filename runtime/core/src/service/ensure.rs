@@ -1,0 +1,379 @@
+//! A load balancer that is wanted: asked for when something differs from what was made last, and what the provider
+//! answers, checked and written down.
+
+use std::sync::Arc;
+
+use super::facts::{Asked, without_status};
+use super::handed::{Handed, handed};
+use super::stored::{load_balancer_status, uid};
+use super::waiting::{Doing, Obstacle};
+use super::{
+    Facts, Step, cloud_service, conditions, ingress, mark, normal, source_ranges, targets, warning,
+    wishes,
+};
+use crate::answer::faults_event;
+use crate::brake::Brake;
+use crate::cloud::{CloudNode, ProviderError};
+use crate::effect::{Answered, OwnerState, ServiceEffect};
+use crate::load_balancer::{
+    CloudService, EnsureReply, EnsureRequest, Ensured, LoadBalancerStatus, Progress, UpdateRequest,
+};
+use crate::node_lifecycle::Now;
+use crate::patch::ServicePatch;
+use crate::permit::{Mode, Moment};
+
+/// How many names of nodes an Event has (SVC-069).
+const MOST_NAMES: usize = 20;
+
+pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
+    if let Err(error) = source_ranges(&facts.service) {
+        return Step::Wait(Obstacle::SourceRanges(error));
+    }
+    let wanted = without_status(&cloud_service(&facts.service));
+    if !facts.learnt.is_marked && !super::is_marked(&facts.service, &facts.world) {
+        let mut effects = announce(facts, &wanted);
+        effects.push(ServiceEffect::Patch(mark(facts)));
+        return Step::Do(effects);
+    }
+    if let Some(step) = after_ensure(facts, now) {
+        return step;
+    }
+    if let Some(step) = after_update(facts) {
+        return step;
+    }
+    let Handed { targets, hold, .. } = handed(facts, now.moment);
+    let Some(targets) = targets else {
+        return hold.map_or(Step::Rest, Step::Wait);
+    };
+    let has_other_targets = !is_confirmed(facts, &targets);
+    if has_to_ensure(facts, &wanted, now.moment) {
+        if let Some(step) = too_early(facts, &wanted, &targets, now.moment) {
+            return step;
+        }
+        return ensure(facts, &wanted, targets, None);
+    }
+    if has_other_targets {
+        if let Some(step) = too_early(facts, &wanted, &targets, now.moment) {
+            return step;
+        }
+        return update(facts, targets);
+    }
+    hold.map_or(Step::Rest, Step::Wait)
+}
+
+/// Whether the last ensure of the conversation has come to its end, and everything is written down.
+pub(super) fn is_concluded(facts: &Facts, now: Now) -> bool {
+    let learnt = &facts.learnt;
+    learnt.ensured.is_some() && learnt.trouble.is_none() && after_ensure(facts, now).is_none()
+}
+
+/// Whether the answer has no address and the Service has: believed when it is repeated (F20).
+pub(super) fn is_emptied(facts: &Facts) -> Option<bool> {
+    let Some(Ok(answered)) = &facts.learnt.ensured else {
+        return None;
+    };
+    let Ensured::Ready(status) = &answered.reply.ensured else {
+        return None;
+    };
+    let stored = load_balancer_status(&facts.service);
+    Some(status.ingress.is_empty() && !stored.ingress.is_empty())
+}
+
+fn is_confirmed(facts: &Facts, targets: &Arc<[CloudNode]>) -> bool {
+    let confirmed = facts.confirmed();
+    confirmed.is_some_and(|confirmed| targets::are_same(confirmed, targets))
+}
+
+/// Whether the provider has to look at the whole. Level, not edge: what was not made is asked for again.
+fn has_to_ensure(facts: &Facts, wanted: &Arc<CloudService>, now: Moment) -> bool {
+    if facts.learnt.ensured.is_some() {
+        return false;
+    }
+    if matches!(&facts.learnt.updated, Some(Err(error)) if *error != ProviderError::Elsewhere) {
+        return true;
+    }
+    let past = &facts.past;
+    let is_emptied_again = past
+        .empty_since
+        .is_some_and(|since| since.after(facts.world.rules.confirm_removal) <= now);
+    !past.is_made
+        || past.drift_due
+        || is_emptied_again
+        || past.asked.as_ref().map(|asked| &asked.service) != Some(wanted)
+        || past.status != load_balancer_status(&facts.service)
+}
+
+/// What was begun is not asked about before the cloud has had its time; unless something else is wanted by now.
+fn too_early<'a>(
+    facts: &Facts,
+    wanted: &Arc<CloudService>,
+    targets: &Arc<[CloudNode]>,
+    now: Moment,
+) -> Option<Step<'a>> {
+    let is_same =
+        |asked: &Asked| asked.service == *wanted && targets::are_same(&asked.targets, targets);
+    let past = &facts.past;
+    let until = past.pending_until.filter(|until| *until > now)?;
+    if facts.learnt.updated.is_some() || !past.asked.as_ref().is_some_and(is_same) {
+        return None;
+    }
+    Some(Step::Wait(Obstacle::Begun {
+        again: now.until(until),
+    }))
+}
+
+fn ensure<'a>(
+    facts: &Facts,
+    wanted: &Arc<CloudService>,
+    targets: Arc<[CloudNode]>,
+    adopt: Option<String>,
+) -> Step<'a> {
+    if let Some(step) = super::only_look(facts) {
+        return step;
+    }
+    let mut effects = announce(facts, wanted);
+    effects.extend(unavailable(facts, &targets));
+    effects.push(ServiceEffect::Ensure(Arc::new(EnsureRequest {
+        service: Arc::new(cloud_service(&facts.service)),
+        targets,
+        adopt,
+        hint: facts.past.hint.clone(),
+    })));
+    Step::Do(effects)
+}
+
+fn update<'a>(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'a> {
+    if let Some(step) = super::only_look(facts) {
+        return step;
+    }
+    let request = UpdateRequest {
+        service: Arc::new(cloud_service(&facts.service)),
+        targets,
+        hint: facts.past.hint.clone(),
+    };
+    Step::Do(vec![ServiceEffect::UpdateTargets(Arc::new(request))])
+}
+
+/// SVC-030, when there is something new to be made, and not at every look (EDGE-070). Annotations are written by many;
+/// whether one of them matters, the provider knows.
+fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceEffect> {
+    const REASON: &str = "EnsuringLoadBalancer";
+    let is_new = match &facts.past.asked {
+        Some(asked) => {
+            let mut before = (*asked.service).clone();
+            before.annotations.clone_from(&wanted.annotations);
+            before.labels.clone_from(&wanted.labels);
+            before != *wanted
+        }
+        None => load_balancer_status(&facts.service).ingress.is_empty(),
+    };
+    if !is_new || facts.has_said(REASON) {
+        return Vec::new();
+    }
+    vec![normal(REASON, "Ensuring load balancer")]
+}
+
+/// SVC-032, as long as it is so once.
+fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceEffect> {
+    const REASON: &str = "UnAvailableLoadBalancer";
+    let is_known = facts.past.is_unavailable || facts.has_said(REASON);
+    (targets.is_empty() && !is_known)
+        .then(|| warning(REASON, "There are no available nodes for LoadBalancer"))
+}
+
+/// What the answer asks for; `None` when there was none, or when everything about it is done.
+fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
+    let answered = match facts.learnt.ensured.as_ref()? {
+        Ok(answered) => answered,
+        // SVC-035: somebody else does it, and writes the status.
+        Err(ProviderError::Elsewhere) => return None,
+        // What was worked out was refused, as it has to be, and is in the plan.
+        Err(_) if facts.world.mode != Mode::Enforce => return None,
+        Err(ProviderError::Conflict { owner, .. }) => {
+            return Some(after_conflict(facts, owner.as_deref()));
+        }
+        Err(error) => {
+            let doing = Doing::Ensure;
+            return Some(Step::Wait(Obstacle::Provider { doing, error }));
+        }
+    };
+    match &answered.reply.ensured {
+        Ensured::Ready(status) => after_ready(facts, answered, status, now),
+        Ensured::Pending(pending) => {
+            let store = write(facts, ServicePatch::new(uid(&facts.service)), answered);
+            Some(store.unwrap_or(Step::Wait(Obstacle::Pending(pending))))
+        }
+    }
+}
+
+/// F22: a load balancer that names another owner is taken over only from one that is not alive, and only where the
+/// operator allows it.
+fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>) -> Step<'a> {
+    let asked = facts.learnt.asked.as_ref();
+    if asked.is_some_and(|asked| asked.adopt.is_some()) || owner == Some(uid(&facts.service)) {
+        return Step::Wait(Obstacle::Taken(owner));
+    }
+    if let Some(owner) = owner {
+        match &facts.learnt.owner {
+            None => return Step::Do(vec![ServiceEffect::FindOwner(owner.to_owned())]),
+            Some(OwnerState::Alive(service)) => return Step::Wait(Obstacle::Owned(service)),
+            Some(OwnerState::Unsynced) => return Step::Wait(Obstacle::ServicesUnsynced),
+            Some(OwnerState::Gone) => {}
+        }
+    }
+    match asked {
+        Some(asked) if facts.world.rules.adoption => {
+            let adopt = owner.unwrap_or_default().to_owned();
+            ensure(facts, &asked.service, asked.targets.clone(), Some(adopt))
+        }
+        _ => Step::Wait(Obstacle::Unadopted(owner)),
+    }
+}
+
+fn after_ready<'a>(
+    facts: &'a Facts,
+    answered: &'a Answered<EnsureReply>,
+    status: &LoadBalancerStatus,
+    now: Now,
+) -> Option<Step<'a>> {
+    let service = &*facts.service;
+    let stored = load_balancer_status(service);
+    let rules = &facts.world.rules;
+    if let Err(unusable) = ingress::check(status, &stored, &answered.in_use, &rules.ingress) {
+        return Some(Step::Wait(Obstacle::Answer(unusable)));
+    }
+    let mut patch = ServicePatch::new(uid(service));
+    if *status != stored {
+        if is_emptied(facts) == Some(true)
+            && !facts.learnt.is_stored
+            && let Some(step) = confirm_clearing(facts, now)
+        {
+            return Some(step);
+        }
+        patch.status = Some(status.clone());
+    }
+    patch.conditions.extend(conditions::ensured(service, now));
+    patch
+        .conditions
+        .extend(conditions::ports(service, status, now));
+    write(facts, patch, answered).or_else(|| say(facts, answered, status))
+}
+
+fn confirm_clearing<'a>(facts: &Facts, now: Now) -> Option<Step<'a>> {
+    let confirm = facts.world.rules.confirm_removal;
+    let since = facts.past.empty_since.unwrap_or(now.moment);
+    let due = since.after(confirm);
+    if facts.past.empty_since.is_none() || due > now.moment {
+        let again = now.moment.until(due);
+        return Some(Step::Wait(Obstacle::Emptied { again }));
+    }
+    let brake = Brake::StatusClear;
+    match facts.budget(brake) {
+        None => Some(Step::Do(vec![ServiceEffect::TakeBudget(brake)])),
+        Some(Err(free)) => {
+            let again = now.moment.until(free);
+            Some(Step::Wait(Obstacle::Braked { brake, again }))
+        }
+        Some(Ok(())) => None,
+    }
+}
+
+/// Writes what is to be written, with the annotations that the provider wants, if that was not done.
+fn write<'a>(
+    facts: &Facts,
+    mut patch: ServicePatch,
+    answered: &Answered<EnsureReply>,
+) -> Option<Step<'a>> {
+    if facts.learnt.is_stored {
+        return None;
+    }
+    let (annotations, faults) = wishes::granted(facts, &answered.reply.annotations);
+    patch.annotations = annotations;
+    if let Some(event) = faults_event(&faults).filter(|event| !facts.has_said(&event.reason)) {
+        return Some(Step::Do(vec![ServiceEffect::RecordEvent(event)]));
+    }
+    (!patch.is_empty()).then(|| Step::Do(vec![ServiceEffect::Patch(patch)]))
+}
+
+/// What is true now, and only what is new (EDGE-070).
+fn say<'a>(
+    facts: &Facts,
+    answered: &Answered<EnsureReply>,
+    status: &LoadBalancerStatus,
+) -> Option<Step<'a>> {
+    const ADOPTED: &str = "LoadBalancerAdopted";
+    const CLEARED: &str = "LoadBalancerStatusCleared";
+    const ENSURED: &str = "EnsuredLoadBalancer";
+    let learnt = &facts.learnt;
+    let mut events = Vec::new();
+    let asked = learnt.asked.as_ref();
+    if let Some(owner) = asked.and_then(|asked| asked.adopt.as_deref()) {
+        let whose = match owner {
+            "" => "which had no owner".to_owned(),
+            owner => format!("whose owner {owner} does not exist any more"),
+        };
+        let message = format!("Took over a load balancer {whose}");
+        events.push((ADOPTED, normal(ADOPTED, &message)));
+    }
+    if learnt.has_status_changed && status.ingress.is_empty() {
+        let message = "The provider said twice that the load balancer has no address";
+        events.push((CLEARED, warning(CLEARED, message)));
+    }
+    let is_announced = facts.past.owes_ensured || facts.has_said("EnsuringLoadBalancer");
+    if is_announced || answered.mutations > 0 || learnt.has_status_changed {
+        events.push((ENSURED, normal(ENSURED, "Ensured load balancer")));
+    }
+    let new = events
+        .into_iter()
+        .filter(|(reason, _)| !facts.has_said(reason))
+        .map(|(_, event)| event);
+    let new: Vec<ServiceEffect> = new.collect();
+    (!new.is_empty()).then_some(Step::Do(new))
+}
+
+/// SVC-068 to SVC-070. Any failure but the cloud's wish for patience has the whole looked at, at once.
+fn after_update(facts: &Facts) -> Option<Step<'_>> {
+    const UPDATED: &str = "UpdatedLoadBalancer";
+    const FAILED: &str = "UpdateLoadBalancerFailed";
+    let asked = facts.learnt.asked.as_ref()?;
+    match facts.learnt.updated.as_ref()? {
+        Ok(Progress::Pending(pending)) => Some(Step::Wait(Obstacle::Pending(pending))),
+        Ok(Progress::Done) => {
+            let event = match asked.targets.is_empty() {
+                true => unavailable(facts, &asked.targets),
+                false if facts.has_said(UPDATED) => None,
+                false => Some(normal(UPDATED, "Updated load balancer with new hosts")),
+            };
+            event.map(|event| Step::Do(vec![event]))
+        }
+        Err(ProviderError::Elsewhere) => None,
+        Err(_) if facts.world.mode != Mode::Enforce => Some(Step::Rest),
+        // What was said and done about it is done.
+        Err(_) if facts.learnt.ensured.is_some() => None,
+        Err(error) if !facts.has_said(FAILED) => {
+            let message = update_failed(&asked.targets, error);
+            Some(Step::Do(vec![warning(FAILED, &message)]))
+        }
+        Err(error @ ProviderError::Throttled { .. }) => {
+            let doing = Doing::Update;
+            Some(Step::Wait(Obstacle::Provider { doing, error }))
+        }
+        Err(_) => None,
+    }
+}
+
+fn update_failed(targets: &[CloudNode], error: &ProviderError) -> String {
+    let mut names: Vec<String> = targets
+        .iter()
+        .take(MOST_NAMES)
+        .map(|node| node.name.clone())
+        .collect();
+    if targets.len() > MOST_NAMES {
+        names.push(format!("<{} more>", targets.len() - MOST_NAMES));
+    }
+    format!(
+        "Error updating load balancer with new hosts [{}] [node names limited, total number of nodes: {}], error: {error}",
+        names.join(" "),
+        targets.len()
+    )
+}

@@ -1,0 +1,433 @@
+//! What one conversation about a Service knows so far, and how outcomes become knowledge. Decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+
+use super::past::Past;
+use super::routing::{Claim, Claims, Owner};
+use super::stored::{annotations, uid};
+use super::targets::Targets;
+use crate::answer;
+use crate::brake::Brake;
+use crate::cloud::{CloudEvent, CloudNode, ProviderError};
+use crate::effect::{
+    Answered, ClusterError, Effect, Outcome, OwnerState, ServiceEffect, ServiceOutcome,
+};
+use crate::load_balancer::{CloudService, EnsureReply, Ensured, GetReply, Pending, Progress};
+use crate::ownership::Claimant;
+use crate::patch::ServicePatch;
+use crate::permit::{Mode, Moment};
+use crate::settings::ServiceRules;
+
+/// How often a conversation reads the Service again after a conflict before it gives up and comes back later.
+const MAX_CONFLICTS: u32 = 20;
+
+/// What all conversations of one controller share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct World {
+    /// The provider that acts.
+    pub claimant: Arc<Claimant>,
+    /// The prefixes of the annotations that it may set.
+    pub prefixes: Arc<[String]>,
+    /// What decisions are held against.
+    pub rules: Arc<ServiceRules>,
+    /// Whether changes are made.
+    pub mode: Mode,
+    /// Which Services are whose.
+    pub claims: Arc<Claims>,
+}
+
+impl World {
+    /// A world with one provider.
+    pub fn new(
+        claimant: Arc<Claimant>,
+        prefixes: Arc<[String]>,
+        rules: Arc<ServiceRules>,
+        mode: Mode,
+    ) -> World {
+        let claims = Claims::of(Claim {
+            name: claimant.name.clone(),
+            classes: rules.classes.clone(),
+            is_default: rules.is_default,
+            prefixes: prefixes.to_vec(),
+        });
+        World {
+            claimant,
+            prefixes,
+            rules,
+            mode,
+            claims: Arc::new(claims),
+        }
+    }
+
+    /// Whether the provider speaks for `service`.
+    pub fn owns(&self, service: &Service) -> bool {
+        match self.claims.owner(service) {
+            Owner::Recorded(claim) | Owner::Implied(claim) => claim.name == self.claimant.name,
+            Owner::Absent(_) | Owner::Nobody => false,
+        }
+    }
+}
+
+/// The facts of one conversation. [`Facts::absorb`] adds to them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The Service: as it was in the cache, or as the API server answered since; or as it was last, when there is
+    /// none any more.
+    pub service: Arc<Service>,
+    /// Whether the object itself is gone, so that only its load balancer is left to be removed (SVC-050).
+    pub is_gone: bool,
+    /// What all conversations share.
+    pub world: Arc<World>,
+    /// The nodes that are to receive traffic.
+    pub targets: Targets,
+    /// What was before.
+    pub past: Past,
+    pub(super) learnt: Learnt,
+}
+
+/// What the conversation has brought so far.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Learnt {
+    conflicts: u32,
+    /// The Service has to be read from the API server before anything else.
+    pub(super) read_again: bool,
+    suspect: Option<Trouble>,
+    /// What the API server would not do.
+    pub(super) trouble: Option<Trouble>,
+    budgets: BTreeMap<Brake, Result<(), Moment>>,
+    /// The provider's events that are not recorded yet.
+    pub(super) owed: Vec<CloudEvent>,
+    said: Vec<String>,
+    /// Finalizer and owner were written, or would have been.
+    pub(super) is_marked: bool,
+    /// What was asked last, to be held against what is wanted later.
+    pub(super) asked: Option<Asked>,
+    pub(super) ensured: Option<Result<Answered<EnsureReply>, ProviderError>>,
+    pub(super) updated: Option<Result<Progress, ProviderError>>,
+    pub(super) deleted: Option<Result<Progress, ProviderError>>,
+    pub(super) got: Option<Result<GetReply, ProviderError>>,
+    pub(super) owner: Option<OwnerState>,
+    /// The targets that the provider has confirmed.
+    pub(super) targets: Option<Arc<[CloudNode]>>,
+    /// Status, annotations and conditions were written, or would have been.
+    pub(super) is_stored: bool,
+    /// A status was among them.
+    pub(super) has_status_changed: bool,
+    /// So were the removals of finalizer and owner.
+    pub(super) is_released: bool,
+    /// There is nothing more to say about this Service.
+    pub(super) is_over: bool,
+}
+
+/// What a provider was asked to make.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Asked {
+    /// The Service, without its status.
+    pub(super) service: Arc<CloudService>,
+    /// The nodes.
+    pub(super) targets: Arc<[CloudNode]>,
+    /// Whose load balancer was to be taken over.
+    pub(super) adopt: Option<String>,
+}
+
+/// A write, or a read, that failed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Trouble {
+    pub(super) error: ClusterError,
+    /// What was about to be done, as the end of "failed to …".
+    pub(super) doing: &'static str,
+}
+
+impl Facts {
+    /// What is known at the beginning.
+    pub fn new(
+        service: Arc<Service>,
+        is_gone: bool,
+        world: Arc<World>,
+        targets: Targets,
+        past: Past,
+    ) -> Facts {
+        Facts {
+            service,
+            is_gone,
+            world,
+            targets,
+            past,
+            learnt: Learnt::default(),
+        }
+    }
+
+    /// Adds how `effect` ended.
+    pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
+        let Effect::Service(_, effect) = effect else {
+            return;
+        };
+        match outcome {
+            Outcome::Budget(result) => {
+                if let ServiceEffect::TakeBudget(brake) = effect {
+                    self.learnt.budgets.insert(*brake, result);
+                }
+            }
+            Outcome::Recorded => self.note(effect),
+            Outcome::Withheld => self.withhold(effect),
+            Outcome::Service(outcome) => self.absorb_service(effect, outcome),
+            // Effects of other controllers.
+            Outcome::Looked(_) | Outcome::Surveyed(_) | Outcome::Node(_) | Outcome::Deleted => {}
+        }
+    }
+
+    fn absorb_service(&mut self, effect: &ServiceEffect, outcome: ServiceOutcome) {
+        match outcome {
+            ServiceOutcome::Ensured(result) => self.absorb_ensured(effect, result),
+            ServiceOutcome::Progressed(result) => {
+                let result = result.map(|answered| {
+                    self.owe(&answered.reply.events);
+                    answered.reply.progress
+                });
+                self.absorb_progress(effect, result);
+            }
+            ServiceOutcome::Got(result) => self.learnt.got = Some(result),
+            ServiceOutcome::Owner(owner) => self.learnt.owner = Some(owner),
+            ServiceOutcome::Service(Ok(Some(service))) if uid(&service) == uid(&self.service) => {
+                self.service = Arc::from(service);
+                self.settle(effect);
+            }
+            // Gone, or made again under the same name: the new one has a conversation of its own.
+            ServiceOutcome::Service(Ok(_)) => {
+                self.learnt.is_released |= releases(effect);
+                self.learnt.is_over = true;
+            }
+            ServiceOutcome::Service(Err(error)) => self.absorb_error(effect, error),
+        }
+    }
+
+    fn absorb_ensured(
+        &mut self,
+        effect: &ServiceEffect,
+        result: Result<Answered<EnsureReply>, ProviderError>,
+    ) {
+        let ServiceEffect::Ensure(request) = effect else {
+            return;
+        };
+        let is_made = match &result {
+            Ok(answered) => {
+                self.owe(&answered.reply.events);
+                matches!(answered.reply.ensured, Ensured::Ready(_))
+            }
+            Err(error) => *error == ProviderError::Elsewhere,
+        };
+        let learnt = &mut self.learnt;
+        if is_made {
+            learnt.targets = Some(request.targets.clone());
+        }
+        learnt.asked = Some(Asked {
+            service: without_status(&request.service),
+            targets: request.targets.clone(),
+            adopt: request.adopt.clone(),
+        });
+        learnt.ensured = Some(result);
+        learnt.is_stored = false;
+    }
+
+    fn absorb_progress(&mut self, effect: &ServiceEffect, result: Result<Progress, ProviderError>) {
+        let learnt = &mut self.learnt;
+        match effect {
+            ServiceEffect::UpdateTargets(request) => {
+                let is_made = matches!(result, Ok(Progress::Done) | Err(ProviderError::Elsewhere));
+                if is_made {
+                    learnt.targets = Some(request.targets.clone());
+                }
+                learnt.asked = Some(Asked {
+                    service: without_status(&request.service),
+                    targets: request.targets.clone(),
+                    adopt: None,
+                });
+                learnt.updated = Some(result);
+            }
+            ServiceEffect::Delete(request) => {
+                learnt.asked = Some(Asked {
+                    service: without_status(&request.service),
+                    targets: Arc::from([]),
+                    adopt: None,
+                });
+                learnt.deleted = Some(result);
+            }
+            _ => {}
+        }
+    }
+
+    /// The provider's own events that are fit to be recorded.
+    fn owe(&mut self, events: &[CloudEvent]) {
+        let fit = events.iter().filter_map(answer::check_event);
+        self.learnt.owed.extend(fit);
+    }
+
+    /// A write was made, or the Service was read again.
+    fn settle(&mut self, effect: &ServiceEffect) {
+        let learnt = &mut self.learnt;
+        match effect {
+            ServiceEffect::Read => {
+                learnt.read_again = false;
+                learnt.is_marked = false;
+                learnt.is_stored = false;
+                learnt.trouble = learnt.suspect.take();
+            }
+            ServiceEffect::Patch(patch) => {
+                self.write(patch);
+                let is_lost =
+                    super::is_mark(patch) && !super::is_marked(&self.service, &self.world);
+                if is_lost && !super::stored::is_deleting(&self.service) {
+                    // An admission webhook has taken it away. Writing it again at once would never end.
+                    let what = "finalizer and owner are not there after they were written";
+                    self.learnt.trouble = Some(Trouble {
+                        error: ClusterError::Rejected(what.to_owned()),
+                        doing: doing(effect),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A write was worked out and not made, in plan mode: the rest is worked out as if it had been.
+    fn withhold(&mut self, effect: &ServiceEffect) {
+        match effect {
+            ServiceEffect::Patch(patch) => self.write(patch),
+            ServiceEffect::TakeBudget(brake) => {
+                self.learnt.budgets.insert(*brake, Ok(()));
+            }
+            _ => self.note(effect),
+        }
+    }
+
+    fn write(&mut self, patch: &ServicePatch) {
+        let learnt = &mut self.learnt;
+        if super::is_mark(patch) {
+            learnt.is_marked = true;
+        } else if super::is_release(patch) {
+            learnt.is_released = true;
+        } else {
+            learnt.is_stored = true;
+            learnt.has_status_changed |= patch.status.is_some();
+            // What the provider itself wanted written is no reason to ask it again.
+            if let Some(asked) = &mut learnt.asked {
+                let service = Arc::make_mut(&mut asked.service);
+                for (key, value) in &patch.annotations {
+                    match value {
+                        Some(value) => service.annotations.insert(key.clone(), value.clone()),
+                        None => service.annotations.remove(key),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Something was said.
+    fn note(&mut self, effect: &ServiceEffect) {
+        if let ServiceEffect::RecordEvent(event) = effect {
+            if let Some(index) = self.learnt.owed.iter().position(|owed| owed == event) {
+                self.learnt.owed.remove(index);
+            } else {
+                self.learnt.said.push(event.reason.clone());
+            }
+        }
+    }
+
+    fn absorb_error(&mut self, effect: &ServiceEffect, error: ClusterError) {
+        let is_read = matches!(effect, ServiceEffect::Read);
+        let learnt = &mut self.learnt;
+        let trouble = Trouble {
+            error,
+            doing: doing(effect),
+        };
+        match &trouble.error {
+            // It only says what the Event says: not worth another wait than what it is about.
+            _ if is_only_conditions(effect) => learnt.is_stored = true,
+            ClusterError::Conflict(_) if !is_read && learnt.conflicts < MAX_CONFLICTS => {
+                learnt.conflicts += 1;
+                learnt.read_again = true;
+            }
+            // A patch with a UID that is no longer the object's is rejected too: look before it is believed.
+            ClusterError::Rejected(_) if !is_read => {
+                learnt.suspect = Some(trouble);
+                learnt.read_again = true;
+            }
+            _ => {
+                learnt.read_again = false;
+                learnt.trouble = Some(trouble);
+            }
+        }
+    }
+
+    /// Whether there was something left in a brake's budget, when it was asked.
+    pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
+        self.learnt.budgets.get(&brake).copied()
+    }
+
+    /// An Event with this reason was recorded in this conversation.
+    pub(super) fn has_said(&self, reason: &str) -> bool {
+        self.learnt.said.iter().any(|said| said == reason)
+    }
+
+    /// The targets that the provider has confirmed last.
+    pub(super) fn confirmed(&self) -> Option<&Arc<[CloudNode]>> {
+        self.learnt.targets.as_ref().or(self.past.targets.as_ref())
+    }
+
+    /// What the last call of this conversation has begun and not ended.
+    pub(super) fn pending(&self) -> Option<&Pending> {
+        let learnt = &self.learnt;
+        let ensured = match &learnt.ensured {
+            Some(Ok(answered)) => match &answered.reply.ensured {
+                Ensured::Pending(pending) => Some(pending),
+                Ensured::Ready(_) => None,
+            },
+            _ => None,
+        };
+        let others = [&learnt.deleted, &learnt.updated];
+        let others = others.into_iter().find_map(|progress| match progress {
+            Some(Ok(Progress::Pending(pending))) => Some(pending),
+            _ => None,
+        });
+        ensured.or(others)
+    }
+
+    pub(super) fn annotation(&self, key: &str) -> Option<&String> {
+        annotations(&self.service).get(key)
+    }
+}
+
+/// What is compared: a status that we have written ourselves is no reason to ask again.
+pub(super) fn without_status(service: &CloudService) -> Arc<CloudService> {
+    let mut service = service.clone();
+    service.status = crate::load_balancer::LoadBalancerStatus::default();
+    Arc::new(service)
+}
+
+fn releases(effect: &ServiceEffect) -> bool {
+    matches!(effect, ServiceEffect::Patch(patch) if super::is_release(patch))
+}
+
+fn is_only_conditions(effect: &ServiceEffect) -> bool {
+    let ServiceEffect::Patch(patch) = effect else {
+        return false;
+    };
+    patch.finalizer.is_none() && patch.annotations.is_empty() && patch.status.is_none()
+}
+
+/// Upstream's words (SVC-031, SVC-043, SVC-084).
+fn doing(effect: &ServiceEffect) -> &'static str {
+    match effect {
+        ServiceEffect::Patch(patch) if super::is_mark(patch) => {
+            "add load balancer cleanup finalizer"
+        }
+        ServiceEffect::Patch(patch) if super::is_release(patch) => {
+            "remove load balancer cleanup finalizer"
+        }
+        ServiceEffect::Patch(_) => "update load balancer status",
+        _ => "read the service",
+    }
+}

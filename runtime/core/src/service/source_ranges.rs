@@ -1,0 +1,69 @@
+//! Who may connect: `spec.loadBalancerSourceRanges`, or the annotation (SVC-090, SVC-091).
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Service;
+use thiserror::Error;
+
+use super::stored::{annotations, spec};
+use crate::names::SOURCE_RANGES;
+
+/// What is written down is not a list of networks. Taking it for "everybody" would open the load balancer.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SourceRangesError {
+    /// In the spec.
+    #[error(
+        "service.spec.loadBalancerSourceRanges: {0:?} is not valid. Expecting a list of IP ranges. For example, 10.0.0.0/24"
+    )]
+    Spec(Vec<String>),
+    /// In the annotation.
+    #[error(
+        "{SOURCE_RANGES}: {0:?} is not valid. Expecting a comma-separated list of source IP ranges. For example, 10.0.0.0/24,192.168.2.0/24"
+    )]
+    Annotation(String),
+}
+
+/// The networks that may connect: each once, without host bits, in their order. Nothing written down is everybody.
+///
+/// # Errors
+/// What is written down and cannot be read.
+pub fn source_ranges(service: &Service) -> Result<Vec<IpNet>, SourceRangesError> {
+    let in_spec = spec(service)
+        .and_then(|spec| spec.load_balancer_source_ranges.as_deref())
+        .unwrap_or_default();
+    if !in_spec.is_empty() {
+        let ranges = read(in_spec.iter().map(String::as_str));
+        return ranges.ok_or_else(|| SourceRangesError::Spec(in_spec.to_vec()));
+    }
+    let annotation = annotations(service)
+        .get(SOURCE_RANGES)
+        .map(|text| text.trim());
+    match annotation {
+        None | Some("") => Ok(vec![everybody()]),
+        Some(text) => {
+            let ranges = read(text.split(','));
+            ranges.ok_or_else(|| SourceRangesError::Annotation(text.to_owned()))
+        }
+    }
+}
+
+/// Whether every IPv4 address is in `ranges`.
+pub fn is_allow_all(ranges: &[IpNet]) -> bool {
+    ranges.contains(&everybody())
+}
+
+fn everybody() -> IpNet {
+    IpNet::new_assert(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)
+}
+
+fn read<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Vec<IpNet>> {
+    let mut ranges = Vec::new();
+    for text in texts {
+        let range = text.trim().parse::<IpNet>().ok()?.trunc();
+        if !ranges.contains(&range) {
+            ranges.push(range);
+        }
+    }
+    Some(ranges)
+}

@@ -1,0 +1,117 @@
+//! Which nodes receive a Service's traffic, and which changes of a node are worth a look (SVC-060 to SVC-066).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+
+use crate::cloud::CloudNode;
+use crate::cloud_node::cloud_node;
+use crate::names::{EXCLUDE_FROM_LOAD_BALANCERS, TO_BE_DELETED_TAINT};
+use crate::ownership::stored_provider_id;
+
+/// The nodes that are to receive traffic. All Services share one list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Targets {
+    /// Sorted by name.
+    pub nodes: Arc<[CloudNode]>,
+    /// Whether it was made from a complete list of the cluster's nodes.
+    pub is_synced: bool,
+}
+
+impl Targets {
+    /// The eligible ones of `nodes`.
+    pub fn of<'a>(nodes: impl Iterator<Item = &'a Node>, is_synced: bool) -> Targets {
+        let mut nodes: Vec<CloudNode> = nodes
+            .filter(|node| is_eligible(node))
+            .map(cloud_node)
+            .collect();
+        nodes.sort_unstable_by(|left, right| left.name.cmp(&right.name));
+        Targets {
+            nodes: nodes.into(),
+            is_synced,
+        }
+    }
+}
+
+/// Whether the node receives traffic: it is not being deleted, not excluded, not about to be removed by the cluster
+/// autoscaler (SVC-060), and has a machine (EDGE-072). Whether it is Ready does not matter: health checks say that.
+pub fn is_eligible(node: &Node) -> bool {
+    node.metadata.deletion_timestamp.is_none()
+        && !is_excluded(node)
+        && crate::node::taints(node)
+            .iter()
+            .all(|taint| taint.key != TO_BE_DELETED_TAINT)
+        && stored_provider_id(node).is_some()
+}
+
+/// Whether a change of a node can change somebody's targets. What is no target before and after is nobody's news.
+pub fn wakes(old: &Node, new: &Node) -> bool {
+    match (is_eligible(old), is_eligible(new)) {
+        (false, false) => false,
+        (true, true) => {
+            let addresses = |node: &'_ Node| node.status.as_ref()?.addresses.clone();
+            stored_provider_id(old) != stored_provider_id(new) || addresses(old) != addresses(new)
+        }
+        _ => true,
+    }
+}
+
+/// The label is there, and its value is not one of Go's spellings of false.
+fn is_excluded(node: &Node) -> bool {
+    let labels = node.metadata.labels.as_ref();
+    let value = labels.and_then(|labels| labels.get(EXCLUDE_FROM_LOAD_BALANCERS));
+    value.is_some_and(|value| {
+        !matches!(
+            value.as_str(),
+            "0" | "f" | "F" | "FALSE" | "false" | "False"
+        )
+    })
+}
+
+/// Whether two lists mean the same to a load balancer. Labels do not count, so that nobody who labels a thousand nodes
+/// causes a request for each load balancer; the drift check sees them.
+pub(super) fn are_same(left: &Arc<[CloudNode]>, right: &Arc<[CloudNode]>) -> bool {
+    Arc::ptr_eq(left, right)
+        || left.len() == right.len()
+            && left
+                .iter()
+                .zip(&**right)
+                .all(|(one, other)| is_same(one, other))
+}
+
+fn is_same(one: &CloudNode, other: &CloudNode) -> bool {
+    one.name == other.name
+        && one.provider_id == other.provider_id
+        && one.addresses == other.addresses
+}
+
+/// Whether every node of `before` is in `after`. Both are sorted by name.
+pub(super) fn keeps_all(before: &Arc<[CloudNode]>, after: &Arc<[CloudNode]>) -> bool {
+    let mut after_names = after.iter().map(|node| &node.name);
+    Arc::ptr_eq(before, after)
+        || before
+            .iter()
+            .all(|node| after_names.by_ref().any(|name| *name == node.name))
+}
+
+pub(super) fn names(nodes: &[CloudNode]) -> BTreeSet<String> {
+    nodes.iter().map(|node| node.name.clone()).collect()
+}
+
+/// `wanted`, and those of `current` that are not in it.
+pub(super) fn union(wanted: &Arc<[CloudNode]>, current: &[CloudNode]) -> Arc<[CloudNode]> {
+    let known = names(wanted);
+    let mut all: Vec<CloudNode> = wanted.to_vec();
+    all.extend(
+        current
+            .iter()
+            .filter(|node| !known.contains(&node.name))
+            .cloned(),
+    );
+    if all.len() == wanted.len() {
+        return wanted.clone();
+    }
+    all.sort_unstable_by(|left, right| left.name.cmp(&right.name));
+    all.into()
+}

@@ -1,0 +1,136 @@
+//! What a provider may write into a Service's annotations.
+
+use super::world::*;
+use crate::effect::When;
+use serde_json::json;
+
+#[test]
+fn what_was_granted_is_written_with_the_status_and_costs_no_second_question() {
+    let mut world = world();
+    world.ensure = [wishing(
+        ready(&["192.0.2.1"], 1),
+        "lb.example.com/id",
+        Some("7"),
+    )]
+    .into();
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts()[3],
+        "patch annotations(1) status=192.0.2.1 wasm-ccm.dev/LoadBalancer=true"
+    );
+    assert_eq!(world.annotation("lb.example.com/id"), Some("7"));
+    does_nothing(&mut world);
+    // Removed by somebody: the provider is asked, and wants it again.
+    world.stored["metadata"]["annotations"]
+        .as_object_mut()
+        .unwrap()
+        .remove("lb.example.com/id");
+    world.talk();
+    assert_eq!(world.annotation("lb.example.com/id"), Some("7"));
+}
+
+#[test]
+fn a_wish_can_remove_and_is_heard_while_something_is_begun() {
+    let mut world = made();
+    world.stored["metadata"]["annotations"]["lb.example.com/old"] = json!("x");
+    world.ensure = [wishing(begun("h"), "lb.example.com/old", None)].into();
+    let talk = world.talk();
+    assert_eq!(talk.acts(), ["ensure targets(2)", "patch annotations(1)"]);
+    assert_eq!(world.annotation("lb.example.com/old"), None);
+    assert_ne!(talk.end, When::AwaitChange);
+    does_nothing(&mut world);
+}
+
+#[test]
+fn what_was_not_granted_is_left_out_and_said() {
+    let long = "x".repeat(1025);
+    for (key, value, problem) in [
+        ("other.example.com/id", "7", "not under a prefix"),
+        ("id", "7", "not under a prefix"),
+        (
+            "wasm-ccm.dev/provider",
+            "other",
+            "belongs to Kubernetes or to this manager",
+        ),
+        (
+            "x.wasm-ccm.dev/y",
+            "7",
+            "belongs to Kubernetes or to this manager",
+        ),
+        ("service.beta.kubernetes.io/x", "7", "belongs to Kubernetes"),
+        ("kubernetes.io/x", "7", "belongs to Kubernetes"),
+        ("autoscaling.k8s.io/x", "7", "belongs to Kubernetes"),
+        ("lb.example.com/a b", "7", "not an annotation key"),
+        ("lb.example.com/", "7", "not an annotation key"),
+        ("lb.example.com/id", long.as_str(), "too long"),
+        ("lb.example.com/id", "a\nb", "control characters"),
+    ] {
+        let mut world = world();
+        // The operator's mistake, too.
+        world
+            .prefixes
+            .extend(["wasm-ccm.dev/".to_owned(), "kubernetes.io/".to_owned()]);
+        let before = world.annotation(OWNER).map(str::to_owned);
+        assert_eq!(before, None);
+        world.ensure = [wishing(ready(&["192.0.2.1"], 0), key, Some(value))].into();
+        let talk = world.talk();
+        assert_eq!(
+            world.stored["metadata"]["annotations"],
+            json!({ OWNER: "sim" }),
+            "{key}"
+        );
+        let told = talk
+            .events
+            .iter()
+            .find(|(reason, _)| reason == "InvalidProviderAnswer");
+        assert!(told.unwrap().1.contains(problem), "{key}: {told:?}");
+        assert_eq!(world.addresses(), ["192.0.2.1"], "the rest is good");
+        assert_eq!(talk.end, When::AwaitChange);
+    }
+}
+
+#[test]
+fn more_than_sixteen_annotations_are_too_many() {
+    let mut world = world();
+    let mut answer = ready(&["192.0.2.1"], 0);
+    for number in 0..20 {
+        answer = wishing(answer, &format!("lb.example.com/k{number}"), Some("v"));
+    }
+    world.ensure = [answer].into();
+    world.talk();
+    let written = world.stored["metadata"]["annotations"]
+        .as_object()
+        .unwrap()
+        .len();
+    assert_eq!(written, 16 + 1);
+}
+
+#[test]
+fn f26_the_providers_events_are_recorded_if_they_are_fit() {
+    use crate::cloud::{CloudEvent, EventType};
+    let event = |reason: &str, message: &str| CloudEvent {
+        event_type: EventType::Warning,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    };
+    let mut world = world();
+    let mut answer = ready(&["192.0.2.1"], 0);
+    answer.as_mut().unwrap().reply.events = vec![
+        event("TypeDeprecated", "lb11\n\u{7}is old"),
+        event("not a reason", "x"),
+    ];
+    world.ensure = [answer].into();
+    let talk = world.talk();
+    assert_eq!(
+        talk.events[1],
+        ("TypeDeprecated".to_owned(), "lb11is old".to_owned())
+    );
+    assert_eq!(
+        talk.said(),
+        [
+            "EnsuringLoadBalancer",
+            "TypeDeprecated",
+            "EnsuredLoadBalancer"
+        ]
+    );
+}

@@ -1,0 +1,323 @@
+//! SVC-040 to SVC-056: a load balancer goes when nobody wants it, and its Service only after it.
+
+use super::world::*;
+use crate::cloud::ProviderError;
+use crate::effect::{ClusterError, When};
+use crate::load_balancer::{Found, GetReply, Progress};
+use crate::permit::Moment;
+use serde_json::json;
+use std::time::Duration;
+
+const REMOVAL: [&str; 6] = [
+    "take budget load-balancer-deletion",
+    "event Normal DeletingLoadBalancer",
+    "delete load balancer of",
+    "get load balancer of",
+    "patch -finalizer annotations(1)",
+    "event Normal DeletedLoadBalancer",
+];
+
+#[test]
+fn svc_043_the_finalizer_goes_after_absence_is_proven() {
+    let mut world = made();
+    world.stored["metadata"]["finalizers"] = json!(["foo", FINALIZER, "bar"]);
+    world.delete_object();
+    let talk = world.talk();
+    assert_eq!(talk.acts(), REMOVAL);
+    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(
+        world.stored["metadata"]["finalizers"],
+        json!(["foo", "bar"])
+    );
+    assert_eq!(world.annotation(OWNER), None);
+    does_nothing(&mut world);
+}
+
+#[test]
+fn svc_045_another_type_clears_the_status_in_the_same_patch() {
+    let mut world = made();
+    world.stored["spec"]["type"] = json!("ClusterIP");
+    let talk = world.talk();
+    let mut expected = REMOVAL.map(str::to_owned);
+    expected[4] =
+        "patch -finalizer annotations(1) status=no ingress wasm-ccm.dev/LoadBalancer=false"
+            .to_owned();
+    assert_eq!(talk.acts(), expected);
+    assert!(!world.has_finalizer() && world.addresses().is_empty());
+    does_nothing(&mut world);
+    // And back again.
+    world.stored["spec"]["type"] = json!("LoadBalancer");
+    world.ensure = [ready(&["192.0.2.2"], 1)].into();
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
+    assert!(world.has_finalizer());
+}
+
+#[test]
+fn a_service_that_changes_its_type_in_the_middle_of_its_creation_is_cleaned_up() {
+    let mut world = world();
+    world.ensure = [begun("action 7")].into();
+    world.talk();
+    world.stored["spec"]["type"] = json!("ClusterIP");
+    let talk = world.talk();
+    assert!(
+        talk.acts()
+            .contains(&"delete load balancer of hint".to_owned()),
+        "{:?}",
+        talk.acts()
+    );
+    assert!(!world.has_finalizer());
+    assert_eq!(world.annotation(OWNER), None);
+}
+
+#[test]
+fn f21_the_finalizer_stays_until_a_read_proves_absence() {
+    let present = || {
+        Ok(GetReply {
+            found: Found::Present(status(&["192.0.2.1"])),
+            complete: true,
+        })
+    };
+    let incomplete = || {
+        Ok(GetReply {
+            found: Found::Absent,
+            complete: false,
+        })
+    };
+    let mut world = made();
+    world.delete_object();
+    world.get = [
+        present(),
+        present(),
+        incomplete(),
+        Err(unavailable()),
+        absent(),
+    ]
+    .into();
+    let mut delays = Vec::new();
+    for _ in 0..4 {
+        let talk = world.talk();
+        delays.push(talk.again().as_secs());
+        assert!(world.has_finalizer(), "{:?}", talk.acts());
+    }
+    assert_eq!(delays, [1, 2, 4, 8]);
+    assert_eq!(world.talk().end, When::AwaitChange);
+    assert!(!world.has_finalizer());
+}
+
+#[test]
+fn a_load_balancer_that_is_still_there_is_said_and_deleted_again() {
+    let mut world = made();
+    world.delete_object();
+    world.get = [
+        Ok(GetReply {
+            found: Found::Present(status(&[])),
+            complete: true,
+        }),
+        absent(),
+    ]
+    .into();
+    let talk = world.talk();
+    assert_eq!(
+        talk.events[1],
+        (
+            "SyncLoadBalancerFailed".to_owned(),
+            "Error syncing load balancer: the provider says that the load balancer was deleted, and that it is still there".to_owned()
+        )
+    );
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts()[..2],
+        ["delete load balancer of", "get load balancer of"],
+        "no second budget, and no second announcement"
+    );
+}
+
+#[test]
+fn svc_041_an_error_is_told_and_keeps_the_finalizer() {
+    let mut world = made();
+    world.delete_object();
+    world.delete = [Err(unavailable())].into();
+    let talk = world.talk();
+    assert_eq!(
+        talk.events[1].1,
+        "Error syncing load balancer: failed to delete load balancer: unavailable: 502"
+    );
+    assert!(world.has_finalizer());
+}
+
+#[test]
+fn svc_040_an_error_of_the_proving_look_is_told_and_keeps_the_finalizer() {
+    let mut world = made();
+    world.delete_object();
+    world.get = [Err(denied())].into();
+    let talk = world.talk();
+    assert_eq!(
+        talk.events[1].1,
+        "Error syncing load balancer: failed to check if load balancer exists after cleanup: denied: 401"
+    );
+    assert_eq!(
+        world.condition("wasm-ccm.dev/LoadBalancer"),
+        Some(("False".to_owned(), "Denied".to_owned()))
+    );
+    assert!(world.has_finalizer());
+}
+
+#[test]
+fn svc_054_what_somebody_else_implements_holds_nothing() {
+    for is_gone in [false, true] {
+        let mut world = made();
+        world.delete_object();
+        world.is_gone = is_gone;
+        world.delete = [Err(ProviderError::Elsewhere)].into();
+        world.get = [Err(ProviderError::Elsewhere)].into();
+        let talk = world.talk();
+        assert_eq!(talk.end, When::AwaitChange);
+        assert_eq!(talk.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+        assert_eq!(
+            world.has_finalizer(),
+            is_gone,
+            "nothing is written about what is gone"
+        );
+    }
+}
+
+#[test]
+fn a_deletion_that_takes_long_is_asked_about_with_its_hint() {
+    let mut world = made();
+    world.delete_object();
+    world.delete = [
+        Ok(Progress::Pending(pending("action 9"))),
+        Ok(Progress::Done),
+    ]
+    .into();
+    let talk = world.talk();
+    assert_eq!(talk.again(), Duration::from_millis(500));
+    does_nothing(&mut world);
+    world.wait(1);
+    let talk = world.talk();
+    assert_eq!(talk.acts()[0], "delete load balancer of hint");
+    assert_eq!(talk.said(), ["DeletedLoadBalancer"]);
+}
+
+#[test]
+fn the_budget_is_taken_once_however_often_a_deletion_fails() {
+    let mut world = made();
+    world.delete_object();
+    world.delete = [Err(unavailable())].into();
+    let taken = |talk: &Talk| {
+        let acts = talk.acts();
+        acts.iter()
+            .filter(|act| act.starts_with("take budget"))
+            .count()
+    };
+    let all: usize = (0..5).map(|_| taken(&world.talk())).sum();
+    assert_eq!(all, 1);
+}
+
+#[test]
+fn without_budget_nothing_is_deleted_and_that_is_said() {
+    let mut world = made();
+    world.delete_object();
+    world.budget = Err(Moment(Duration::from_secs(1_100)));
+    let talk = world.talk();
+    assert_eq!(talk.acts()[0], "take budget load-balancer-deletion");
+    assert_eq!(talk.said(), ["BrakeEngaged"]);
+    assert_eq!(talk.again(), Duration::from_secs(100));
+    assert!(world.has_finalizer());
+}
+
+#[test]
+fn svc_050_and_052_what_is_gone_loses_its_load_balancer_and_nothing_is_written() {
+    let mut world = made();
+    world.is_gone = true;
+    let talk = world.talk();
+    let acts = talk.acts();
+    assert_eq!(acts[..4], REMOVAL[..4]);
+    assert_eq!(acts[4..], REMOVAL[5..]);
+    assert_eq!(talk.end, When::AwaitChange);
+    does_nothing(&mut world);
+}
+
+#[test]
+fn svc_051_what_never_was_one_of_ours_leaves_nothing() {
+    let mut world = world();
+    world.is_gone = true;
+    does_nothing(&mut world);
+    let mut world = made();
+    world.is_gone = true;
+    world.stored["metadata"]["annotations"][OWNER] = json!("other");
+    does_nothing(&mut world);
+}
+
+#[test]
+fn svc_056_a_restart_loses_no_orphan_whose_last_state_is_known() {
+    let mut world = made();
+    world.past = Default::default();
+    world.is_gone = true;
+    assert_eq!(
+        world.talk().said(),
+        ["DeletingLoadBalancer", "DeletedLoadBalancer"]
+    );
+}
+
+#[test]
+fn svc_053_an_error_about_what_is_gone_is_told_raw_and_comes_back() {
+    let mut world = made();
+    world.is_gone = true;
+    world.delete = [Err(unavailable())].into();
+    let talk = world.talk();
+    assert_eq!(
+        talk.events[1],
+        (
+            "DeleteLoadBalancerFailed".to_owned(),
+            "Error deleting load balancer: unavailable: 502".to_owned()
+        )
+    );
+    assert_eq!(talk.again(), Duration::from_secs(1));
+}
+
+#[test]
+fn what_is_released_is_not_deleted_again_when_the_object_goes() {
+    let mut world = made();
+    world.delete_object();
+    let before = world.service();
+    world.talk();
+    world.is_gone = true;
+    let talk = world.talk_from(before);
+    assert_eq!(talk.acts(), [] as [&str; 0]);
+}
+
+#[test]
+fn edge_066_a_finalizer_that_was_removed_by_hand_leaks_nothing() {
+    // Somebody else's finalizer still holds the object.
+    let mut world = made();
+    world.stored["metadata"]["finalizers"] = json!(["other"]);
+    world.delete_object();
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    assert_eq!(world.annotation(OWNER), None);
+    assert_eq!(world.stored["metadata"]["finalizers"], json!(["other"]));
+}
+
+#[test]
+fn svc_031_a_service_that_is_being_deleted_gets_no_finalizer() {
+    let mut world = world();
+    world.delete_object();
+    world.stored["metadata"]["finalizers"] = json!(["other"]);
+    does_nothing(&mut world);
+}
+
+#[test]
+fn svc_044_the_end_is_said_after_the_last_write() {
+    let mut world = made();
+    world.delete_object();
+    world.errors = vec![ClusterError::Unavailable("away".to_owned())];
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["DeletingLoadBalancer"]);
+    assert_eq!(
+        talk.why(),
+        "failed to remove load balancer cleanup finalizer: unavailable: away"
+    );
+    assert_eq!(world.talk().said(), ["DeletedLoadBalancer"]);
+}

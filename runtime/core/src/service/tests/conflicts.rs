@@ -1,0 +1,168 @@
+//! F22: a load balancer that is somebody else's, and an API server that does not do what it is told.
+
+use super::world::*;
+use crate::effect::{ClusterError, OwnerState, ServiceRef, When};
+use serde_json::json;
+use std::time::Duration;
+
+fn alive() -> OwnerState {
+    OwnerState::Alive(ServiceRef {
+        namespace: "secret".to_owned(),
+        name: "shop".to_owned(),
+        uid: "u1".to_owned(),
+    })
+}
+
+#[test]
+fn f22_the_load_balancer_of_a_service_that_is_alive_is_not_taken_over() {
+    let mut world = world();
+    world.rules.adoption = true;
+    world.owner = alive();
+    world.ensure = [Err(conflict(Some("u1")))].into();
+    let talk = world.talk();
+    assert_eq!(talk.acts()[3], "find owner u1 for");
+    assert_eq!(talk.again(), Duration::from_secs(10));
+    assert_eq!(
+        talk.why(),
+        "the load balancer belongs to service/secret/shop"
+    );
+    let told = &talk.events.last().unwrap().1;
+    assert!(!told.contains("shop"), "not for this tenant: {told}");
+    assert_eq!(
+        world.condition("wasm-ccm.dev/LoadBalancer"),
+        Some(("False".to_owned(), "Conflict".to_owned()))
+    );
+    assert_eq!(world.calls.len(), 2, "no second try");
+}
+
+#[test]
+fn f22_without_leave_nothing_is_taken_over_and_the_setting_is_named() {
+    for owner in [None, Some("u1")] {
+        let mut world = world();
+        world.ensure = [Err(conflict(owner))].into();
+        let talk = world.talk();
+        let told = &talk.events.last().unwrap().1;
+        assert!(
+            told.ends_with("only with the setting adoptLoadBalancers"),
+            "{told}"
+        );
+        assert!(world.addresses().is_empty());
+        assert_eq!(talk.again(), Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn f22_what_has_no_owner_who_is_alive_is_taken_over_with_leave() {
+    for (owner, label, told) in [
+        (
+            None,
+            "ensure targets(2) adopt",
+            "Took over a load balancer which had no owner",
+        ),
+        (
+            Some("u1"),
+            "ensure targets(2) adopt=u1",
+            "Took over a load balancer whose owner u1 does not exist any more",
+        ),
+    ] {
+        let mut world = world();
+        world.rules.adoption = true;
+        world.ensure = [Err(conflict(owner)), ready(&["192.0.2.1"], 1)].into();
+        let talk = world.talk();
+        assert!(talk.acts().contains(&label.to_owned()), "{:?}", talk.acts());
+        assert_eq!(
+            talk.said(),
+            [
+                "EnsuringLoadBalancer",
+                "LoadBalancerAdopted",
+                "EnsuredLoadBalancer"
+            ]
+        );
+        assert_eq!(talk.events[1].1, told);
+        assert_eq!(talk.end, When::AwaitChange);
+    }
+}
+
+#[test]
+fn an_owner_is_gone_only_when_all_services_are_known() {
+    let mut world = world();
+    world.rules.adoption = true;
+    world.owner = OwnerState::Unsynced;
+    world.ensure = [Err(conflict(Some("u1")))].into();
+    let talk = world.talk();
+    assert_eq!(talk.again(), Duration::from_secs(1));
+    assert_eq!(
+        talk.said(),
+        ["EnsuringLoadBalancer"],
+        "nothing is wrong yet"
+    );
+}
+
+#[test]
+fn a_provider_that_knows_no_end_of_conflicts_is_asked_twice() {
+    let mut world = world();
+    world.rules.adoption = true;
+    world.ensure = [Err(conflict(None))].into();
+    let talk = world.talk();
+    assert_eq!(talk.again(), Duration::from_secs(10));
+    assert_eq!(world.calls.len(), 2);
+
+    // Its own UID, which it should have known.
+    world.calls.clear();
+    world.ensure = [Err(conflict(Some("u0")))].into();
+    world.talk();
+    assert_eq!(world.calls.len(), 1);
+}
+
+#[test]
+fn a_write_that_conflicts_is_made_again_from_a_fresh_read() {
+    let mut world = world();
+    world.errors = vec![ClusterError::Conflict("409".to_owned())];
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts()[1..4],
+        [
+            "patch +finalizer annotations(1)",
+            "read",
+            "patch +finalizer annotations(1)"
+        ]
+    );
+    assert_eq!(talk.end, When::AwaitChange);
+}
+
+#[test]
+fn endless_conflicts_end_after_twenty_and_come_back_later() {
+    let mut world = world();
+    world.errors = vec![ClusterError::Conflict("409".to_owned()); 100];
+    let talk = world.talk();
+    assert_eq!(100 - world.errors.len(), 21);
+    assert_eq!(talk.again(), Duration::from_millis(5));
+    assert!(world.calls.iter().all(|call| !call.is_cloud_change()));
+}
+
+#[test]
+fn a_service_that_was_made_again_meanwhile_is_left_to_its_own_conversation() {
+    let mut world = world();
+    world.meanwhile = Some(|stored| stored["metadata"]["uid"] = json!("u1"));
+    let talk = world.talk();
+    assert_eq!(talk.end, When::AwaitChange);
+    assert!(world.patches.is_empty());
+    assert!(world.calls.iter().all(|call| !call.is_cloud_change()));
+}
+
+#[test]
+fn svc_084_a_status_that_cannot_be_stored_is_told_and_asked_for_again() {
+    let mut world = made();
+    world.ensure = [ready(&["192.0.2.2"], 0)].into();
+    world.past.drift_due = true;
+    world.errors = vec![ClusterError::Denied("403".to_owned())];
+    let talk = world.talk();
+    assert_eq!(
+        talk.events[0].1,
+        "Error syncing load balancer: failed to update load balancer status: denied: 403"
+    );
+    assert_eq!(talk.again(), Duration::from_secs(1));
+    let talk = world.talk();
+    assert_eq!(talk.acts()[0], "ensure targets(2)");
+    assert_eq!(world.addresses(), ["192.0.2.2"]);
+}

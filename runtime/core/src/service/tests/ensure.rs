@@ -1,0 +1,311 @@
+//! SVC-030 to SVC-039: a load balancer is made, and nothing is said or asked twice.
+
+use super::world::*;
+use crate::cloud::ProviderError;
+use crate::effect::{ServiceEffect, When};
+use crate::load_balancer::Ensured;
+use serde_json::json;
+use std::time::Duration;
+
+#[test]
+fn svc_031_finalizer_and_owner_are_written_before_the_first_call() {
+    let mut world = world();
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts(),
+        [
+            "event Normal EnsuringLoadBalancer",
+            "patch +finalizer annotations(1)",
+            "ensure targets(2)",
+            "patch status=192.0.2.1 wasm-ccm.dev/LoadBalancer=true",
+            "event Normal EnsuredLoadBalancer",
+        ]
+    );
+    assert_eq!(talk.end, When::AwaitChange);
+    assert!(world.has_finalizer());
+    assert_eq!(world.annotation(OWNER), Some("sim"));
+    assert_eq!(world.addresses(), ["192.0.2.1"]);
+}
+
+#[test]
+fn svc_031_without_the_finalizer_nothing_is_asked() {
+    let mut world = world();
+    world.errors = vec![crate::effect::ClusterError::Denied("403".to_owned())];
+    let talk = world.talk();
+    assert_eq!(
+        talk.events.last().unwrap().1,
+        "Error syncing load balancer: failed to add load balancer cleanup finalizer: denied: 403"
+    );
+    assert!(world.calls.is_empty());
+}
+
+#[test]
+fn a_finalizer_that_an_admission_webhook_takes_away_is_not_written_for_ever() {
+    let mut world = world();
+    world.takes_finalizer_away = true;
+    let talk = world.talk();
+    assert_eq!(world.patches.len(), 1);
+    assert!(
+        talk.why().contains("are not there after they were written"),
+        "{}",
+        talk.why()
+    );
+    assert!(world.calls.is_empty());
+}
+
+#[test]
+fn svc_013_a_finalizer_that_was_removed_by_hand_is_there_again_at_the_next_look() {
+    let mut world = made();
+    world.stored["metadata"]["finalizers"] = json!(["other"]);
+    let talk = world.talk();
+    assert_eq!(talk.acts(), ["patch +finalizer"]);
+    assert_eq!(
+        world.stored["metadata"]["finalizers"],
+        json!(["other", FINALIZER])
+    );
+}
+
+#[test]
+fn what_is_made_is_neither_asked_about_nor_written_again() {
+    let mut world = made();
+    let talk = does_nothing(&mut world);
+    assert_eq!(talk.end, When::AwaitChange);
+    // What a write of our own, or kubectl, does is nothing to ask about either.
+    world.stored["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
+        json!("{}");
+    world.stored["metadata"]["annotations"]["wasm-ccm.dev/x"] = json!("y");
+    does_nothing(&mut world);
+}
+
+#[test]
+fn edge_070_only_what_changes_is_announced() {
+    let mut world = made();
+    world.past.drift_due = true;
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts(),
+        ["ensure targets(2)"],
+        "a look that finds nothing says nothing"
+    );
+    assert!(!world.past.drift_due);
+
+    world.stored["metadata"]["annotations"]["example.com/x"] = json!("y");
+    assert_eq!(
+        world.talk().acts(),
+        ["ensure targets(2)"],
+        "an annotation of anybody"
+    );
+
+    world.stored["spec"]["ports"][0]["nodePort"] = json!(30081);
+    world.ensure = [ready(&["192.0.2.1"], 1)].into();
+    assert_eq!(
+        world.talk().acts(),
+        [
+            "event Normal EnsuringLoadBalancer",
+            "ensure targets(2)",
+            "event Normal EnsuredLoadBalancer"
+        ]
+    );
+}
+
+#[test]
+fn edge_070_ensured_is_said_after_the_status_is_stored() {
+    let mut world = made();
+    world.stored["spec"]["ports"][0]["port"] = json!(81);
+    world.ensure = [ready(&["192.0.2.2"], 1)].into();
+    world.errors = vec![crate::effect::ClusterError::Unavailable("away".to_owned())];
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["EnsuringLoadBalancer"], "it is not stored");
+    assert_eq!(
+        talk.why(),
+        "failed to update load balancer status: unavailable: away"
+    );
+    let talk = world.talk();
+    assert_eq!(
+        talk.said(),
+        ["EnsuredLoadBalancer"],
+        "announced once, and ended once"
+    );
+    assert_eq!(world.addresses(), ["192.0.2.2"]);
+}
+
+#[test]
+fn after_a_restart_everything_is_looked_at_once_and_nothing_is_announced() {
+    let mut world = made();
+    world.past = Default::default();
+    assert_eq!(world.talk().acts(), ["ensure targets(2)"]);
+    does_nothing(&mut world);
+}
+
+#[test]
+fn edge_065_a_status_that_somebody_has_edited_is_repaired() {
+    let mut world = made();
+    world.stored["status"]["loadBalancer"] = json!({ "ingress": [{ "ip": "192.0.2.66" }] });
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts()[..2],
+        ["ensure targets(2)", "patch status=192.0.2.1"]
+    );
+    does_nothing(&mut world);
+}
+
+#[test]
+fn svc_035_what_somebody_else_implements_is_neither_said_nor_written() {
+    let mut world = world();
+    world.ensure = [Err(ProviderError::Elsewhere)].into();
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts(),
+        [
+            "event Normal EnsuringLoadBalancer",
+            "patch +finalizer annotations(1)",
+            "ensure targets(2)"
+        ]
+    );
+    assert_eq!(talk.end, When::AwaitChange);
+    assert!(world.has_finalizer() && world.addresses().is_empty());
+    does_nothing(&mut world);
+}
+
+#[test]
+fn svc_036_an_error_is_told_in_upstreams_words_and_comes_back() {
+    let mut world = world();
+    world.ensure = [Err(unavailable())].into();
+    let talk = world.talk();
+    assert_eq!(
+        talk.events.last().unwrap(),
+        &(
+            "SyncLoadBalancerFailed".to_owned(),
+            "Error syncing load balancer: failed to ensure load balancer: unavailable: 502"
+                .to_owned()
+        )
+    );
+    let delays: Vec<u64> = (0..4).map(|_| world.talk().again().as_secs()).collect();
+    assert_eq!(delays, [2, 4, 8, 16], "the first was 1 s");
+    assert!(world.addresses().is_empty());
+}
+
+#[test]
+fn svc_022_a_delay_that_the_cloud_asks_for_is_honoured_on_every_path() {
+    let throttled = || ProviderError::Throttled {
+        message: "429".to_owned(),
+        retry_after: Some(Duration::from_secs(42)),
+    };
+    let after = |talk: Talk| match talk.end {
+        When::NotBefore { after, .. } => after.as_secs(),
+        other => panic!("{other}"),
+    };
+    let mut world = world();
+    world.ensure = [Err(throttled())].into();
+    assert_eq!(after(world.talk()), 42);
+
+    let mut world = made();
+    world.with_nodes(&["a", "b", "c"]);
+    world.update = [Err(throttled())].into();
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["UpdateLoadBalancerFailed"]);
+    assert_eq!(after(talk), 42);
+    assert_eq!(world.calls.len(), 1, "no second question");
+
+    for (delete, get) in [(true, false), (false, true)] {
+        let mut world = made();
+        world.delete_object();
+        if delete {
+            world.delete = [Err(throttled())].into();
+        }
+        if get {
+            world.get = [Err(throttled())].into();
+        }
+        assert_eq!(after(world.talk()), 42);
+        assert!(world.has_finalizer());
+        world.is_gone = true;
+        assert_eq!(after(world.talk()), 42, "also without the object");
+    }
+}
+
+#[test]
+fn svc_032_without_nodes_it_is_said_once_and_the_provider_is_asked() {
+    let mut world = world();
+    world.with_nodes(&[]);
+    let talk = world.talk();
+    assert!(
+        talk.effects
+            .contains(&"ensure service/default/web targets(0)".to_owned())
+    );
+    assert!(talk.events.contains(&(
+        "UnAvailableLoadBalancer".to_owned(),
+        "There are no available nodes for LoadBalancer".to_owned()
+    )));
+    world.past.drift_due = true;
+    assert_eq!(world.talk().said(), [] as [&str; 0]);
+}
+
+#[test]
+fn what_was_begun_ends_without_a_wait_inside_of_the_conversation() {
+    let mut world = world();
+    world.ensure = [
+        begun("action 7"),
+        begun("action 7"),
+        ready(&["192.0.2.1"], 0),
+    ]
+    .into();
+    let talk = world.talk();
+    assert_eq!(talk.again(), Duration::from_millis(500));
+    assert_eq!(talk.said(), ["EnsuringLoadBalancer"]);
+    // Whoever wakes it earlier is no reason to ask.
+    let talk = does_nothing(&mut world);
+    assert_eq!(talk.again(), Duration::from_millis(500));
+    world.wait(1);
+    assert_eq!(world.talk().acts(), ["ensure targets(2) hint"]);
+    assert_eq!(world.past.failures, 0);
+    world.wait(1);
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["EnsuredLoadBalancer"]);
+    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(world.addresses(), ["192.0.2.1"]);
+    assert_eq!(world.past.hint, None);
+}
+
+#[test]
+fn what_is_wanted_anew_does_not_wait_for_what_was_begun() {
+    let mut world = world();
+    world.ensure = [begun("action 7"), ready(&["192.0.2.1"], 0)].into();
+    world.talk();
+    world.stored["spec"]["ports"][0]["port"] = json!(81);
+    let talk = world.talk();
+    assert_eq!(talk.end, When::AwaitChange);
+    let Some(ServiceEffect::Ensure(request)) = world.calls.last() else {
+        panic!("{:?}", talk.effects);
+    };
+    assert_eq!(request.service.ports[0].port, 81);
+}
+
+#[test]
+fn a_provider_that_asks_for_no_or_endless_patience_gets_neither() {
+    for (asked, millis) in [
+        (0, 100),
+        (100, 100),
+        (599_000, 599_000),
+        (86_400_000, 600_000),
+    ] {
+        let mut world = world();
+        let mut long = pending("x");
+        long.retry_after = Duration::from_millis(asked);
+        world.ensure = [answered(Ensured::Pending(long), 0)].into();
+        assert_eq!(world.talk().again().as_millis(), millis);
+    }
+}
+
+#[test]
+fn source_ranges_that_cannot_be_read_open_nothing() {
+    let mut world = world();
+    world.stored["spec"]["loadBalancerSourceRanges"] = json!(["10.0.0.1/33"]);
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["SyncLoadBalancerFailed"]);
+    assert_eq!(talk.again(), Duration::from_secs(10));
+    assert!(world.calls.is_empty());
+    assert_eq!(
+        world.condition("wasm-ccm.dev/LoadBalancer"),
+        Some(("False".to_owned(), "Invalid".to_owned()))
+    );
+}

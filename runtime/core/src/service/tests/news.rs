@@ -1,0 +1,158 @@
+//! SVC-012 and SVC-013: which changes of a Service wake anybody.
+
+use super::world::*;
+use crate::service::{cloud_service, is_news, is_relevant, needs_update};
+use k8s_openapi::api::core::v1::Service;
+use serde_json::{Value, json};
+
+fn read(value: &Value) -> Service {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+/// Whether this change of a load balancer that is there is news.
+fn wakes(change: fn(&mut Value)) -> bool {
+    let before = made().stored;
+    let mut after = before.clone();
+    change(&mut after);
+    is_news(&read(&before), &read(&after))
+}
+
+#[test]
+fn svc_012_what_no_provider_is_asked_about_wakes_nobody() {
+    let changes: [fn(&mut Value); 9] = [
+        |_| {},
+        |service| service["metadata"]["labels"] = json!({ "a": "b" }),
+        |service| service["metadata"]["resourceVersion"] = json!("7"),
+        |service| service["metadata"]["finalizers"] = json!([FINALIZER, "other"]),
+        |service| service["spec"]["selector"] = json!({ "a": "b" }),
+        |service| service["spec"]["internalTrafficPolicy"] = json!("Local"),
+        |service| service["spec"]["publishNotReadyAddresses"] = json!(true),
+        |service| service["status"]["conditions"] = json!([]),
+        |service| {
+            service["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
+                json!("{}");
+        },
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        assert!(!wakes(change), "change {index}");
+    }
+}
+
+#[test]
+fn what_is_to_be_repaired_wakes() {
+    let changes: [fn(&mut Value); 8] = [
+        |service| service["metadata"]["finalizers"] = json!([]),
+        |service| service["metadata"]["annotations"] = json!({}),
+        |service| service["metadata"]["annotations"][OWNER] = json!("other"),
+        |service| service["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
+        |service| service["status"]["loadBalancer"] = json!({}),
+        |service| service["status"]["loadBalancer"]["ingress"][0]["ipMode"] = json!("VIP"),
+        |service| service["spec"]["ipFamilyPolicy"] = json!("PreferDualStack"),
+        |service| service["spec"]["loadBalancerClass"] = json!("x"),
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        assert!(wakes(change), "change {index}");
+    }
+}
+
+#[test]
+fn edge_071_the_annotations_of_anybody_wake_and_ours_do_not() {
+    assert!(wakes(
+        |service| service["metadata"]["annotations"]["a"] = json!("b")
+    ));
+    assert!(!wakes(
+        |service| service["metadata"]["annotations"]["wasm-ccm.dev/x"] = json!("b")
+    ));
+}
+
+#[test]
+fn svc_004_only_what_may_have_a_load_balancer_is_looked_at() {
+    let of = |spec: Value, metadata: Value| {
+        is_relevant(&read(&json!({ "metadata": metadata, "spec": spec })))
+    };
+    assert!(of(json!({ "type": "LoadBalancer" }), json!({})));
+    assert!(of(
+        json!({ "type": "LoadBalancer", "loadBalancerClass": "x" }),
+        json!({})
+    ));
+    assert!(of(
+        json!({ "type": "ClusterIP" }),
+        json!({ "finalizers": [FINALIZER] })
+    ));
+    assert!(of(json!({}), json!({ "annotations": { OWNER: "sim" } })));
+    assert!(!of(
+        json!({ "type": "NodePort" }),
+        json!({ "finalizers": ["other"] })
+    ));
+    assert!(!of(
+        json!({ "type": "ClusterIP" }),
+        json!({ "annotations": { OWNER: "" } })
+    ));
+}
+
+#[test]
+fn a_service_that_has_a_class_is_news_as_one_that_has_none() {
+    let mut before = world().stored;
+    before["spec"]["loadBalancerClass"] = json!("fast");
+    let mut after = before.clone();
+    after["spec"]["ports"][0]["port"] = json!(81);
+    assert!(needs_update(&read(&before), &read(&after)));
+}
+
+#[test]
+fn iface_030_a_provider_sees_a_service_and_not_the_object() {
+    let mut stored = world().stored;
+    stored["metadata"]["annotations"] = json!({
+        "kubectl.kubernetes.io/last-applied-configuration": "{}", OWNER: "sim",
+        "a.wasm-ccm.dev/b": "c", "lb.example.com/type": "small"
+    });
+    stored["metadata"]["labels"] = json!({ "l": "1" });
+    stored["spec"] = json!({
+        "type": "LoadBalancer", "loadBalancerClass": "fast", "loadBalancerIP": "192.0.2.9",
+        "clusterIPs": ["10.96.0.10", "fd00::a"], "ipFamilies": ["IPv4", "IPv6"],
+        "ipFamilyPolicy": "PreferDualStack", "externalTrafficPolicy": "Local", "healthCheckNodePort": 32000,
+        "sessionAffinity": "ClientIP", "loadBalancerSourceRanges": ["10.1.2.3/8", "10.0.0.0/8", "2001:db8::/32"],
+        "ports": [
+            { "name": "http", "port": 80, "nodePort": 30080, "appProtocol": "http" },
+            { "name": "dns", "protocol": "UDP", "port": 53 },
+            { "name": "odd", "protocol": "PIGEON", "port": 54 },
+            { "name": "zero", "port": 0 }
+        ]
+    });
+    let seen = cloud_service(&read(&stored));
+    use crate::load_balancer::{IpFamily, IpFamilyPolicy, Protocol, TrafficPolicy};
+    assert_eq!(
+        seen.annotations.keys().collect::<Vec<_>>(),
+        ["lb.example.com/type"]
+    );
+    assert_eq!(
+        (
+            seen.namespace.as_str(),
+            seen.name.as_str(),
+            seen.uid.as_str()
+        ),
+        ("default", "web", "u0")
+    );
+    assert_eq!(seen.class.as_deref(), Some("fast"));
+    assert_eq!(seen.requested_ip.as_deref(), Some("192.0.2.9"));
+    assert_eq!(seen.source_ranges, ["10.0.0.0/8", "2001:db8::/32"]);
+    assert_eq!(seen.external_traffic_policy, Some(TrafficPolicy::Local));
+    assert_eq!(seen.health_check_node_port, Some(32000));
+    assert_eq!(seen.ip_families, [IpFamily::V4, IpFamily::V6]);
+    assert_eq!(seen.ip_family_policy, Some(IpFamilyPolicy::PreferDualStack));
+    assert_eq!(seen.session_affinity_seconds, Some(10_800));
+    assert_eq!(seen.cluster_ips, ["10.96.0.10", "fd00::a"]);
+    let ports: Vec<_> = seen
+        .ports
+        .iter()
+        .map(|port| (port.port, port.protocol, port.node_port))
+        .collect();
+    assert_eq!(
+        ports,
+        [(80, Protocol::Tcp, Some(30080)), (53, Protocol::Udp, None)]
+    );
+    assert_eq!(
+        cloud_service(&Service::default()).source_ranges,
+        [] as [&str; 0]
+    );
+}

@@ -1,0 +1,310 @@
+//! SVC-060 to SVC-070: which nodes a load balancer is handed, and when.
+
+use super::world::*;
+use crate::cloud::{CloudNode, ProviderError};
+use crate::effect::{ServiceEffect, When};
+use crate::load_balancer::Progress;
+use crate::service::Targets;
+use crate::service::targets::{is_eligible, wakes};
+use k8s_openapi::api::core::v1::Node;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn changed(change: impl Fn(&mut Value)) -> Node {
+    let mut one = serde_json::to_value(node("a")).unwrap();
+    change(&mut one);
+    serde_json::from_value(one).unwrap()
+}
+
+fn names(targets: &[CloudNode]) -> Vec<&str> {
+    targets.iter().map(|node| node.name.as_str()).collect()
+}
+
+/// The names that the last call about targets was made with.
+fn handed(world: &World) -> Vec<&str> {
+    match world.calls.last().unwrap() {
+        ServiceEffect::Ensure(request) => names(&request.targets),
+        ServiceEffect::UpdateTargets(request) => names(&request.targets),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn svc_060_who_is_excluded_about_to_go_or_being_deleted_is_no_target() {
+    for value in ["0", "f", "F", "FALSE", "false", "False"] {
+        let label = |node: &mut Value| {
+            node["metadata"]["labels"]["node.kubernetes.io/exclude-from-external-load-balancers"] =
+                json!(value);
+        };
+        assert!(is_eligible(&changed(label)), "{value}");
+    }
+    for value in [
+        "", "1", "t", "T", "TRUE", "true", "True", "foo", "no", "fALSE",
+    ] {
+        let label = |node: &mut Value| {
+            node["metadata"]["labels"]["node.kubernetes.io/exclude-from-external-load-balancers"] =
+                json!(value);
+        };
+        assert!(!is_eligible(&changed(label)), "{value}");
+    }
+    let leaving = |effect: &'static str| {
+        move |node: &mut Value| {
+            node["spec"]["taints"] =
+                json!([{ "key": "ToBeDeletedByClusterAutoscaler", "effect": effect }]);
+        }
+    };
+    assert!(!is_eligible(&changed(leaving("NoSchedule"))));
+    assert!(!is_eligible(&changed(leaving("PreferNoSchedule"))));
+    assert!(!is_eligible(&changed(
+        |node| node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")
+    )));
+}
+
+#[test]
+fn svc_061_readiness_cordons_roles_and_other_taints_do_not_count() {
+    assert!(is_eligible(&changed(
+        |node| node["status"]["conditions"] = json!([{ "type": "Ready", "status": "False" }])
+    )));
+    assert!(is_eligible(&changed(|node| {
+        node["spec"]["unschedulable"] = json!(true);
+        node["spec"]["taints"] = json!([{ "key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule" }]);
+        node["metadata"]["labels"] = json!({ "node-role.kubernetes.io/control-plane": "" });
+    })));
+}
+
+#[test]
+fn edge_072_who_has_no_machine_yet_is_no_target() {
+    for id in [json!(""), json!(null)] {
+        assert!(!is_eligible(&changed(
+            |node| node["spec"]["providerID"] = id.clone()
+        )));
+    }
+    assert!(wakes(
+        &changed(|node| node["spec"]["providerID"] = json!("")),
+        &node("a")
+    ));
+}
+
+#[test]
+fn targets_are_sorted_by_name() {
+    let nodes = [
+        node("c"),
+        node("a"),
+        changed(|node| node["spec"] = json!({})),
+        node("b"),
+    ];
+    let targets = Targets::of(nodes.iter(), true);
+    assert_eq!(names(&targets.nodes), ["a", "b", "c"]);
+}
+
+#[test]
+fn svc_066_another_set_of_nodes_alone_is_handed_as_a_set() {
+    let mut world = made();
+    world.with_nodes(&["a", "b", "c"]);
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts(),
+        ["update targets(3)", "event Normal UpdatedLoadBalancer"]
+    );
+    assert_eq!(talk.events[0].1, "Updated load balancer with new hosts");
+    assert_eq!(talk.end, When::AwaitChange);
+    does_nothing(&mut world);
+}
+
+#[test]
+fn edge_062_the_service_as_it_is_now_goes_with_its_nodes() {
+    let mut world = made();
+    world.with_nodes(&["a", "b", "c"]);
+    world.stored["metadata"]["labels"] = json!({ "x": "y" });
+    world.stored["spec"]["ports"][0]["port"] = json!(81);
+    world.talk();
+    let Some(ServiceEffect::Ensure(request)) = world.calls.last() else {
+        panic!("{:?}", world.calls);
+    };
+    assert_eq!(request.service.ports[0].port, 81);
+    assert_eq!(names(&request.targets), ["a", "b", "c"], "both in one call");
+}
+
+#[test]
+fn svc_069_and_070_a_failed_update_is_told_and_the_whole_is_looked_at_at_once() {
+    for error in [
+        unavailable(),
+        denied(),
+        ProviderError::Internal("x".to_owned()),
+    ] {
+        let mut world = made();
+        world.with_nodes(&["a", "b", "c"]);
+        world.update = [Err(error.clone())].into();
+        let talk = world.talk();
+        assert_eq!(
+            talk.acts(),
+            [
+                "update targets(3)",
+                "event Warning UpdateLoadBalancerFailed",
+                "ensure targets(3)"
+            ]
+        );
+        assert_eq!(
+            talk.events[0].1,
+            format!(
+                "Error updating load balancer with new hosts [a b c] [node names limited, total number of nodes: 3], error: {error}"
+            )
+        );
+        assert_eq!(talk.end, When::AwaitChange);
+        does_nothing(&mut world);
+    }
+}
+
+#[test]
+fn svc_069_an_event_has_at_most_twenty_names() {
+    let mut world = made();
+    world.nodes = (0..25)
+        .map(|number| format!("n{number:02}"))
+        .chain(["a".to_owned(), "b".to_owned()])
+        .collect();
+    world.update = [Err(unavailable())].into();
+    let message = &world.talk().events[0].1;
+    assert!(message.contains("[a b n00 n01 "), "{message}");
+    assert!(
+        message.contains("n17 <7 more>] [node names limited, total number of nodes: 27]"),
+        "{message}"
+    );
+}
+
+#[test]
+fn svc_069_what_somebody_else_implements_is_silent() {
+    let mut world = made();
+    world.with_nodes(&["a", "b", "c"]);
+    world.update = [Err(ProviderError::Elsewhere)].into();
+    let talk = world.talk();
+    assert_eq!(talk.acts(), ["update targets(3)"]);
+    does_nothing(&mut world);
+}
+
+#[test]
+fn edge_063_what_was_not_confirmed_is_wanted_until_it_is() {
+    let mut world = made();
+    world.with_nodes(&["a", "b", "c"]);
+    world.update = [Err(unavailable())].into();
+    world.ensure = [Err(unavailable())].into();
+    world.talk();
+    let targets = |names: &[&str]| {
+        let nodes: Vec<Node> = names.iter().map(|name| node(name)).collect();
+        Targets::of(nodes.iter(), true)
+    };
+    assert!(
+        world.past.wants_targets(&targets(&["a", "b", "c"])),
+        "tried is not confirmed"
+    );
+    world.ensure = [ready(&["192.0.2.1"], 1)].into();
+    world.talk();
+    assert!(!world.past.wants_targets(&targets(&["a", "b", "c"])));
+    assert!(world.past.wants_targets(&targets(&["a", "b"])));
+    assert!(
+        crate::service::Past::default().wants_targets(&targets(&[])),
+        "nobody was told anything"
+    );
+}
+
+#[test]
+fn an_update_that_takes_long_is_asked_about_with_its_hint() {
+    let mut world = made();
+    world.with_nodes(&["a", "b", "c"]);
+    world.update = [Ok(Progress::Pending(pending("h"))), Ok(Progress::Done)].into();
+    assert_eq!(world.talk().again(), Duration::from_millis(500));
+    does_nothing(&mut world);
+    world.wait(1);
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts(),
+        ["update targets(3) hint", "event Normal UpdatedLoadBalancer"]
+    );
+}
+
+#[test]
+fn most_targets_go_only_when_that_is_wanted_for_half_a_minute() {
+    let mut world = world();
+    world.with_nodes(&["a", "b", "c", "d"]);
+    world.talk();
+    world.ensure = [ready(&["192.0.2.1"], 0)].into();
+    world.calls.clear();
+
+    world.with_nodes(&["a"]);
+    let talk = does_nothing(&mut world);
+    assert_eq!(talk.again(), Duration::from_secs(30));
+    // Who comes meanwhile does not wait.
+    world.wait(10);
+    world.with_nodes(&["a", "e"]);
+    let talk = world.talk();
+    assert_eq!(handed(&world), ["a", "b", "c", "d", "e"]);
+    assert_eq!(talk.again(), Duration::from_secs(20));
+    world.wait(20);
+    assert_eq!(world.talk().end, When::AwaitChange);
+    assert_eq!(handed(&world), ["a", "e"]);
+}
+
+#[test]
+fn targets_that_come_back_were_never_taken_away() {
+    let mut world = made();
+    world.with_nodes(&[]);
+    assert_eq!(does_nothing(&mut world).again(), Duration::from_secs(30));
+    world.with_nodes(&["a", "b"]);
+    world.wait(31);
+    assert_eq!(does_nothing(&mut world).end, When::AwaitChange);
+    world.with_nodes(&[]);
+    assert_eq!(
+        does_nothing(&mut world).again(),
+        Duration::from_secs(30),
+        "it begins anew"
+    );
+}
+
+#[test]
+fn a_few_targets_go_at_once() {
+    let mut world = made();
+    world.with_nodes(&["a"]);
+    assert_eq!(world.talk().acts()[0], "update targets(1)");
+}
+
+#[test]
+fn nobody_loses_targets_while_the_nodes_are_not_known() {
+    let mut world = made();
+    world.is_synced = false;
+    world.with_nodes(&[]);
+    assert_eq!(does_nothing(&mut world).again(), Duration::from_secs(1));
+    world.past = Default::default();
+    assert_eq!(
+        does_nothing(&mut world).again(),
+        Duration::from_secs(1),
+        "not even after a restart"
+    );
+}
+
+#[test]
+fn after_a_restart_no_targets_at_all_are_wanted_twice() {
+    let mut world = made();
+    world.past = Default::default();
+    world.with_nodes(&[]);
+    assert_eq!(does_nothing(&mut world).again(), Duration::from_secs(30));
+    world.wait(30);
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts(),
+        ["event Warning UnAvailableLoadBalancer", "ensure targets(0)"]
+    );
+}
+
+#[test]
+fn svc_068_the_last_target_gone_is_said_as_such() {
+    let mut world = made();
+    world.with_nodes(&[]);
+    world.talk();
+    world.wait(30);
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts(),
+        ["update targets(0)", "event Warning UnAvailableLoadBalancer"]
+    );
+    world.with_nodes(&["a"]);
+    assert_eq!(world.talk().said(), ["UpdatedLoadBalancer"]);
+}

@@ -1,0 +1,309 @@
+//! Whose a Service is: what is written down, its class, or nobody's (SVC-010, SVC-011, SVC-046, EDGE-067).
+
+use super::world::*;
+use crate::effect::When;
+use crate::service::{Addresses, Claim, Claims, ClaimsError, Owner};
+use k8s_openapi::api::core::v1::Service;
+use serde_json::{Value, json};
+
+fn claim(name: &str, classes: &[&str], is_default: bool) -> Claim {
+    Claim {
+        name: name.to_owned(),
+        classes: classes.iter().map(|class| (*class).to_owned()).collect(),
+        is_default,
+        prefixes: vec![format!("{name}.example.com/")],
+    }
+}
+
+/// A Service with this class and this recorded owner; empty is none, `-` an empty class.
+fn service(class: &str, owner: &str) -> Service {
+    let mut service = world().stored;
+    match class {
+        "" => {}
+        "-" => service["spec"]["loadBalancerClass"] = json!(""),
+        class => service["spec"]["loadBalancerClass"] = json!(class),
+    }
+    if !owner.is_empty() {
+        service["metadata"]["annotations"][OWNER] = json!(owner);
+    }
+    serde_json::from_value(service).unwrap()
+}
+
+#[test]
+fn svc_010_what_is_written_down_decides_then_the_class_then_the_default() {
+    let claims = Claims::new(vec![
+        claim("one", &["one", "fast"], true),
+        claim("two", &["two"], false),
+    ])
+    .unwrap();
+    let owner = |class: &str, recorded: &str| {
+        let service = service(class, recorded);
+        match claims.owner(&service) {
+            Owner::Recorded(claim) => format!("recorded {}", claim.name),
+            Owner::Implied(claim) => format!("implied {}", claim.name),
+            Owner::Absent(name) => format!("absent {name}"),
+            Owner::Nobody => "nobody".to_owned(),
+        }
+    };
+    for (class, recorded, expected) in [
+        ("", "", "implied one"),
+        ("fast", "", "implied one"),
+        ("two", "", "implied two"),
+        ("three", "", "nobody"),
+        // An empty class is a class.
+        ("-", "", "nobody"),
+        ("", "two", "recorded two"),
+        ("one", "two", "recorded two"),
+        ("three", "one", "recorded one"),
+        ("", "three", "absent three"),
+        ("one", "three", "absent three"),
+    ] {
+        assert_eq!(owner(class, recorded), expected, "{class:?} {recorded:?}");
+    }
+    let without_default = Claims::new(vec![claim("two", &["two"], false)]).unwrap();
+    assert_eq!(without_default.owner(&service("", "")), Owner::Nobody);
+}
+
+#[test]
+fn claims_that_would_give_a_service_two_providers_are_refused() {
+    let two = |left: Claim, right: Claim| Claims::new(vec![left, right]).unwrap_err();
+    assert_eq!(
+        two(claim("a", &[], true), claim("b", &[], true)),
+        ClaimsError::TwoDefaults("a".to_owned(), "b".to_owned())
+    );
+    assert_eq!(
+        two(claim("a", &["x"], false), claim("b", &["y", "x"], false)),
+        ClaimsError::TwoOfAClass("a".to_owned(), "b".to_owned(), "x".to_owned())
+    );
+    assert_eq!(
+        two(claim("a", &[], false), claim("a", &[], true)),
+        ClaimsError::TwoOfAName("a".to_owned())
+    );
+}
+
+#[test]
+fn edge_067_a_class_of_our_own_is_served() {
+    let mut world = world();
+    world.stored["spec"]["loadBalancerClass"] = json!("fast");
+    world.rules.classes = ["fast".to_owned()].into();
+    world.rules.is_default = false;
+    assert_eq!(world.talk().end, When::AwaitChange);
+    assert_eq!(world.addresses(), ["192.0.2.1"]);
+}
+
+#[test]
+fn svc_046_a_service_with_somebody_elses_class_is_never_touched() {
+    let changes: [fn(&mut Value); 4] = [
+        |_| {},
+        |service| service["metadata"]["finalizers"] = json!([FINALIZER]),
+        |service| {
+            service["metadata"]["finalizers"] = json!([FINALIZER]);
+            service["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        },
+        |service| {
+            service["status"] = json!({ "loadBalancer": { "ingress": [{ "ip": "1.2.3.4" }] } })
+        },
+    ];
+    for change in changes {
+        for is_gone in [false, true] {
+            let mut world = world();
+            world.stored["spec"]["loadBalancerClass"] = json!("io.cilium/node");
+            world.is_gone = is_gone;
+            change(&mut world.stored);
+            assert_eq!(does_nothing(&mut world).end, When::AwaitChange);
+        }
+    }
+}
+
+#[test]
+fn svc_011_the_finalizer_of_somebody_elses_class_survives_a_change_of_the_type() {
+    let mut world = world();
+    world.stored["spec"]["loadBalancerClass"] = json!("io.cilium/node");
+    world.stored["metadata"]["finalizers"] = json!([FINALIZER]);
+    does_nothing(&mut world);
+    world.stored["spec"] = json!({ "type": "ClusterIP" });
+    does_nothing(&mut world);
+    does_nothing(&mut world);
+    world.delete_object();
+    does_nothing(&mut world);
+    // Its controller has done its work, and the Service becomes ours.
+    world.stored["metadata"] = json!({ "namespace": "default", "name": "web", "uid": "u0" });
+    does_nothing(&mut world);
+    world.stored["spec"] = json!({ "type": "LoadBalancer" });
+    world.talk();
+    assert!(world.has_finalizer());
+    world.stored["spec"]["type"] = json!("ClusterIP");
+    world.talk();
+    assert!(!world.has_finalizer());
+}
+
+#[test]
+fn a_service_of_the_go_manager_is_taken_over_without_a_change_at_the_cloud() {
+    let mut world = world();
+    world.stored["metadata"]["finalizers"] = json!([FINALIZER]);
+    world.stored["status"] = json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.1" }] } });
+    world.ensure = [ready(&["192.0.2.1"], 0)].into();
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts(),
+        [
+            "patch annotations(1)",
+            "ensure targets(2)",
+            "patch wasm-ccm.dev/LoadBalancer=true"
+        ]
+    );
+    assert_eq!(world.annotation(OWNER), Some("sim"));
+
+    // One that it left behind with its finalizer.
+    let mut world = super::world::world();
+    world.stored["metadata"]["finalizers"] = json!([FINALIZER]);
+    world.stored["spec"]["type"] = json!("NodePort");
+    world.talk();
+    assert!(!world.has_finalizer());
+}
+
+#[test]
+fn an_owner_is_kept_when_defaults_and_classes_change() {
+    let mut world = made();
+    world.rules.is_default = false;
+    does_nothing(&mut world);
+    world.past = Default::default();
+    assert_eq!(world.talk().acts(), ["ensure targets(2)"]);
+
+    let mut world = super::world::world();
+    world.stored["spec"]["loadBalancerClass"] = json!("fast");
+    world.rules.classes = ["fast".to_owned()].into();
+    world.talk();
+    world.rules.classes.clear();
+    does_nothing(&mut world);
+    assert!(world.has_finalizer());
+}
+
+#[test]
+fn what_has_got_somebody_elses_class_by_way_of_another_type_is_let_go() {
+    let mut world = made();
+    // Both changes were seen as one.
+    world.stored["spec"]["loadBalancerClass"] = json!("io.cilium/node");
+    world.stored["status"]["loadBalancer"] = json!({ "ingress": [{ "ip": "198.51.100.9" }] });
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    assert_eq!(world.annotation(OWNER), None);
+    assert!(world.has_finalizer(), "the other one needs it");
+    assert_eq!(world.addresses(), ["198.51.100.9"], "and it is its status");
+    does_nothing(&mut world);
+}
+
+#[test]
+fn who_evidently_waits_for_us_is_told_once_that_nobody_comes() {
+    let changes: [(fn(&mut World), &str); 4] = [
+        (
+            |world| world.stored["metadata"]["annotations"][OWNER] = json!("aws"),
+            "the Service belongs to the provider \"aws\", which is not here: its load balancer is left as it is",
+        ),
+        (
+            |world| world.stored["spec"]["loadBalancerClass"] = json!("lb.example.com/fast"),
+            "no provider here serves the load balancer class \"lb.example.com/fast\"",
+        ),
+        (
+            |world| world.stored["spec"]["loadBalancerClass"] = json!("sim"),
+            "no provider here serves the load balancer class \"sim\"",
+        ),
+        (
+            |world| {
+                world.rules.is_default = false;
+                world.stored["metadata"]["annotations"]["lb.example.com/type"] = json!("x");
+            },
+            "no provider here serves Services without a load balancer class",
+        ),
+    ];
+    for (change, why) in changes {
+        let mut world = world();
+        change(&mut world);
+        let talk = world.talk();
+        assert_eq!(
+            talk.acts(),
+            ["event Warning LoadBalancerNotServed"],
+            "{why}"
+        );
+        assert_eq!(talk.events[0].1, why);
+        assert_eq!(talk.why(), why);
+        assert!(world.patches.is_empty());
+        does_nothing(&mut world);
+    }
+}
+
+#[test]
+fn an_address_is_in_use_by_whoever_else_has_it() {
+    let of = |name: &str, uid: &str, spec: Value, ingress: Value| -> Service {
+        serde_json::from_value(json!({
+            "metadata": { "namespace": "ns", "name": name, "uid": uid },
+            "spec": spec, "status": { "loadBalancer": { "ingress": ingress } }
+        }))
+        .unwrap()
+    };
+    let mut addresses = Addresses::default();
+    let dns = of(
+        "dns",
+        "u1",
+        json!({ "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10", "fd00::a"] }),
+        json!(null),
+    );
+    let web = of(
+        "web",
+        "u2",
+        json!({ "clusterIP": "None" }),
+        json!([{ "ip": "192.0.2.1" }, { "hostname": "x" }]),
+    );
+    let ext = of(
+        "ext",
+        "u3",
+        json!({ "externalIPs": ["192.0.2.3", "nonsense"] }),
+        json!(null),
+    );
+    for service in [&dns, &web, &ext] {
+        addresses.apply(service);
+    }
+    let who = |addresses: &Addresses, uid: &str, ip: &str| {
+        let used = addresses.in_use(uid, [ip.parse().unwrap()]);
+        used.first().map(|one| one.by.clone())
+    };
+    for (uid, ip, expected) in [
+        ("u2", "10.96.0.10", Some("service/ns/dns")),
+        ("u2", "::ffff:10.96.0.10", Some("service/ns/dns")),
+        ("u2", "fd00::a", Some("service/ns/dns")),
+        ("u2", "192.0.2.3", Some("service/ns/ext")),
+        ("u1", "192.0.2.1", Some("service/ns/web")),
+        ("u2", "192.0.2.1", None),
+        ("u2", "192.0.2.9", None),
+    ] {
+        assert_eq!(who(&addresses, uid, ip).as_deref(), expected, "{uid} {ip}");
+    }
+    // Two have it: the other one is in the way.
+    addresses.apply(&of(
+        "ext",
+        "u3",
+        json!({ "externalIPs": ["192.0.2.1"] }),
+        json!(null),
+    ));
+    assert_eq!(
+        who(&addresses, "u2", "192.0.2.1").as_deref(),
+        Some("service/ns/ext")
+    );
+    assert_eq!(
+        who(&addresses, "u2", "192.0.2.3"),
+        None,
+        "what it does not have any more"
+    );
+    addresses.forget(&dns);
+    assert_eq!(who(&addresses, "u2", "10.96.0.10"), None);
+    // Made again under the same name.
+    addresses.apply(&of("web", "u9", json!({}), json!([{ "ip": "192.0.2.1" }])));
+    assert_eq!(
+        who(&addresses, "u2", "192.0.2.1").as_deref(),
+        Some("service/ns/ext")
+    );
+    assert_eq!(
+        who(&addresses, "u3", "192.0.2.1").as_deref(),
+        Some("service/ns/web")
+    );
+}

@@ -1,0 +1,196 @@
+//! F20 and the conditions: when a status is written, and when it is cleared.
+
+use super::world::*;
+use crate::effect::When;
+use crate::load_balancer::{Ensured, PortStatus, Protocol};
+use crate::permit::Moment;
+use serde_json::json;
+use std::time::Duration;
+
+const OURS: &str = "wasm-ccm.dev/LoadBalancer";
+const PORTS: &str = "LoadBalancerPortsError";
+
+fn pair(status: &str, reason: &str) -> Option<(String, String)> {
+    Some((status.to_owned(), reason.to_owned()))
+}
+
+#[test]
+fn f20_an_empty_status_is_believed_when_it_is_repeated() {
+    let mut world = made();
+    world.past.drift_due = true;
+    world.ensure = [ready(&[], 0)].into();
+    let talk = world.talk();
+    assert_eq!(world.addresses(), ["192.0.2.1"]);
+    assert_eq!(talk.again(), Duration::from_secs(30));
+    assert_eq!(talk.said(), [] as [&str; 0]);
+    world.wait(30);
+    let talk = world.talk();
+    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(
+        talk.acts(),
+        [
+            "ensure targets(2)",
+            "take budget status-clear",
+            "patch status=no ingress",
+            "event Warning LoadBalancerStatusCleared",
+            "event Normal EnsuredLoadBalancer"
+        ]
+    );
+    assert!(world.addresses().is_empty());
+    does_nothing(&mut world);
+}
+
+#[test]
+fn f20_an_address_that_is_there_again_was_never_gone() {
+    let mut world = made();
+    world.past.drift_due = true;
+    world.ensure = [ready(&[], 0), ready(&["192.0.2.1"], 0), ready(&[], 0)].into();
+    world.talk();
+    world.wait(30);
+    assert_eq!(world.talk().end, When::AwaitChange);
+    world.past.drift_due = true;
+    assert_eq!(
+        world.talk().again(),
+        Duration::from_secs(30),
+        "it begins anew"
+    );
+    assert_eq!(world.addresses(), ["192.0.2.1"]);
+}
+
+#[test]
+fn f20_many_services_are_not_cleared_at_once() {
+    let mut world = made();
+    world.past.drift_due = true;
+    world.ensure = [ready(&[], 0)].into();
+    world.talk();
+    world.wait(30);
+    world.budget = Err(Moment(world.now.0 + Duration::from_secs(60)));
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["BrakeEngaged"]);
+    assert_eq!(talk.again(), Duration::from_secs(60));
+    assert_eq!(world.addresses(), ["192.0.2.1"]);
+}
+
+#[test]
+fn a_service_that_never_had_an_address_needs_no_confirmation() {
+    let mut world = world();
+    world.ensure = [ready(&[], 1)].into();
+    let talk = world.talk();
+    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(talk.said(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
+}
+
+#[test]
+fn svc_082_the_order_of_addresses_counts() {
+    let mut world = made();
+    world.past.drift_due = true;
+    world.ensure = [
+        ready(&["192.0.2.2", "192.0.2.1"], 0),
+        ready(&["192.0.2.1", "192.0.2.2"], 0),
+    ]
+    .into();
+    world.talk();
+    assert_eq!(world.addresses(), ["192.0.2.2", "192.0.2.1"]);
+    world.past.drift_due = true;
+    world.talk();
+    assert_eq!(world.addresses(), ["192.0.2.1", "192.0.2.2"]);
+}
+
+#[test]
+fn edge_069_a_condition_says_how_it_stands_and_is_written_when_that_changes() {
+    let mut world = made();
+    assert_eq!(world.condition(OURS), pair("True", "Ensured"));
+    world.past.drift_due = true;
+    world.ensure = [
+        Err(denied()),
+        Err(denied()),
+        Err(unavailable()),
+        ready(&["192.0.2.1"], 0),
+    ]
+    .into();
+    world.talk();
+    assert_eq!(world.condition(OURS), pair("False", "Denied"));
+    let since =
+        |world: &World| world.stored["status"]["conditions"][0]["lastTransitionTime"].clone();
+    assert_eq!(since(&world), json!("2023-11-14T22:13:20Z"));
+    world.patches.clear();
+    world.talk();
+    assert!(world.patches.is_empty(), "the same again");
+    world.talk();
+    assert_eq!(world.condition(OURS), pair("False", "Unavailable"));
+    world.talk();
+    assert_eq!(world.condition(OURS), pair("True", "Ensured"));
+}
+
+#[test]
+fn a_fault_that_passes_by_itself_costs_no_condition() {
+    let mut world = made();
+    world.past.drift_due = true;
+    world.ensure = [Err(unavailable()), ready(&["192.0.2.1"], 0)].into();
+    world.talk();
+    assert_eq!(world.condition(OURS), pair("True", "Ensured"));
+    assert!(world.patches.is_empty());
+}
+
+#[test]
+fn a_condition_that_cannot_be_written_changes_no_wait() {
+    let mut world = made();
+    world.past.drift_due = true;
+    world.ensure = [Err(denied())].into();
+    world.errors = vec![crate::effect::ClusterError::Conflict("409".to_owned())];
+    let talk = world.talk();
+    assert_eq!(talk.again(), Duration::from_secs(10));
+    assert_eq!(
+        talk.acts().last().unwrap(),
+        "patch wasm-ccm.dev/LoadBalancer=false"
+    );
+}
+
+#[test]
+fn ports_that_are_not_served_are_kubernetes_own_condition() {
+    let with_error = |error: Option<&str>| {
+        let mut one = status(&["192.0.2.1"]);
+        one.ingress[0].ports = vec![PortStatus {
+            port: 53,
+            protocol: Protocol::Udp,
+            error: error.map(str::to_owned),
+        }];
+        answered(Ensured::Ready(one), 0)
+    };
+    let mut world = made();
+    assert_eq!(world.condition(PORTS), None);
+    for (error, expected) in [
+        (Some("UdpNotServed"), pair("True", "PortsNotServed")),
+        (None, pair("False", "PortsServed")),
+    ] {
+        world.past.drift_due = true;
+        world.ensure = [with_error(error)].into();
+        world.talk();
+        assert_eq!(world.condition(PORTS), expected);
+    }
+    let conditions = world.stored["status"]["conditions"].as_array().unwrap();
+    assert_eq!(conditions.len(), 2, "nobody else's is touched");
+}
+
+#[test]
+fn only_what_we_own_is_written() {
+    let mut world = world();
+    world.stored["status"]["conditions"] = json!([{ "type": "x/Other", "status": "True", "reason": "R",
+        "message": "", "lastTransitionTime": "2023-11-14T22:13:20Z" }]);
+    world.stored["metadata"]["annotations"] = json!({ "a": "b" });
+    let spec = world.stored["spec"].clone();
+    world.talk();
+    assert_eq!(world.stored["spec"], spec);
+    assert_eq!(
+        world.stored["metadata"]["annotations"],
+        json!({ "a": "b", OWNER: "sim" })
+    );
+    assert_eq!(world.condition("x/Other"), pair("True", "R"));
+    for patch in &world.patches {
+        assert_eq!(patch["metadata"]["uid"], "u0", "{patch}");
+        assert!(
+            patch["spec"].is_null() && patch["metadata"]["labels"].is_null(),
+            "{patch}"
+        );
+    }
+}

@@ -1,0 +1,697 @@
+//! Upstream's own cases about nodes behind load balancers, each row under its ID in `tests/conformance.md`. Its several
+//! Services are several worlds here: each has conversations of its own.
+
+use super::world::*;
+use crate::effect::{ServiceEffect, When};
+use crate::service::Targets;
+use crate::service::targets::{is_eligible, wakes};
+use k8s_openapi::api::core::v1::Node;
+use serde_json::{Value, json};
+
+const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+fn updates(world: &World) -> Vec<Vec<String>> {
+    let sets = world.calls.iter().filter_map(|call| match call {
+        ServiceEffect::UpdateTargets(request) => Some(request),
+        _ => None,
+    });
+    sets.map(|request| {
+        request
+            .targets
+            .iter()
+            .map(|node| node.name.clone())
+            .collect()
+    })
+    .collect()
+}
+
+/// A Service of this type after its first conversation, with `node0` and `node1`.
+fn of_type(kind: &str) -> World {
+    let mut world = world();
+    world.stored["spec"]["type"] = json!(kind);
+    world.with_nodes(&["node0", "node1"]);
+    world.talk();
+    world.ensure = [ready(&["192.0.2.1"], 0)].into();
+    world.calls.clear();
+    world
+}
+
+#[test]
+fn upstream_update_nodes_in_external_load_balancer() {
+    const LB: &str = "LoadBalancer";
+    for (id, types, expected) in [
+        ("TestUpdateNodesInExternalLoadBalancer/01", [].as_slice(), 0),
+        (
+            "TestUpdateNodesInExternalLoadBalancer/02",
+            &["ClusterIP", "NodePort"],
+            0,
+        ),
+        ("TestUpdateNodesInExternalLoadBalancer/03", &[LB], 1),
+        ("TestUpdateNodesInExternalLoadBalancer/04", &[LB, LB, LB], 3),
+        (
+            "TestUpdateNodesInExternalLoadBalancer/05",
+            &["NodePort", LB, "ClusterIP", LB],
+            2,
+        ),
+        ("TestUpdateNodesInExternalLoadBalancer/06", &[LB, ""], 1),
+        (
+            "TestUpdateNodesInExternalLoadBalancer/07",
+            &[LB, LB, LB, LB],
+            4,
+        ),
+    ] {
+        let mut all = Vec::new();
+        for kind in types {
+            let mut world = of_type(kind);
+            world.with_nodes(&["node0", "node1", "node73"]);
+            assert_eq!(world.talk().end, When::AwaitChange, "{id}");
+            all.extend(updates(&world));
+        }
+        assert_eq!(all, vec![["node0", "node1", "node73"]; expected], "{id}");
+    }
+}
+
+/// Nodes with a name and what is set in them.
+fn nodes(list: &[(&str, &str)]) -> Vec<String> {
+    let one = |(name, what): &(&str, &str)| {
+        let mut node = serde_json::to_value(node(name)).unwrap();
+        match *what {
+            "" => {}
+            "not ready" => node["status"]["conditions"][0]["status"] = json!("False"),
+            "leaving" => {
+                node["spec"]["taints"] =
+                    json!([{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }]);
+            }
+            "excluded" => node["metadata"]["labels"][EXCLUDE] = json!(""),
+            "deleted" => node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
+            "tainted" => node["spec"]["taints"] = json!([{ "key": "x", "effect": "NoSchedule" }]),
+            other => panic!("{other}"),
+        }
+        serde_json::from_value::<Node>(node).unwrap()
+    };
+    let all: Vec<Node> = list.iter().map(one).collect();
+    let targets = Targets::of(all.iter(), true);
+    targets.nodes.iter().map(|node| node.name.clone()).collect()
+}
+
+#[test]
+fn svc_061_and_069_upstream_node_changes_for_stable_node_set_enabled() {
+    let two: &[(&str, &str)] = &[("n1", ""), ("n2", "")];
+    let three: &[(&str, &str)] = &[("n1", ""), ("n2", ""), ("n3", "")];
+    let with = |what: &'static str| [("n1", ""), ("n2", ""), ("n3", what)];
+    for (id, before, after, fails, expected) in [
+        (
+            "TestNodeChangesForStableNodeSetEnabled/01",
+            three,
+            three,
+            false,
+            0,
+        ),
+        (
+            "TestNodeChangesForStableNodeSetEnabled/02",
+            two,
+            three,
+            false,
+            3,
+        ),
+        // One failing pass; the whole is looked at instead of a second one.
+        (
+            "TestNodeChangesForStableNodeSetEnabled/03",
+            two,
+            three,
+            true,
+            3,
+        ),
+        (
+            "TestNodeChangesForStableNodeSetEnabled/04",
+            three,
+            &with("not ready"),
+            false,
+            0,
+        ),
+        (
+            "TestNodeChangesForStableNodeSetEnabled/05",
+            three,
+            &with("leaving"),
+            false,
+            3,
+        ),
+        (
+            "TestNodeChangesForStableNodeSetEnabled/06",
+            &with("not ready"),
+            three,
+            false,
+            0,
+        ),
+        (
+            "TestNodeChangesForStableNodeSetEnabled/07",
+            three,
+            &with("excluded"),
+            false,
+            3,
+        ),
+        (
+            "TestNodeChangesForStableNodeSetEnabled/08",
+            three,
+            two,
+            false,
+            3,
+        ),
+        (
+            "TestNodeChangesForStableNodeSetEnabled/09",
+            three,
+            &with("deleted"),
+            false,
+            3,
+        ),
+        (
+            "TestNodeChangesForStableNodeSetEnabled/10",
+            three,
+            &with("tainted"),
+            false,
+            0,
+        ),
+    ] {
+        let mut count = 0;
+        for policy in ["Local", "Local", "Cluster"] {
+            let mut world = world();
+            world.stored["spec"]["externalTrafficPolicy"] = json!(policy);
+            world.nodes = nodes(before);
+            world.talk();
+            world.ensure = [ready(&["192.0.2.1"], 0)].into();
+            world.nodes = nodes(after);
+            if fails {
+                world.update = [Err(unavailable())].into();
+            }
+            assert_eq!(world.talk().end, When::AwaitChange, "{id}");
+            count += updates(&world).len();
+            does_nothing(&mut world);
+        }
+        assert_eq!(count, expected, "{id}");
+    }
+}
+
+#[test]
+fn upstream_node_changes_in_external_load_balancer() {
+    for (id, names) in [
+        (
+            "TestNodeChangesInExternalLoadBalancer/01",
+            ["node1"].as_slice(),
+        ),
+        (
+            "TestNodeChangesInExternalLoadBalancer/02",
+            &["node1", "node2"],
+        ),
+        (
+            "TestNodeChangesInExternalLoadBalancer/03",
+            &["node1", "node2", "node3", "node4"],
+        ),
+    ] {
+        for _service in 0..4 {
+            let mut world = of_type("LoadBalancer");
+            // Whoever was there before stays a while longer, where most would go.
+            world
+                .nodes
+                .extend(names.iter().map(|name| (*name).to_owned()));
+            world.nodes.sort();
+            world.nodes.dedup();
+            world.talk();
+            let expected = usize::from(world.nodes.len() > 2);
+            assert_eq!(updates(&world).len(), expected, "{id}");
+        }
+    }
+    // Upstream's list of nodes cannot be read; ours is not complete yet.
+    for id in [
+        "TestNodeChangesInExternalLoadBalancer/04",
+        "TestNodeChangesInExternalLoadBalancer/05",
+    ] {
+        for _service in 0..4 {
+            let mut world = of_type("LoadBalancer");
+            world.is_synced = false;
+            world.with_nodes(&[]);
+            let talk = does_nothing(&mut world);
+            assert_ne!(talk.end, When::AwaitChange, "{id}: it comes back");
+        }
+    }
+}
+
+#[test]
+fn edge_072_upstream_nodes_not_equal() {
+    let with = |ids: [&str; 2]| {
+        let all = ["a", "b"].into_iter().zip(ids).map(|(name, id)| {
+            let mut node = serde_json::to_value(node(name)).unwrap();
+            node["spec"]["providerID"] = json!(id);
+            serde_json::from_value::<Node>(node).unwrap()
+        });
+        let all: Vec<Node> = all.collect();
+        Targets::of(all.iter(), true)
+    };
+    for (id, before, after, expected) in [
+        (
+            "TestNodesNotEqual/01",
+            with(["", ""]),
+            with(["sim://1", "sim://2"]),
+            true,
+        ),
+        (
+            "TestNodesNotEqual/02",
+            with(["sim://1", "sim://2"]),
+            with(["sim://1", "sim://2"]),
+            false,
+        ),
+        (
+            "TestNodesNotEqual/03",
+            with(["sim://1", "sim://2"]),
+            with(["sim://1", "sim://3"]),
+            true,
+        ),
+    ] {
+        let mut world = world();
+        world.nodes = Vec::new();
+        world.talk();
+        world.past.targets = Some(before.nodes);
+        assert_eq!(world.past.wants_targets(&after), expected, "{id}");
+    }
+}
+
+#[test]
+fn edge_061_upstream_slow_node_sync() {
+    let id = "TestSlowNodeSync/01";
+    // Its update is under way while the third node comes …
+    let mut slow = of_type("LoadBalancer");
+    slow.with_nodes(&["node0", "node1", "node2"]);
+    slow.talk();
+    assert_eq!(updates(&slow).len(), 1, "{id}");
+    // … and this one is made with all three.
+    let mut other = world();
+    other.with_nodes(&["node0", "node1", "node2"]);
+    other.talk();
+    let Some(ServiceEffect::Ensure(request)) = other.calls.last() else {
+        panic!("{id}: {:?}", other.calls);
+    };
+    assert_eq!(request.targets.len(), 3, "{id}");
+    for world in [&mut slow, &mut other] {
+        does_nothing(world);
+    }
+}
+
+/// A Ready node with a machine, and what a case changes in it.
+fn changed(changes: &[&str]) -> Node {
+    let mut one = serde_json::to_value(node("a")).unwrap();
+    for change in changes {
+        let ready = |status: &str| json!([{ "type": "Ready", "status": status }]);
+        let two = |ready: &str, other: &str, status: &str| json!([{ "type": "Ready", "status": ready }, { "type": other, "status": status }]);
+        let taint = |key: &str| json!([{ "key": key, "effect": "NoSchedule" }]);
+        let (place, value): (&[&str], Value) = match *change {
+            "excluded" => (&["metadata", "labels", EXCLUDE], json!("")),
+            "exclude=false" => (&["metadata", "labels", EXCLUDE], json!("false")),
+            "exclude=true" => (&["metadata", "labels", EXCLUDE], json!("true")),
+            "exclude=foo" => (&["metadata", "labels", EXCLUDE], json!("foo")),
+            "labelled" => (&["metadata", "labels", "x"], json!("y")),
+            "no labels" => (&["metadata", "labels"], json!({})),
+            "no id" => (&["spec", "providerID"], json!("")),
+            "other id" => (&["spec", "providerID"], json!("sim://other")),
+            "tainted" => (&["spec", "taints"], taint("x")),
+            "leaving" => (&["spec", "taints"], taint("ToBeDeletedByClusterAutoscaler")),
+            "not ready" => (&["status", "conditions"], ready("False")),
+            "no conditions" => (&["status", "conditions"], json!([])),
+            "pressed" => (
+                &["status", "conditions"],
+                two("False", "DiskPressure", "True"),
+            ),
+            "not pressed" => (
+                &["status", "conditions"],
+                two("False", "DiskPressure", "False"),
+            ),
+            "other" => (&["status", "conditions"], two("True", "Other", "True")),
+            "no other" => (&["status", "conditions"], two("True", "Other", "False")),
+            "deleted" => (
+                &["metadata", "deletionTimestamp"],
+                json!("2026-01-01T00:00:00Z"),
+            ),
+            other => panic!("{other}"),
+        };
+        *place.iter().fold(&mut one, |place, key| &mut place[*key]) = value;
+    }
+    serde_json::from_value(one).unwrap()
+}
+
+#[test]
+fn svc_060_upstream_respects_predicates() {
+    // Upstream's set for tests knows readiness, and no machine is needed; the one that it uses is ours, but for EDGE-072.
+    for (id, changes, expected) in [
+        (
+            "Test_respectsPredicates/01",
+            ["no conditions", "no id"].as_slice(),
+            false,
+        ),
+        ("Test_respectsPredicates/02", &[], true),
+        ("Test_respectsPredicates/03", &["no id"], false),
+        ("Test_respectsPredicates/04", &["not ready"], true),
+        ("Test_respectsPredicates/05", &["no labels"], true),
+        ("Test_respectsPredicates/06", &["excluded"], false),
+        ("Test_respectsPredicates/07", &["exclude=false"], true),
+        ("Test_respectsPredicates/08", &["exclude=true"], false),
+        ("Test_respectsPredicates/09", &["exclude=foo"], false),
+        ("Test_respectsPredicates/10", &["leaving"], false),
+    ] {
+        assert_eq!(is_eligible(&changed(changes)), expected, "{id}");
+    }
+}
+
+#[test]
+fn svc_063_upstream_should_sync_updated_node_individual_predicates() {
+    let cases: [(&str, &[&str], &[&str], bool); 21] = [
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/01",
+            &[],
+            &["excluded"],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/02",
+            &["excluded"],
+            &[],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/03",
+            &["no id"],
+            &[],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/04",
+            &["no id"],
+            &[],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/05",
+            &[],
+            &["no id"],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/06",
+            &[],
+            &["other id"],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/07",
+            &[],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/08",
+            &["excluded"],
+            &["exclude=true"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/09",
+            &[],
+            &["tainted"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/10",
+            &["tainted"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/11",
+            &[],
+            &["labelled"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/12",
+            &["labelled"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/13",
+            &["not ready"],
+            &["not ready"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/14",
+            &["not ready"],
+            &["no conditions"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/15",
+            &["no conditions"],
+            &["not ready"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/16",
+            &["no conditions"],
+            &["no conditions"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/17",
+            &["not pressed"],
+            &["pressed"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/18",
+            &["pressed"],
+            &["not pressed"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/19",
+            &["no other"],
+            &["other"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/20",
+            &["other"],
+            &["no other"],
+            false,
+        ),
+        // Upstream waits for something else to happen (SVC-064).
+        (
+            "Test_shouldSyncUpdatedNode_individualPredicates/21",
+            &[],
+            &["deleted"],
+            true,
+        ),
+    ];
+    for (id, old, new, expected) in cases {
+        assert_eq!(wakes(&changed(old), &changed(new)), expected, "{id}");
+    }
+}
+
+#[test]
+fn svc_063_upstream_should_sync_updated_node_compounded_predicates() {
+    // What is held in both, before, after, and whether anybody is woken. Ours differs from upstream where the node is no
+    // target before and after, and where only the taint decides.
+    let cases: [(&str, &str, &[&str], &[&str], bool); 27] = [
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/01",
+            "leaving",
+            &[],
+            &["excluded"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/02",
+            "leaving",
+            &["excluded"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/03",
+            "leaving",
+            &["no id"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/04",
+            "leaving",
+            &[],
+            &["no id"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/05",
+            "leaving",
+            &[],
+            &["other id"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/06",
+            "leaving",
+            &["not ready"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/07",
+            "leaving",
+            &[],
+            &["not ready"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/08",
+            "excluded",
+            &["no id"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/09",
+            "excluded",
+            &[],
+            &["no id"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/10",
+            "excluded",
+            &[],
+            &["other id"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/11",
+            "excluded",
+            &[],
+            &["leaving"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/12",
+            "excluded",
+            &["leaving"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/13",
+            "excluded",
+            &["not ready"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/14",
+            "excluded",
+            &[],
+            &["not ready"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/15",
+            "not ready",
+            &[],
+            &["excluded"],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/16",
+            "not ready",
+            &["excluded"],
+            &[],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/17",
+            "not ready",
+            &["no id"],
+            &[],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/18",
+            "not ready",
+            &[],
+            &["no id"],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/19",
+            "not ready",
+            &[],
+            &["other id"],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/20",
+            "not ready",
+            &[],
+            &["leaving"],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/21",
+            "not ready",
+            &["leaving"],
+            &[],
+            true,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/22",
+            "no id",
+            &[],
+            &["excluded"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/23",
+            "no id",
+            &["excluded"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/24",
+            "no id",
+            &["not ready"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/25",
+            "no id",
+            &[],
+            &["not ready"],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/26",
+            "no id",
+            &["leaving"],
+            &[],
+            false,
+        ),
+        (
+            "Test_shouldSyncUpdatedNode_compoundedPredicates/27",
+            "no id",
+            &[],
+            &["leaving"],
+            false,
+        ),
+    ];
+    for (id, held, old, new, expected) in cases {
+        let of = |changes: &[&str]| changed(&[&[held], changes].concat());
+        assert_eq!(wakes(&of(old), &of(new)), expected, "{id}");
+    }
+}

@@ -1,0 +1,467 @@
+//! The smallest world in which conversations can be held one after the other: one Service, a few nodes, and answers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::cloud::ProviderError;
+use crate::effect::{
+    Answered, ClusterError, Decision, Effect, InUse, Outcome, OwnerState, ServiceEffect,
+    ServiceOutcome, When,
+};
+use crate::load_balancer::{
+    AnnotationChange, EnsureReply, Ensured, Found, GetReply, Ingress, LoadBalancerStatus, Pending,
+    Progress, ProgressReply,
+};
+use crate::node_lifecycle::Now;
+use crate::ownership::Claimant;
+use crate::permit::{Mode, Moment};
+use crate::service::{self, Facts, Past, Targets, decide};
+use crate::settings::ServiceRules;
+
+pub(super) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+pub(super) const OWNER: &str = "wasm-ccm.dev/provider";
+
+pub(super) type EnsureAnswer = Result<Answered<EnsureReply>, ProviderError>;
+
+pub(super) struct World {
+    /// The Service as the API server has it.
+    pub(super) stored: Value,
+    /// Whether it is gone.
+    pub(super) is_gone: bool,
+    /// Whether the API server does not know it any more, which nobody has seen yet.
+    pub(super) is_missing: bool,
+    /// The nodes that are to receive traffic.
+    pub(super) nodes: Vec<String>,
+    pub(super) is_synced: bool,
+    /// What the provider answers; the last one again and again.
+    pub(super) ensure: VecDeque<EnsureAnswer>,
+    pub(super) update: VecDeque<Result<Progress, ProviderError>>,
+    pub(super) delete: VecDeque<Result<Progress, ProviderError>>,
+    pub(super) get: VecDeque<Result<GetReply, ProviderError>>,
+    /// IPs that others have.
+    pub(super) in_use: Vec<InUse>,
+    pub(super) owner: OwnerState,
+    /// Errors for the next writes, in order.
+    pub(super) errors: Vec<ClusterError>,
+    /// Performed before the first write: what somebody else does meanwhile.
+    pub(super) meanwhile: Option<fn(&mut Value)>,
+    /// Whether somebody takes the finalizer away at every write, before the answer.
+    pub(super) takes_finalizer_away: bool,
+    pub(super) budget: Result<(), Moment>,
+    pub(super) mode: Mode,
+    pub(super) rules: ServiceRules,
+    pub(super) prefixes: Vec<String>,
+    pub(super) now: Moment,
+    pub(super) past: Past,
+    /// Every act about the provider, as it was asked for.
+    pub(super) calls: Vec<ServiceEffect>,
+    /// Every patch that was written, as it was sent.
+    pub(super) patches: Vec<Value>,
+}
+
+/// How a conversation went: what was done, and when to come back.
+pub(super) struct Talk {
+    pub(super) effects: Vec<String>,
+    /// Reason and message of every Event.
+    pub(super) events: Vec<(String, String)>,
+    pub(super) end: When,
+}
+
+/// A new Service, two nodes, and a provider that makes everything at once.
+pub(super) fn world() -> World {
+    World {
+        stored: json!({
+            "metadata": { "namespace": "default", "name": "web", "uid": "u0" },
+            "spec": {
+                "type": "LoadBalancer", "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"],
+                "ports": [{ "protocol": "TCP", "port": 80, "nodePort": 30080 }]
+            }
+        }),
+        is_gone: false,
+        is_missing: false,
+        nodes: vec!["a".to_owned(), "b".to_owned()],
+        is_synced: true,
+        ensure: [ready(&["192.0.2.1"], 1)].into(),
+        update: [Ok(Progress::Done)].into(),
+        delete: [Ok(Progress::Done)].into(),
+        get: [absent()].into(),
+        in_use: Vec::new(),
+        owner: OwnerState::Gone,
+        errors: Vec::new(),
+        meanwhile: None,
+        takes_finalizer_away: false,
+        budget: Ok(()),
+        mode: Mode::Enforce,
+        rules: ServiceRules::default(),
+        prefixes: vec!["lb.example.com/".to_owned()],
+        now: Moment(Duration::from_secs(1_000)),
+        past: Past::default(),
+        calls: Vec::new(),
+        patches: Vec::new(),
+    }
+}
+
+/// The same after its creation, with an answer that changes nothing.
+pub(super) fn made() -> World {
+    let mut world = world();
+    assert_eq!(world.talk().end, When::AwaitChange);
+    assert_eq!(world.addresses(), ["192.0.2.1"]);
+    world.ensure = [ready(&["192.0.2.1"], 0)].into();
+    world.calls.clear();
+    world.patches.clear();
+    world
+}
+
+pub(super) fn status(ips: &[&str]) -> LoadBalancerStatus {
+    let ingress = ips.iter().map(|ip| Ingress {
+        ip: Some((*ip).to_owned()),
+        ..Ingress::default()
+    });
+    LoadBalancerStatus {
+        ingress: ingress.collect(),
+    }
+}
+
+pub(super) fn ready(ips: &[&str], changes: u32) -> EnsureAnswer {
+    answered(Ensured::Ready(status(ips)), changes)
+}
+
+pub(super) fn answered(ensured: Ensured, mutations: u32) -> EnsureAnswer {
+    Ok(Answered {
+        reply: EnsureReply {
+            ensured,
+            events: Vec::new(),
+            annotations: Vec::new(),
+        },
+        mutations,
+        in_use: Vec::new(),
+    })
+}
+
+/// The same answer, with a wish.
+pub(super) fn wishing(mut answer: EnsureAnswer, key: &str, value: Option<&str>) -> EnsureAnswer {
+    answer
+        .as_mut()
+        .unwrap()
+        .reply
+        .annotations
+        .push(AnnotationChange {
+            key: key.to_owned(),
+            value: value.map(str::to_owned),
+        });
+    answer
+}
+
+pub(super) fn pending(hint: &str) -> Pending {
+    Pending {
+        retry_after: Duration::from_millis(500),
+        hint: Some(Arc::from(hint.as_bytes())),
+    }
+}
+
+pub(super) fn begun(hint: &str) -> EnsureAnswer {
+    answered(Ensured::Pending(pending(hint)), 1)
+}
+
+pub(super) fn absent() -> Result<GetReply, ProviderError> {
+    Ok(GetReply {
+        found: Found::Absent,
+        complete: true,
+    })
+}
+
+pub(super) fn unavailable() -> ProviderError {
+    ProviderError::Unavailable("502".to_owned())
+}
+
+pub(super) fn denied() -> ProviderError {
+    ProviderError::Denied("401".to_owned())
+}
+
+pub(super) fn conflict(owner: Option<&str>) -> ProviderError {
+    ProviderError::Conflict {
+        message: "taken".to_owned(),
+        owner: owner.map(str::to_owned),
+    }
+}
+
+pub(super) fn node(name: &str) -> Node {
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "uid": format!("uid-{name}") },
+        "spec": { "providerID": format!("sim://{name}") },
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] }
+    }))
+    .unwrap()
+}
+
+impl World {
+    pub(super) fn service(&self) -> Service {
+        serde_json::from_value(self.stored.clone()).unwrap()
+    }
+
+    /// The IPs of the stored status.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        let ingress = self.stored["status"]["loadBalancer"]["ingress"].as_array();
+        let ips = ingress.into_iter().flatten();
+        ips.map(|one| one["ip"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    pub(super) fn has_finalizer(&self) -> bool {
+        service::has_finalizer(&self.service())
+    }
+
+    pub(super) fn annotation(&self, key: &str) -> Option<&str> {
+        self.stored["metadata"]["annotations"].get(key)?.as_str()
+    }
+
+    /// Status and reason of the condition.
+    pub(super) fn condition(&self, kind: &str) -> Option<(String, String)> {
+        let conditions = self.stored["status"]["conditions"].as_array()?;
+        let one = conditions.iter().find(|one| one["type"] == kind)?;
+        let text = |key: &str| one[key].as_str().unwrap().to_owned();
+        Some((text("status"), text("reason")))
+    }
+
+    pub(super) fn delete_object(&mut self) {
+        self.stored["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+
+    pub(super) fn wait(&mut self, seconds: u64) {
+        self.now = self.now.after(Duration::from_secs(seconds));
+    }
+
+    pub(super) fn with_nodes(&mut self, names: &[&str]) {
+        self.nodes = names.iter().map(|name| (*name).to_owned()).collect();
+    }
+
+    /// Holds one conversation about the Service as it is stored now.
+    pub(super) fn talk(&mut self) -> Talk {
+        let cached = self.service();
+        self.talk_from(cached)
+    }
+
+    /// The same, beginning with a cached copy.
+    pub(super) fn talk_from(&mut self, cached: Service) -> Talk {
+        let claimant = Claimant {
+            name: "sim".to_owned(),
+            schemes: vec!["sim".to_owned()],
+        };
+        let world = service::World::new(
+            Arc::new(claimant),
+            self.prefixes.clone().into(),
+            Arc::new(self.rules.clone()),
+            self.mode,
+        );
+        let nodes: Vec<Node> = self.nodes.iter().map(|name| node(name)).collect();
+        let targets = Targets::of(nodes.iter(), self.is_synced);
+        let mut facts = Facts::new(
+            Arc::new(cached),
+            self.is_gone,
+            Arc::new(world),
+            targets,
+            self.past.clone(),
+        );
+        let mut talk = Talk {
+            effects: Vec::new(),
+            events: Vec::new(),
+            end: When::AwaitChange,
+        };
+        for _ in 0..100 {
+            let now = Now {
+                moment: self.now,
+                wall: Timestamp::from_second(1_700_000_000).unwrap(),
+            };
+            match decide(&facts, now) {
+                Decision::Done(end) => {
+                    self.past = Past::after(facts, &end, self.now);
+                    talk.end = end;
+                    return talk;
+                }
+                Decision::Do(effects) => {
+                    assert_ne!(effects, [], "an empty list of effects would never end");
+                    for effect in effects {
+                        let outcome = self.perform(&effect, &mut talk);
+                        let goes_on = outcome.is_success();
+                        facts.absorb(&effect, outcome);
+                        if !goes_on {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        panic!("the conversation does not end: {:?}", talk.effects);
+    }
+
+    fn perform(&mut self, effect: &Effect, talk: &mut Talk) -> Outcome {
+        talk.effects.push(effect.to_string());
+        let Effect::Service(service, act) = effect else {
+            panic!("not an effect of this controller: {effect}");
+        };
+        assert_eq!(service.uid, "u0");
+        if !matches!(act, ServiceEffect::Patch(_) | ServiceEffect::RecordEvent(_)) {
+            self.calls.push(act.clone());
+        }
+        if self.mode != Mode::Enforce && act.is_write() {
+            return Outcome::Withheld;
+        }
+        let of = |outcome| Outcome::Service(outcome);
+        match act {
+            ServiceEffect::Ensure(_) => {
+                let mut answer = next(&mut self.ensure);
+                if let Ok(answered) = &mut answer {
+                    answered.in_use.clone_from(&self.in_use);
+                }
+                of(ServiceOutcome::Ensured(answer))
+            }
+            ServiceEffect::UpdateTargets(_) => of(progressed(next(&mut self.update))),
+            ServiceEffect::Delete(_) => of(progressed(next(&mut self.delete))),
+            ServiceEffect::Get(_) => of(ServiceOutcome::Got(next(&mut self.get))),
+            ServiceEffect::FindOwner(_) => of(ServiceOutcome::Owner(self.owner.clone())),
+            ServiceEffect::Read => of(ServiceOutcome::Service(Ok(self.object()))),
+            ServiceEffect::TakeBudget(_) => Outcome::Budget(self.budget),
+            ServiceEffect::Patch(patch) => {
+                let body = patch.to_json();
+                of(ServiceOutcome::Service(self.write(body)))
+            }
+            ServiceEffect::RecordEvent(event) => {
+                talk.events
+                    .push((event.reason.clone(), event.message.clone()));
+                Outcome::Recorded
+            }
+        }
+    }
+
+    fn object(&self) -> Option<Box<Service>> {
+        (!self.is_gone).then(|| Box::new(self.service()))
+    }
+
+    fn write(&mut self, patch: Value) -> Result<Option<Box<Service>>, ClusterError> {
+        if let Some(change) = self.meanwhile.take() {
+            change(&mut self.stored);
+        }
+        if self.is_missing {
+            return Ok(None);
+        }
+        if !self.errors.is_empty() {
+            return Err(self.errors.remove(0));
+        }
+        assert!(!self.is_gone, "nothing is written about what is gone");
+        if patch["metadata"]["uid"] != self.stored["metadata"]["uid"] {
+            let what = "uid: field is immutable".to_owned();
+            return Err(ClusterError::Rejected(what));
+        }
+        self.patches.push(patch.clone());
+        merge(&mut self.stored, &patch);
+        if self.takes_finalizer_away {
+            self.stored["metadata"]["finalizers"] = json!([]);
+        }
+        Ok(Some(Box::new(self.service())))
+    }
+}
+
+fn next<T: Clone>(answers: &mut VecDeque<T>) -> T {
+    if answers.len() > 1 {
+        return answers.pop_front().unwrap();
+    }
+    answers[0].clone()
+}
+
+fn progressed(result: Result<Progress, ProviderError>) -> ServiceOutcome {
+    ServiceOutcome::Progressed(result.map(|progress| Answered {
+        reply: ProgressReply {
+            progress,
+            events: Vec::new(),
+            annotations: Vec::new(),
+        },
+        mutations: 1,
+        in_use: Vec::new(),
+    }))
+}
+
+/// A strategic merge of what a Service's patch may have.
+pub(super) fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    for (key, value) in fields {
+        match (key.as_str(), value) {
+            ("$setElementOrder/finalizers", _) => {}
+            ("$deleteFromPrimitiveList/finalizers", Value::Array(gone)) => {
+                if let Some(list) = target["finalizers"].as_array_mut() {
+                    list.retain(|one| !gone.contains(one));
+                }
+            }
+            ("finalizers", Value::Array(new)) => {
+                if target["finalizers"].is_null() {
+                    target["finalizers"] = json!([]);
+                }
+                let list = target["finalizers"].as_array_mut().unwrap();
+                list.extend(
+                    new.iter()
+                        .filter(|one| !list.contains(one))
+                        .cloned()
+                        .collect::<Vec<_>>(),
+                );
+            }
+            ("conditions", Value::Array(new)) => {
+                let mut list = target["conditions"].as_array().cloned().unwrap_or_default();
+                list.retain(|one| new.iter().all(|new| new["type"] != one["type"]));
+                list.extend(new.iter().cloned());
+                target["conditions"] = json!(list);
+            }
+            (_, Value::Null) => {
+                if let Some(fields) = target.as_object_mut() {
+                    fields.remove(key);
+                }
+            }
+            (_, value) => merge(&mut target[key], value),
+        }
+    }
+}
+
+/// Holds a conversation that must neither call nor write anything.
+pub(super) fn does_nothing(world: &mut World) -> Talk {
+    let before = world.stored.clone();
+    let talk = world.talk();
+    assert_eq!(talk.effects, [] as [&str; 0]);
+    assert_eq!(world.stored, before);
+    talk
+}
+
+impl Talk {
+    /// The effects without the Service's name.
+    pub(super) fn acts(&self) -> Vec<String> {
+        let one = |label: &String| label.replace(" service/default/web", "");
+        self.effects.iter().map(one).collect()
+    }
+
+    pub(super) fn said(&self) -> Vec<&str> {
+        self.events
+            .iter()
+            .map(|(reason, _)| reason.as_str())
+            .collect()
+    }
+
+    /// How long until the next look.
+    pub(super) fn again(&self) -> Duration {
+        match &self.end {
+            When::Retry { after, .. } | When::NotBefore { after, .. } => *after,
+            other => panic!("nobody comes back: {other}"),
+        }
+    }
+
+    pub(super) fn why(&self) -> &str {
+        match &self.end {
+            When::Retry { why, .. } | When::NotBefore { why, .. } | When::Blocked { why } => why,
+            When::AwaitChange => "",
+        }
+    }
+}

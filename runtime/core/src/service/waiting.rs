@@ -1,0 +1,293 @@
+//! Why a Service is not done, said to people, and when it is looked at again (SVC-022, SVC-024, EDGE-069).
+
+use std::time::Duration;
+
+use super::facts::Trouble;
+use super::source_ranges::SourceRangesError;
+use super::{Facts, conditions, ingress, service_ref, stored, warning};
+use crate::answer::quoted;
+use crate::brake::Brake;
+use crate::cloud::ProviderError;
+use crate::effect::{ClusterError, Decision, Effect, ServiceEffect, ServiceRef, When};
+use crate::load_balancer::Pending;
+use crate::node_lifecycle::Now;
+use crate::patch::ServicePatch;
+use crate::retry::{self, Retry};
+
+/// What a provider may ask for when it has begun something; anything outside is moved to the nearest end.
+const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
+
+/// What stands in the way.
+pub(super) enum Obstacle<'a> {
+    /// A call failed.
+    Provider {
+        /// Which.
+        doing: Doing,
+        /// How.
+        error: &'a ProviderError,
+    },
+    /// Source ranges that cannot be read.
+    SourceRanges(SourceRangesError),
+    /// The answer may not be written down.
+    Answer(ingress::Unusable),
+    /// The cloud has begun something.
+    Pending(&'a Pending),
+    /// It has begun it before, and needs its time.
+    Begun {
+        /// Until then.
+        again: Duration,
+    },
+    /// Nobody knows yet which nodes there are.
+    NodesUnsynced,
+    /// Most targets would go; that has to be wanted again.
+    Removal {
+        /// Then.
+        again: Duration,
+    },
+    /// All addresses would go; that has to be answered again.
+    Emptied {
+        /// Then.
+        again: Duration,
+    },
+    /// The change's budget is spent.
+    Braked {
+        /// What kind of change.
+        brake: Brake,
+        /// When there is something again.
+        again: Duration,
+    },
+    /// The load balancer belongs to a Service that is alive.
+    Owned(&'a ServiceRef),
+    /// Nobody knows yet which Services there are.
+    ServicesUnsynced,
+    /// It belongs to nobody who is alive, and may not be taken over.
+    Unadopted(Option<&'a str>),
+    /// It belongs to somebody, although nobody can be asked or it was to be taken over.
+    Taken(Option<&'a str>),
+    /// It was removed and is still there.
+    StillThere,
+    /// Whether it is still there could not be told.
+    Unproven,
+    /// The API server did not do what was asked.
+    Cluster(&'a Trouble),
+}
+
+/// What the provider was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    Ensure,
+    Update,
+    Delete,
+    Check,
+}
+
+impl Doing {
+    /// Upstream's words: the end of "failed to …" (SVC-036, SVC-040, SVC-041).
+    fn as_str(self) -> &'static str {
+        match self {
+            Doing::Ensure => "ensure load balancer",
+            Doing::Update => "update load balancer hosts",
+            Doing::Delete => "delete load balancer",
+            Doing::Check => "check if load balancer exists after cleanup",
+        }
+    }
+}
+
+/// Tells about the obstacle if it is time to, and comes back.
+pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision {
+    let why = obstacle.why();
+    let service = service_ref(&facts.service);
+    let one = |effect: ServiceEffect| Decision::Do(vec![Effect::Service(service.clone(), effect)]);
+    if let Some(reason) = obstacle.reason(facts)
+        && !facts.has_said(reason)
+    {
+        return one(warning(reason, &obstacle.message(facts)));
+    }
+    if let Some(reason) = obstacle.condition(facts)
+        && !facts.is_gone
+        && !facts.learnt.is_stored
+    {
+        let mut patch = ServicePatch::new(stored::uid(&facts.service));
+        let change = conditions::failed(&facts.service, reason, &obstacle.told(), now);
+        patch.conditions.extend(change);
+        if !patch.is_empty() {
+            return one(ServiceEffect::Patch(patch));
+        }
+    }
+    let failures = facts.past.failures.saturating_add(1);
+    Decision::Done(match obstacle.retry(failures) {
+        Retry::After(after) => When::Retry { after, why },
+        Retry::NotBefore(after) => When::NotBefore { after, why },
+        Retry::OnChange => When::Blocked { why },
+    })
+}
+
+/// How long the provider wants to be left alone.
+pub(super) fn patience(pending: &Pending) -> Duration {
+    pending.retry_after.clamp(ASKED.0, ASKED.1)
+}
+
+impl Obstacle<'_> {
+    /// Whether anything has failed. Waiting for what was begun, or for a confirmation, is no failure.
+    pub(super) fn is_failure(&self) -> bool {
+        !matches!(
+            self,
+            Obstacle::Pending(_)
+                | Obstacle::Begun { .. }
+                | Obstacle::Removal { .. }
+                | Obstacle::Emptied { .. }
+                | Obstacle::NodesUnsynced
+                | Obstacle::ServicesUnsynced
+        )
+    }
+
+    /// For operators.
+    fn why(&self) -> String {
+        match self {
+            Obstacle::Answer(unusable) => {
+                format!("the provider's answer was not used: {unusable}")
+            }
+            Obstacle::Owned(service) => format!("the load balancer belongs to {service}"),
+            _ => self.told(),
+        }
+    }
+
+    /// For whoever may read the Service, without other tenants' names.
+    fn told(&self) -> String {
+        match self {
+            Obstacle::Provider { doing, error } => {
+                format!("failed to {}: {error}", doing.as_str())
+            }
+            Obstacle::SourceRanges(error) => error.to_string(),
+            Obstacle::Answer(unusable) => {
+                format!("the provider's answer was not used: {}", unusable.told())
+            }
+            Obstacle::Pending(_) | Obstacle::Begun { .. } => {
+                "the cloud has begun what was asked for".to_owned()
+            }
+            Obstacle::NodesUnsynced => "it is not known yet which nodes there are".to_owned(),
+            Obstacle::Removal { .. } => {
+                "most nodes would be taken from the load balancer: that has to be wanted for a while".to_owned()
+            }
+            Obstacle::Emptied { .. } => {
+                "the provider says that the load balancer has no address any more: that has to be said again".to_owned()
+            }
+            Obstacle::Braked { brake, .. } => format!(
+                "the brake {brake} is engaged, because as much as is allowed in a while was changed: {}",
+                brake.danger()
+            ),
+            Obstacle::Owned(_) => {
+                "the load balancer belongs to another Service of this cluster".to_owned()
+            }
+            Obstacle::ServicesUnsynced => "it is not known yet which Services there are".to_owned(),
+            Obstacle::Unadopted(owner) => {
+                let whose = match owner {
+                    Some(owner) => format!(
+                        "belongs to a Service that does not exist in this cluster, with the UID {}",
+                        quoted(owner)
+                    ),
+                    None => "has no owner written down".to_owned(),
+                };
+                format!("the load balancer {whose}: it is taken over only with the setting adoptLoadBalancers")
+            }
+            Obstacle::Taken(Some(owner)) => format!(
+                "the provider says that the load balancer belongs to the Service with the UID {}",
+                quoted(owner)
+            ),
+            Obstacle::Taken(None) => {
+                "the provider says that the load balancer belongs to somebody else".to_owned()
+            }
+            Obstacle::StillThere => {
+                "the provider says that the load balancer was deleted, and that it is still there"
+                    .to_owned()
+            }
+            Obstacle::Unproven => {
+                "failed to check if load balancer exists after cleanup: the provider's answer was not complete"
+                    .to_owned()
+            }
+            Obstacle::Cluster(trouble) => format!("failed to {}: {}", trouble.doing, trouble.error),
+        }
+    }
+
+    /// The reason of the Event, if there is to be one.
+    fn reason(&self, facts: &Facts) -> Option<&'static str> {
+        let failed = match facts.is_gone {
+            true => "DeleteLoadBalancerFailed",
+            false => "SyncLoadBalancerFailed",
+        };
+        match self {
+            // It was said with the nodes' names.
+            Obstacle::Provider {
+                doing: Doing::Update,
+                ..
+            } => None,
+            Obstacle::Cluster(trouble) => {
+                let is_away = matches!(trouble.error, ClusterError::Unavailable(_));
+                (!is_away).then_some(failed)
+            }
+            Obstacle::Unproven => (facts.past.failures > 0).then_some(failed),
+            Obstacle::Provider { .. }
+            | Obstacle::SourceRanges(_)
+            | Obstacle::Owned(_)
+            | Obstacle::Unadopted(_)
+            | Obstacle::Taken(_)
+            | Obstacle::StillThere => Some(failed),
+            Obstacle::Answer(_) => Some("InvalidProviderAnswer"),
+            Obstacle::Braked { .. } => Some("BrakeEngaged"),
+            _ => None,
+        }
+    }
+
+    /// Upstream's words before ours (SVC-024, SVC-053).
+    fn message(&self, facts: &Facts) -> String {
+        match self {
+            Obstacle::Answer(_) | Obstacle::Braked { .. } => self.told(),
+            Obstacle::Provider { error, .. } if facts.is_gone => {
+                format!("Error deleting load balancer: {error}")
+            }
+            _ if facts.is_gone => format!("Error deleting load balancer: {}", self.told()),
+            _ => format!("Error syncing load balancer: {}", self.told()),
+        }
+    }
+
+    /// The reason of the condition, where it is worth a write: what passes by itself has passed by the second time.
+    fn condition(&self, facts: &Facts) -> Option<&'static str> {
+        let lasts = facts.past.failures > 0;
+        match self {
+            Obstacle::Provider { error, .. } => {
+                (lasts || retry::needs_a_person(error)).then(|| conditions::reason(error))
+            }
+            Obstacle::SourceRanges(_) => Some("Invalid"),
+            Obstacle::Answer(_) => Some("InvalidAnswer"),
+            Obstacle::Owned(_) | Obstacle::Unadopted(_) | Obstacle::Taken(_) => Some("Conflict"),
+            Obstacle::StillThere => lasts.then_some("StillThere"),
+            Obstacle::Unproven => lasts.then_some("Unproven"),
+            _ => None,
+        }
+    }
+
+    fn retry(&self, failures: u32) -> Retry {
+        let backoff = match self {
+            Obstacle::Provider { error, .. } => return retry::after(error, failures),
+            Obstacle::Pending(pending) => return Retry::After(patience(pending)),
+            Obstacle::Begun { again }
+            | Obstacle::Removal { again }
+            | Obstacle::Emptied { again } => return Retry::After((*again).max(ASKED.0)),
+            Obstacle::NodesUnsynced | Obstacle::ServicesUnsynced => {
+                return Retry::After(retry::CLOUD.first);
+            }
+            // The budget of ten minutes is not asked for by every Service at the moment the first change is free.
+            Obstacle::Braked { again, .. } => {
+                return Retry::After((*again).clamp(retry::CLOUD.first, retry::CLOUD.most));
+            }
+            Obstacle::Cluster(trouble) => retry::cluster(&trouble.error),
+            Obstacle::StillThere | Obstacle::Unproven => retry::CLOUD,
+            Obstacle::SourceRanges(_)
+            | Obstacle::Answer(_)
+            | Obstacle::Owned(_)
+            | Obstacle::Unadopted(_)
+            | Obstacle::Taken(_) => retry::PERSON,
+        };
+        Retry::After(backoff.after(failures))
+    }
+}

@@ -1,0 +1,105 @@
+//! What a guest answered, in core's words. The shape was checked before (`shape`), so that nothing here is cut; only the
+//! time until the next call is brought into its bounds, as the contract says.
+
+use std::time::Duration;
+
+use ccm_core::load_balancer::{
+    AnnotationChange, EnsureReply, Ensured, Found, Ingress, IpMode, LoadBalancerStatus, Pending,
+    PortStatus, Progress, ProgressReply, Protocol,
+};
+
+use crate::bindings::{common, load_balancer};
+
+/// Who asks for less would be called in a loop.
+const SOONEST: Duration = Duration::from_millis(100);
+/// Who asks for more would be forgotten.
+const LATEST: Duration = Duration::from_secs(600);
+
+impl From<load_balancer::EnsureReply> for EnsureReply {
+    fn from(reply: load_balancer::EnsureReply) -> EnsureReply {
+        EnsureReply {
+            ensured: match reply.ensured {
+                load_balancer::Ensured::Ready(status) => Ensured::Ready(status.into()),
+                load_balancer::Ensured::Pending(pending) => Ensured::Pending(pending.into()),
+            },
+            events: reply.events.into_iter().map(Into::into).collect(),
+            annotations: reply.annotations.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<load_balancer::ProgressReply> for ProgressReply {
+    fn from(reply: load_balancer::ProgressReply) -> ProgressReply {
+        ProgressReply {
+            progress: match reply.progress {
+                load_balancer::Progress::Done => Progress::Done,
+                load_balancer::Progress::Pending(pending) => Progress::Pending(pending.into()),
+            },
+            events: reply.events.into_iter().map(Into::into).collect(),
+            annotations: reply.annotations.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<load_balancer::Found> for Found {
+    fn from(found: load_balancer::Found) -> Found {
+        match found {
+            load_balancer::Found::Present(status) => Found::Present(status.into()),
+            load_balancer::Found::Absent => Found::Absent,
+        }
+    }
+}
+
+impl From<common::Pending> for Pending {
+    fn from(pending: common::Pending) -> Pending {
+        Pending {
+            retry_after: Duration::from_millis(pending.retry_after_ms).clamp(SOONEST, LATEST),
+            hint: pending.hint.map(Into::into),
+        }
+    }
+}
+
+impl From<common::AnnotationChange> for AnnotationChange {
+    fn from(change: common::AnnotationChange) -> AnnotationChange {
+        AnnotationChange {
+            key: change.key,
+            value: change.value,
+        }
+    }
+}
+
+impl From<common::LoadBalancerStatus> for LoadBalancerStatus {
+    fn from(status: common::LoadBalancerStatus) -> LoadBalancerStatus {
+        LoadBalancerStatus {
+            ingress: status.ingress.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<common::Ingress> for Ingress {
+    fn from(ingress: common::Ingress) -> Ingress {
+        Ingress {
+            ip: ingress.ip,
+            hostname: ingress.hostname,
+            ip_mode: ingress.ip_mode.map(|mode| match mode {
+                common::IpMode::Vip => IpMode::Vip,
+                common::IpMode::Proxy => IpMode::Proxy,
+            }),
+            ports: ingress.ports.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<common::PortStatus> for PortStatus {
+    fn from(port: common::PortStatus) -> PortStatus {
+        PortStatus {
+            port: port.port,
+            protocol: match port.protocol {
+                common::Protocol::Tcp => Protocol::Tcp,
+                common::Protocol::Udp => Protocol::Udp,
+                common::Protocol::Sctp => Protocol::Sctp,
+            },
+            error: port.error,
+        }
+    }
+}

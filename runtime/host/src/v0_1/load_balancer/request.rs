@@ -1,0 +1,126 @@
+//! What a guest is told about a Service. Everything is passed on as it stands; nothing here can fail.
+
+use ccm_core::load_balancer::{
+    CloudService, Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus, PortStatus,
+    Protocol, ServicePort, TrafficPolicy,
+};
+
+use crate::bindings::{common, load_balancer};
+use crate::v0_1::pairs;
+
+impl From<&CloudService> for load_balancer::Service {
+    fn from(service: &CloudService) -> load_balancer::Service {
+        load_balancer::Service {
+            namespace: service.namespace.clone(),
+            name: service.name.clone(),
+            uid: service.uid.clone(),
+            annotations: pairs(&service.annotations),
+            labels: pairs(&service.labels),
+            ports: service.ports.iter().map(Into::into).collect(),
+            class: service.class.clone(),
+            requested_ip: service.requested_ip.clone(),
+            source_ranges: service.source_ranges.clone(),
+            external_traffic_policy: service.external_traffic_policy.map(Into::into),
+            health_check_node_port: service.health_check_node_port,
+            ip_families: service
+                .ip_families
+                .iter()
+                .copied()
+                .map(Into::into)
+                .collect(),
+            ip_family_policy: service.ip_family_policy.map(Into::into),
+            session_affinity_seconds: service.session_affinity_seconds,
+            cluster_ips: service.cluster_ips.clone(),
+            status: (&service.status).into(),
+            extra: Vec::new(),
+        }
+    }
+}
+
+impl From<&ServicePort> for load_balancer::ServicePort {
+    fn from(port: &ServicePort) -> load_balancer::ServicePort {
+        load_balancer::ServicePort {
+            name: port.name.clone(),
+            protocol: port.protocol.into(),
+            app_protocol: port.app_protocol.clone(),
+            port: port.port,
+            node_port: port.node_port,
+        }
+    }
+}
+
+impl From<TrafficPolicy> for load_balancer::TrafficPolicy {
+    fn from(policy: TrafficPolicy) -> load_balancer::TrafficPolicy {
+        match policy {
+            TrafficPolicy::Cluster => load_balancer::TrafficPolicy::Cluster,
+            TrafficPolicy::Local => load_balancer::TrafficPolicy::Local,
+        }
+    }
+}
+
+impl From<IpFamilyPolicy> for load_balancer::IpFamilyPolicy {
+    fn from(policy: IpFamilyPolicy) -> load_balancer::IpFamilyPolicy {
+        match policy {
+            IpFamilyPolicy::SingleStack => load_balancer::IpFamilyPolicy::SingleStack,
+            IpFamilyPolicy::PreferDualStack => load_balancer::IpFamilyPolicy::PreferDualStack,
+            IpFamilyPolicy::RequireDualStack => load_balancer::IpFamilyPolicy::RequireDualStack,
+        }
+    }
+}
+
+impl From<IpFamily> for common::IpFamily {
+    fn from(family: IpFamily) -> common::IpFamily {
+        match family {
+            IpFamily::V4 => common::IpFamily::Ipv4,
+            IpFamily::V6 => common::IpFamily::Ipv6,
+        }
+    }
+}
+
+impl From<Protocol> for common::Protocol {
+    fn from(protocol: Protocol) -> common::Protocol {
+        match protocol {
+            Protocol::Tcp => common::Protocol::Tcp,
+            Protocol::Udp => common::Protocol::Udp,
+            Protocol::Sctp => common::Protocol::Sctp,
+        }
+    }
+}
+
+impl From<IpMode> for common::IpMode {
+    fn from(mode: IpMode) -> common::IpMode {
+        match mode {
+            IpMode::Vip => common::IpMode::Vip,
+            IpMode::Proxy => common::IpMode::Proxy,
+        }
+    }
+}
+
+impl From<&LoadBalancerStatus> for common::LoadBalancerStatus {
+    fn from(status: &LoadBalancerStatus) -> common::LoadBalancerStatus {
+        common::LoadBalancerStatus {
+            ingress: status.ingress.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&Ingress> for common::Ingress {
+    fn from(ingress: &Ingress) -> common::Ingress {
+        common::Ingress {
+            ip: ingress.ip.clone(),
+            hostname: ingress.hostname.clone(),
+            ip_mode: ingress.ip_mode.map(Into::into),
+            ports: ingress.ports.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&PortStatus> for common::PortStatus {
+    fn from(port: &PortStatus) -> common::PortStatus {
+        common::PortStatus {
+            port: port.port,
+            protocol: port.protocol.into(),
+            error: port.error.clone(),
+        }
+    }
+}

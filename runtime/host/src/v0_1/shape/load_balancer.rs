@@ -1,0 +1,140 @@
+//! The caps and lengths of answers about load balancers. Whether an address may be stored, and a key be set, is for core
+//! to judge.
+
+use super::{at_most, check_event};
+use crate::bindings::{common, load_balancer};
+
+const EVENTS: usize = 16;
+const ANNOTATIONS: usize = 16;
+/// A domain, a slash and a name, as the Kubernetes API has them: 253, 1 and 63.
+const KEY_BYTES: usize = 317;
+const VALUE_BYTES: usize = 4096;
+const INGRESS: usize = 16;
+const PLACE_BYTES: usize = 253;
+/// Twice the listeners of the largest load balancers that were looked at.
+const PORTS: usize = 100;
+/// A qualified name, as the contract has it.
+const ERROR_BYTES: usize = 316;
+const HINT_BYTES: usize = 4096;
+
+/// Checks the answer to `ensure`.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(in crate::v0_1) fn check_ensure(reply: &load_balancer::EnsureReply) -> Result<(), String> {
+    match &reply.ensured {
+        load_balancer::Ensured::Ready(status) => check_status(status),
+        load_balancer::Ensured::Pending(pending) => check_pending(pending),
+    }
+    .and_then(|()| check_wishes(&reply.events, &reply.annotations))
+    .map_err(|what| format!("ensure: {what}"))
+}
+
+/// Checks the answer to `update-targets` or `delete`, which `function` names.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(in crate::v0_1) fn check_progress(
+    function: &str,
+    reply: &load_balancer::ProgressReply,
+) -> Result<(), String> {
+    match &reply.progress {
+        load_balancer::Progress::Done => Ok(()),
+        load_balancer::Progress::Pending(pending) => check_pending(pending),
+    }
+    .and_then(|()| check_wishes(&reply.events, &reply.annotations))
+    .map_err(|what| format!("{function}: {what}"))
+}
+
+/// Checks the answer to `get`.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(in crate::v0_1) fn check_found(found: &load_balancer::Found) -> Result<(), String> {
+    match found {
+        load_balancer::Found::Present(status) => check_status(status),
+        load_balancer::Found::Absent => Ok(()),
+    }
+    .map_err(|what| format!("get: {what}"))
+}
+
+fn check_status(status: &common::LoadBalancerStatus) -> Result<(), String> {
+    at_most("ways in", status.ingress.len(), INGRESS)?;
+    for (index, ingress) in status.ingress.iter().enumerate() {
+        check_ingress(ingress).map_err(|what| format!("way in {index}: {what}"))?;
+    }
+    Ok(())
+}
+
+fn check_ingress(ingress: &common::Ingress) -> Result<(), String> {
+    for (what, place) in [("IP address", &ingress.ip), ("hostname", &ingress.hostname)] {
+        if let Some(place) = place {
+            at_most(&format!("bytes of its {what}"), place.len(), PLACE_BYTES)?;
+            // No value means "unset" by being empty.
+            if place.is_empty() {
+                return Err(format!("its {what} is empty"));
+            }
+        }
+    }
+    if ingress.ip.is_none() && ingress.hostname.is_none() {
+        return Err("it has neither an IP address nor a hostname".to_owned());
+    }
+    if ingress.ip_mode.is_some() && ingress.ip.is_none() {
+        return Err("it has an IP mode and no IP address".to_owned());
+    }
+    at_most("ports", ingress.ports.len(), PORTS)?;
+    ingress.ports.iter().try_for_each(check_port)
+}
+
+fn check_port(port: &common::PortStatus) -> Result<(), String> {
+    if port.port == 0 {
+        return Err("port 0 is none".to_owned());
+    }
+    let Some(error) = &port.error else {
+        return Ok(());
+    };
+    at_most("bytes of a port's error", error.len(), ERROR_BYTES)?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    if error.is_empty() || !error.bytes().all(is_name) {
+        return Err(format!(
+            "the error of port {} is neither a CamelCase word nor a qualified name",
+            port.port
+        ));
+    }
+    Ok(())
+}
+
+fn check_pending(pending: &common::Pending) -> Result<(), String> {
+    let hint = pending.hint.as_ref().map_or(0, Vec::len);
+    at_most("bytes of a hint", hint, HINT_BYTES)
+}
+
+/// What the guest wants to be recorded about the Service, and to be written into it.
+fn check_wishes(
+    events: &[common::Event],
+    annotations: &[common::AnnotationChange],
+) -> Result<(), String> {
+    at_most("events", events.len(), EVENTS)?;
+    for (index, event) in events.iter().enumerate() {
+        check_event(event).map_err(|what| format!("event {index}: {what}"))?;
+    }
+    at_most("annotations", annotations.len(), ANNOTATIONS)?;
+    for (index, change) in annotations.iter().enumerate() {
+        check_change(change).map_err(|what| format!("annotation {index}: {what}"))?;
+    }
+    Ok(())
+}
+
+fn check_change(change: &common::AnnotationChange) -> Result<(), String> {
+    if change.key.is_empty() {
+        return Err("its key is empty".to_owned());
+    }
+    at_most("bytes of a key", change.key.len(), KEY_BYTES)?;
+    let value = change.value.as_deref().unwrap_or_default();
+    at_most("bytes of a value", value.len(), VALUE_BYTES)?;
+    // People read annotations in terminals. Nothing is taken out: a value that is not what the guest wrote is worse.
+    if change.key.contains(char::is_control) || value.contains(char::is_control) {
+        return Err("it has control characters".to_owned());
+    }
+    Ok(())
+}
