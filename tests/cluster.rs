@@ -39,6 +39,8 @@ mod refused;
 mod remade;
 #[path = "cluster/rights.rs"]
 mod rights;
+#[path = "cluster/services.rs"]
+mod services;
 #[path = "cluster/slow_store.rs"]
 mod slow_store;
 #[path = "cluster/world.rs"]

@@ -3,6 +3,10 @@
 //! And clients of others before our simulators; they need Python 3.11 with pip.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "foreign/hcloud.rs"]
+mod hcloud;
+#[path = "foreign/python.rs"]
+mod python;
 #[path = "foreign/robot.rs"]
 mod robot;
 

@@ -2,6 +2,7 @@
 //! in every way we know. Whatever it does ends in a typed error or a checked answer, and disturbs nobody else.
 //!
 //! - `behaviours`: every behaviour, one test each, at the host.
+//! - `load_balancers`: the same for a maker of load balancers, which may change things at the cloud.
 //! - `requests`: where requests of a guest may lead, and what the permit of its call hears.
 //! - `cluster`: bad answers through the real controllers: what reaches a cluster.
 //! - `files`: bad modules, refused before anything of them is compiled.
@@ -17,6 +18,8 @@ mod files;
 mod law;
 #[path = "sandbox/lines.rs"]
 mod lines;
+#[path = "sandbox/load_balancers.rs"]
+mod load_balancers;
 #[path = "sandbox/requests.rs"]
 mod requests;
 #[path = "sandbox/stage.rs"]
@@ -29,7 +32,8 @@ use libtest_mimic::{Arguments, Trial};
 fn main() {
     let mut trials = behaviours::trials();
     trials.extend(cluster::trials());
-    let tests = [requests::TESTS, files::TESTS].concat();
+    trials.extend(load_balancers::trials());
+    let tests = [requests::TESTS, files::TESTS, load_balancers::TESTS].concat();
     trials.extend(tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             test();

@@ -18,6 +18,8 @@ mod audited;
 mod broken;
 #[path = "scenarios/broken_deletions.rs"]
 mod broken_deletions;
+#[path = "scenarios/broken_services.rs"]
+mod broken_services;
 #[path = "scenarios/cloud.rs"]
 mod cloud;
 #[path = "scenarios/deletions.rs"]
@@ -26,26 +28,40 @@ mod deletions;
 mod disturbance;
 #[path = "scenarios/hcloud.rs"]
 mod hcloud;
+#[path = "scenarios/ingress_laws.rs"]
+mod ingress_laws;
 #[path = "scenarios/laws.rs"]
 mod laws;
 #[path = "scenarios/lies.rs"]
 mod lies;
 #[path = "scenarios/life.rs"]
 mod life;
+#[path = "scenarios/load_balancer_answers.rs"]
+mod load_balancer_answers;
+#[path = "scenarios/load_balancers.rs"]
+mod load_balancers;
 #[path = "scenarios/mutations.rs"]
 mod mutations;
 #[path = "scenarios/nodes.rs"]
 mod nodes;
+#[path = "scenarios/people.rs"]
+mod people;
 #[path = "scenarios/replay.rs"]
 mod replay;
 #[path = "scenarios/script.rs"]
 mod script;
+#[path = "scenarios/service_laws.rs"]
+mod service_laws;
+#[path = "scenarios/services.rs"]
+mod services;
 #[path = "scenarios/settings.rs"]
 mod settings;
 #[path = "scenarios/stage.rs"]
 mod stage;
 #[path = "scenarios/tamper.rs"]
 mod tamper;
+#[path = "scenarios/tamper_services.rs"]
+mod tamper_services;
 #[path = "scenarios/transcript.rs"]
 mod transcript;
 #[path = "scenarios/wire.rs"]
@@ -88,6 +104,7 @@ fn main() -> ExitCode {
     );
     trials.extend(broken::trials());
     trials.extend(broken_deletions::trials());
+    trials.extend(broken_services::trials());
     trials.extend(mutations::trials());
     trials.extend(hcloud::trials());
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, MERGE, Row, STRATEGIC, get, patch, post, put, row};
+use crate::row::{Ask, MERGE, Row, STRATEGIC, delete, get, patch, post, put, row};
 
 const ALL: &str = "/api/v1/namespaces/{n}/services";
 const ONE: &str = "/api/v1/namespaces/{n}/services/a";
+const CLEANUP: &str = "service.kubernetes.io/load-balancer-cleanup";
 const STATUS: &str = "/api/v1/namespaces/{n}/services/a/status";
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -111,6 +112,26 @@ fn changes() -> Vec<Row> {
     ]
 }
 
+fn finalized(finalizers: &[&str]) -> Ask {
+    let mut service = service(json!({"type": "LoadBalancer", "ports": [{"port": 80}]}));
+    service["metadata"]["finalizers"] = json!(finalizers);
+    post(ALL, service)
+}
+
+/// With our finalizer behind somebody else's.
+fn guarded(name: &'static str) -> Row {
+    row(name).given(finalized(&["example.com/other", CLEANUP]))
+}
+
+/// Takes our finalizer away, by somebody who knows of these others.
+fn without_cleanup(others: &[&str]) -> Value {
+    json!({"metadata": {"$setElementOrder/finalizers": others, "$deleteFromPrimitiveList/finalizers": [CLEANUP]}})
+}
+
+fn condition(kind: &str, status: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": "R", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z"})
+}
+
 fn status() -> Vec<Row> {
     let ingress = |value: Value| json!({"status": {"loadBalancer": {"ingress": [value]}}});
     vec![
@@ -153,6 +174,85 @@ fn status() -> Vec<Row> {
             .given(create(json!({"ports": [{"port": 80}]})))
             .when(patch(MERGE, STATUS, ingress(json!({"ip": "1.2.3.4", "ipMode": "VIP"}))), 422)
             .refused("Invalid"),
+        balanced("what_a_controller_owns_is_written_in_one_patch_of_the_status")
+            .when(
+                patch(STRATEGIC, STATUS, json!({
+                    "metadata": {"uid": "{0.uid}", "annotations": {"example.com/owner": "x"}, "finalizers": [CLEANUP],
+                        "$setElementOrder/finalizers": [CLEANUP]},
+                    "status": {
+                        "loadBalancer": {"ingress": [{"ip": "1.2.3.4", "ipMode": "Proxy", "ports": [
+                            {"port": 80, "protocol": "TCP", "error": "example.com/broken"}]}]},
+                        "conditions": [condition("example.com/made", "True")],
+                    },
+                })),
+                200,
+            )
+            .has("/metadata/annotations", json!({"example.com/owner": "x"}))
+            .has("/metadata/finalizers", json!([CLEANUP]))
+            .has("/status/loadBalancer/ingress/0/ipMode", "Proxy")
+            .has("/status/loadBalancer/ingress/0/ports/0/error", "example.com/broken")
+            .has("/status/conditions/0/type", "example.com/made"),
+        balanced("a_patch_of_the_status_is_refused_for_another_object_of_that_name")
+            .when(
+                patch(STRATEGIC, STATUS, json!({
+                    "metadata": {"uid": "11111111-1111-4111-8111-111111111111", "annotations": {"a": "b"}},
+                })),
+                422,
+            )
+            .refused("Invalid"),
+        guarded("a_finalizer_goes_through_the_status_and_others_stay")
+            .when(patch(STRATEGIC, STATUS, without_cleanup(&["example.com/other"])), 200)
+            .has("/metadata/finalizers", json!(["example.com/other"])),
+        guarded("a_finalizer_that_is_there_is_not_added_twice")
+            .when(
+                patch(STRATEGIC, STATUS, json!({"metadata": {"finalizers": [CLEANUP],
+                    "$setElementOrder/finalizers": ["example.com/other", CLEANUP]}})),
+                200,
+            )
+            .has("/metadata/finalizers", json!(["example.com/other", CLEANUP])),
+        guarded("a_finalizer_of_somebody_else_that_nobody_knew_of_survives")
+            .when(patch(STRATEGIC, STATUS, without_cleanup(&[])), 200)
+            .has("/metadata/finalizers", json!(["example.com/other"])),
+        guarded("a_service_that_is_being_deleted_waits_for_its_finalizers")
+            .when(delete(ONE), 200)
+            .has("/metadata/finalizers", json!(["example.com/other", CLEANUP])),
+        guarded("no_finalizer_is_added_to_a_service_that_is_being_deleted")
+            .given(delete(ONE))
+            .when(patch(STRATEGIC, STATUS, json!({"metadata": {"finalizers": ["example.com/late"]}})), 422)
+            .refused("Invalid"),
+        row("a_service_goes_with_its_last_finalizer_through_the_status")
+            .given(finalized(&[CLEANUP]))
+            .given(delete(ONE))
+            .given(patch(STRATEGIC, STATUS, without_cleanup(&[])))
+            .when(get(ONE), 404)
+            .refused("NotFound"),
+        row("the_end_of_a_service_is_seen")
+            .given(finalized(&[CLEANUP]))
+            .watching("/api/v1/namespaces/{n}/services?watch=true&resourceVersion={0.rv}&timeoutSeconds=20", 2)
+            .meanwhile(delete(ONE))
+            .meanwhile(patch(STRATEGIC, STATUS, without_cleanup(&[])))
+            .has("/events/0/type", "MODIFIED")
+            .has("/events/1/type", "DELETED"),
+        balanced("annotations_are_set_and_removed_through_the_status")
+            .given(patch(STRATEGIC, STATUS, json!({"metadata": {"annotations": {"a": "1", "b": "2"}}})))
+            .when(patch(STRATEGIC, STATUS, json!({"metadata": {"annotations": {"a": null, "c": "3"}}})), 200)
+            .has("/metadata/annotations", json!({"b": "2", "c": "3"})),
+        balanced("the_ingress_is_cleared_with_null")
+            .given(patch(STRATEGIC, STATUS, ingress(json!({"ip": "1.2.3.4"}))))
+            .when(patch(STRATEGIC, STATUS, json!({"status": {"loadBalancer": {"ingress": null}}})), 200)
+            .has("/status/loadBalancer", json!({})),
+        balanced("a_condition_of_one_type_leaves_the_others_alone")
+            .given(patch(STRATEGIC, STATUS, json!({"status": {"conditions": [condition("a", "True"), condition("b", "True")]}})))
+            .when(patch(STRATEGIC, STATUS, json!({"status": {"conditions": [condition("b", "False")]}})), 200)
+            .has("/status/conditions/0/status", "True")
+            .has("/status/conditions/1/status", "False"),
+        balanced("ports_and_everything_else_of_the_spec_stay_when_the_status_is_patched")
+            .when(
+                patch(STRATEGIC, STATUS, json!({"spec": {"externalTrafficPolicy": "Local", "ports": [{"port": 80, "nodePort": 31_998}]}})),
+                200,
+            )
+            .has("/spec/externalTrafficPolicy", "Cluster")
+            .has("/metadata/resourceVersion", "{0.rv}"),
         balanced("the_object_itself_cannot_write_the_status")
             .given(patch(MERGE, ONE, ingress(json!({"ip": "1.2.3.4"}))))
             .when(get(ONE), 200)

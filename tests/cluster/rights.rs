@@ -1,11 +1,14 @@
 //! The roles in `deploy/` are what the controllers need: nothing missing, nothing spare.
 
+use std::collections::BTreeMap;
+
 use ccm_sim::hetzner::{Fault, ServerSpec, Trouble};
 use serde_json::json;
 
 use crate::kubelet::uninitialized;
 use crate::lifecycle::YOUNG;
 use crate::record::{granted, used};
+use crate::services::{PLACE, Services, load_balancer};
 use crate::world::{Setup, World, until};
 
 #[tokio::test]
@@ -25,7 +28,7 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     let server = world.cloud.add_server(ServerSpec::named("worker-1"));
     world.add_node("worker-1", json!({})).await;
 
-    let mut ccm = world.ccm(&world.configuration(json!({})), YOUNG);
+    let mut ccm = world.ccm(&world.configuration(json!(BTreeMap::from([PLACE]))), YOUNG);
     until(&mut ccm, "the same Event again", async || {
         let mut events = world.events_about("worker-1").await.into_iter();
         events.find(|event| event.count >= Some(2))
@@ -59,6 +62,13 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     world
         .nodes_until(&mut ccm, "worker-1 to go", |nodes| nodes.len() == 1)
         .await;
+
+    // A Service gets a load balancer, and leaves without a trace.
+    let services = Services::of(&world).await;
+    services.create("web", load_balancer(&[80])).await;
+    services.has_address(&mut ccm, "web").await;
+    services.delete("web").await;
+    services.is_gone(&mut ccm, "web").await;
 
     let log = world.asked();
     let refused: Vec<_> = log.iter().filter(|entry| entry.code == 403).collect();

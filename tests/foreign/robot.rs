@@ -1,73 +1,22 @@
 //! The Robot simulator, driven over TLS by a client that others generated from the vendor's documentation
 //! (`hrobot-py` from PyPI). What that client cannot read is not the vendor's shape.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
 use ccm_sim::robot::{Fault, OperatingStatus, Options, ResetType, Robot, ServerSpec, Trouble};
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use super::python::Client;
 
 const USER: &str = "#ws+testuser";
 const PASSWORD: &str = "the-password";
 
-fn sources() -> PathBuf {
-    super::checkout().join("tests/foreign/robot")
-}
-
-/// Installs the client into a folder, with the versions and checksums that stand beside this file.
-fn install(folder: &Path) {
-    let output = Command::new("python3")
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ])
-        .args([
-            "--root-user-action",
-            "ignore",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-        ])
-        .args(["--require-hashes", "--requirement"])
-        .arg(sources().join("requirements.txt"))
-        .arg("--target")
-        .arg(folder)
-        .output()
-        .expect("python3, 3.11 or newer, is not in PATH");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "`python3 -m pip install` failed:\n{said}"
-    );
-}
-
 /// Makes calls through the client and returns what it understood of each answer.
-fn drive(folder: &Path, robot: &Robot, password: &str, calls: Value) -> Vec<Value> {
-    let authority = folder.join("authority.pem");
-    std::fs::write(&authority, robot.ca_pem().unwrap()).unwrap();
+fn drive(client: &Client, robot: &Robot, password: &str, calls: Value) -> Vec<Value> {
+    let authority = client.trust(robot.ca_pem().unwrap());
     let task = json!({
         "endpoint": robot.endpoint(), "authority": authority,
         "user": USER, "password": password, "calls": calls,
     });
-    let mut child = Command::new("python3")
-        .arg("-B")
-        .arg(sources().join("drive.py"))
-        .env("PYTHONPATH", folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(task.to_string().as_bytes()).unwrap();
-    drop(input);
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "drive.py: {:?}", output.status);
-    serde_json::from_slice(&output.stdout).unwrap()
+    client.drive(&task, &[])
 }
 
 /// What the client says of an answer that is all as documented, or with these fields beyond.
@@ -92,8 +41,7 @@ fn refusal(status: u16, code: &str) -> impl Fn(&Value) -> bool {
 
 #[test]
 fn the_robot_simulator_is_understood_by_a_client_of_others() {
-    let folder = TempDir::new().unwrap();
-    install(folder.path());
+    let client = Client::install("robot");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -120,7 +68,7 @@ fn the_robot_simulator_is_understood_by_a_client_of_others() {
         ["execute_server_reset", id, "power"],
         ["get_server_reset_options", id],
     ]);
-    let answers = drive(folder.path(), &robot, PASSWORD, calls);
+    let answers = drive(&client, &robot, PASSWORD, calls);
     assert!(
         answers.iter().all(|answer| answer["status"] == 200),
         "{answers:#?}"
@@ -172,10 +120,10 @@ fn the_robot_simulator_is_understood_by_a_client_of_others() {
     assert_eq!(robot.resets(number), [ResetType::Power]);
     assert_eq!(robot.server(number).unwrap()["server_name"], "web ü");
 
-    refusals(folder.path(), &robot, &id);
+    refusals(&client, &robot, &id);
 }
 
-fn refusals(folder: &Path, robot: &Robot, id: &str) {
+fn refusals(client: &Client, robot: &Robot, id: &str) {
     robot.inject(Fault::new(Trouble::RateLimited).path("/reset").times(1));
     robot.inject(Fault::new(Trouble::Cut).path("/reset").times(1));
     let calls = json!([
@@ -186,7 +134,7 @@ fn refusals(folder: &Path, robot: &Robot, id: &str) {
         ["list_reset_options"],
     ]);
     // The first fault meets the reset.
-    let answers = drive(folder, robot, PASSWORD, calls);
+    let answers = drive(client, robot, PASSWORD, calls);
     assert!(
         refusal(404, "SERVER_NOT_FOUND")(&answers[0]),
         "{:#}",
@@ -213,7 +161,7 @@ fn refusals(folder: &Path, robot: &Robot, id: &str) {
     );
 
     let answers = drive(
-        folder,
+        client,
         robot,
         PASSWORD,
         json!([["execute_server_reset", id, "sw"]]),
@@ -234,7 +182,7 @@ fn refusals(folder: &Path, robot: &Robot, id: &str) {
         ["list_servers"],
         ["list_servers"]
     ]);
-    let answers = drive(folder, robot, "wrong", tries);
+    let answers = drive(client, robot, "wrong", tries);
     for answer in &answers[..3] {
         assert!(refusal(401, "UNAUTHORIZED")(answer), "{answer:#}");
     }

@@ -10,7 +10,9 @@ use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
 use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
 use ccm_core::permit::{Access, CloudRequest, Mode, Moment, Permit, Refusal};
-use ccm_core::settings::{LifecycleRules, LifecycleSettings, NodeRules, NodeSettings};
+use ccm_core::settings::{
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceSettings,
+};
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Node;
@@ -119,6 +121,7 @@ fn settings(world: &World, mode: Mode, plan: PlanBook, audit: Arc<dyn AuditSink>
             monitor_period: Duration::from_secs(5),
             rules: LifecycleRules::default(),
         },
+        service: ServiceSettings::default(),
         ledger: None,
         audit,
         plan,

@@ -13,9 +13,9 @@ use crate::stage::{self, PATIENCE, TOKEN, block_on};
 use crate::target::{Mood, Target};
 
 /// For behaviours that end by their deadline only.
-const SHORT: Duration = Duration::from_millis(300);
+pub(crate) const SHORT: Duration = Duration::from_millis(300);
 /// The longest error text, and the longest log line, of a guest in bytes (contract, interface `log`).
-const KEPT_BYTES: usize = 4096;
+pub(crate) const KEPT_BYTES: usize = 4096;
 /// The longest reason of `unknown` in bytes (contract, `instances.lookup`).
 const REASON_BYTES: usize = 1024;
 
@@ -343,7 +343,7 @@ fn check_ends(expected: &End, ends: &[Result<FindReply, ProviderError>], digest:
 }
 
 /// Text of a guest that people will read: one line, bounded, nothing that a terminal obeys, no credential.
-fn assert_harmless(text: &str, bytes: usize) {
+pub(crate) fn assert_harmless(text: &str, bytes: usize) {
     assert!(text.len() <= bytes, "{} bytes", text.len());
     let hidden = |letter: char| letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}');
     assert!(!text.contains(hidden), "{text:?}");

@@ -14,7 +14,9 @@ use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::names::{OWNER_LABEL, UNINITIALIZED_TAINT};
 use ccm_core::permit::Mode;
-use ccm_core::settings::{LifecycleRules, LifecycleSettings, NodeRules, NodeSettings};
+use ccm_core::settings::{
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceSettings,
+};
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
 use guest_misbehaving::behaviour::Behaviour;
@@ -96,6 +98,7 @@ fn settings(call_time: Duration) -> Settings {
             monitor_period: Duration::from_secs(5),
             rules: LifecycleRules::default(),
         },
+        service: ServiceSettings::default(),
         ledger: None,
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),

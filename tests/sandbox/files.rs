@@ -26,7 +26,7 @@ pub(crate) const TESTS: &[Test] = &[
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
 /// The real module with one text in place of another, of the same length because lengths stand before them.
-fn with(from: &str, to: &str) -> Vec<u8> {
+pub(crate) fn with(from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut wasm = test_guests::MISBEHAVING.to_vec();
     let places: Vec<_> = wasm

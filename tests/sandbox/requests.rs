@@ -79,7 +79,12 @@ async fn load(grants: Grants) -> Provider {
 fn changing(endpoint: &str) -> Grants {
     let mut grants = stage::grants(endpoint);
     let rule = json!({ "methods": ["GET"], "path": "/machines/{name}", "access": "write" });
-    grants.targets[0].rules = vec![serde_json::from_value(rule).unwrap()];
+    let rules = &mut grants.targets[0].rules;
+    let at = rules
+        .iter()
+        .position(|rule| rule.to_string().contains("/machines/"))
+        .unwrap();
+    rules[at] = serde_json::from_value(rule).unwrap();
     grants
 }
 

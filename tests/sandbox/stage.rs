@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use ccm_core::audit::NoAudit;
 use ccm_core::cloud::CloudNode;
-use ccm_core::permit::Permit;
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::tenure::Tenure;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
-use guest_misbehaving::behaviour::Behaviour;
+use guest_misbehaving::behaviour::{Balancing, Behaviour};
 
 /// A test and its name.
 pub(crate) type Test = (&'static str, fn());
@@ -80,6 +82,24 @@ pub(crate) fn config(behaviour: Behaviour) -> GuestConfig {
 pub(crate) async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadError> {
     HOST.load(module(), grants(endpoint), config(behaviour))
         .await
+}
+
+/// Loads the guest as a maker of load balancers, for a cloud at `endpoint`.
+pub(crate) async fn load_balancing(
+    balancing: Balancing,
+    endpoint: &str,
+) -> Result<Provider, LoadError> {
+    let mut config = config(Behaviour::Honest);
+    let value = ("balancing".to_owned(), balancing.word().to_owned());
+    config.values.extend([value]);
+    HOST.load(module(), grants(endpoint), config).await
+}
+
+/// A permit for `time` and so many changes.
+pub(crate) fn permit(time: Duration, mode: Mode, changes: u32) -> Arc<Permit> {
+    let until = ccm_host::egress::now().after(time);
+    let tenure = Arc::new(Tenure::unlimited());
+    Arc::new(Permit::new(until, mode, changes, tenure, Arc::new(NoAudit)))
 }
 
 /// A permit that lets reads through for `time`.

@@ -1,12 +1,12 @@
-//! A cloud on loopback that answers every request alike, and counts connections and requests.
+//! A cloud on loopback that answers every request alike, counts connections and writes down requests.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::http::header::LOCATION;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::serve::ListenerExt as _;
 
 /// The answer to every request.
@@ -14,6 +14,10 @@ use axum::serve::ListenerExt as _;
 pub(crate) enum Mood {
     /// 200, for every path.
     Well,
+    /// Nothing is there: 404 to `GET`, 200 to everything else.
+    Empty,
+    /// No answer at all.
+    Silent,
     /// 500.
     Broken,
     /// 302 to that address.
@@ -24,18 +28,23 @@ pub(crate) enum Mood {
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
-    requests: Arc<AtomicUsize>,
+    asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Target {
     /// Starts a cloud on a free port.
     pub(crate) async fn start(mood: Mood) -> Target {
         let connections = Arc::new(AtomicUsize::new(0));
-        let requests = Arc::new(AtomicUsize::new(0));
-        let (connected, asked) = (connections.clone(), requests.clone());
-        let router = Router::new().fallback(move || {
-            asked.fetch_add(1, Ordering::Relaxed);
-            async move { answer(mood) }
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let (connected, noted) = (connections.clone(), asked.clone());
+        let router = Router::new().fallback(move |method: Method, uri: Uri| {
+            noted.lock().unwrap().push(format!("{method} {uri}"));
+            async move {
+                if mood == Mood::Silent {
+                    std::future::pending::<()>().await;
+                }
+                answer(mood, &method)
+            }
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -46,7 +55,7 @@ impl Target {
         Target {
             address,
             connections,
-            requests,
+            asked,
         }
     }
 
@@ -62,14 +71,21 @@ impl Target {
 
     /// How many requests have arrived.
     pub(crate) fn requests(&self) -> usize {
-        self.requests.load(Ordering::Relaxed)
+        self.asked.lock().unwrap().len()
+    }
+
+    /// Method and path of each, in the order in which they arrived.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
     }
 }
 
-fn answer(mood: Mood) -> (StatusCode, HeaderMap, &'static str) {
+fn answer(mood: Mood, method: &Method) -> (StatusCode, HeaderMap, &'static str) {
     let mut headers = HeaderMap::new();
     let status = match mood {
-        Mood::Well => StatusCode::OK,
+        Mood::Empty if method == Method::GET => StatusCode::NOT_FOUND,
+        // Who is silent does not come to this.
+        Mood::Well | Mood::Empty | Mood::Silent => StatusCode::OK,
         Mood::Broken => StatusCode::INTERNAL_SERVER_ERROR,
         Mood::Elsewhere(address) => {
             let location = format!("http://{address}/v1/machines/one");

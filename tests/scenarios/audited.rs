@@ -1,5 +1,5 @@
 //! The audit of a play, and the law about it (S12): what was deleted has one record, and what a record calls done was
-//! deleted.
+//! deleted; every change at the cloud has one, and names the Service that it was made for.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,6 +8,8 @@ use ccm_core::permit::CloudRequest;
 use ccm_sim::cluster::Write;
 
 use crate::laws::told;
+use crate::life::Life;
+use crate::load_balancers::Changed;
 
 /// One record of a deletion.
 #[derive(Debug, Clone)]
@@ -18,29 +20,61 @@ pub(crate) struct Audited {
     pub(crate) is_done: bool,
 }
 
+/// One record of a change at the cloud: the path, and the UID of the object that it was made for.
+pub(crate) type AuditedChange = (String, String);
+
 /// Keeps the records of all processes of a play. Clones are the same audit.
 #[derive(Clone, Default)]
-pub(crate) struct Audit(Arc<Mutex<Vec<Audited>>>);
+pub(crate) struct Audit {
+    records: Arc<Mutex<Vec<Audited>>>,
+    changes: Arc<Mutex<Vec<AuditedChange>>>,
+    /// Of the process that is audited, which may die at a change.
+    life: Option<Life>,
+}
 
 impl Audit {
     /// All records so far.
     pub(crate) fn records(&self) -> Vec<Audited> {
-        self.0.lock().unwrap().clone()
+        self.records.lock().unwrap().clone()
+    }
+
+    /// All records of changes at the cloud so far.
+    pub(crate) fn changes(&self) -> Vec<AuditedChange> {
+        self.changes.lock().unwrap().clone()
+    }
+
+    /// The same audit, of a process with this life.
+    pub(crate) fn heard_by(&self, life: Option<Life>) -> Audit {
+        Audit {
+            life,
+            ..self.clone()
+        }
     }
 }
 
 impl AuditSink for Audit {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
-        Ok(())
+    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
+        match &self.life {
+            Some(life) => life.before(request),
+            None => Ok(()),
+        }
     }
 
-    fn after(&self, _: &AuditRecord) {}
+    fn after(&self, record: &AuditRecord) {
+        if let Act::CloudMutation { path, .. } = &record.act {
+            let change = (path.clone(), record.subject.uid.clone());
+            self.changes.lock().unwrap().push(change);
+        }
+        if let Some(life) = &self.life {
+            life.after(record);
+        }
+    }
 
     fn refused(&self, _: &Refused<'_>) {}
 
     fn deleted(&self, record: &AuditRecord) {
         assert_eq!(record.act, Act::NodeDeletion);
-        self.0.lock().unwrap().push(Audited {
+        self.records.lock().unwrap().push(Audited {
             uid: record.subject.uid.clone(),
             is_done: record.end == End::Done,
         });
@@ -82,5 +116,26 @@ pub(crate) fn broken(writes: &[Write], records: &[Audited]) -> Vec<String> {
             ));
         }
     }
+    found
+}
+
+/// What is wrong with the records of these changes at the cloud.
+pub(crate) fn unrecorded(changes: &[Changed], records: &[AuditedChange]) -> Vec<String> {
+    let mut left = records.to_vec();
+    let mut found = Vec::new();
+    for change in changes {
+        let is_its = |(path, uid): &AuditedChange| {
+            path.ends_with(&format!("/{}", change.what)) && *uid == change.uid
+        };
+        match left.iter().position(is_its) {
+            Some(index) => drop(left.remove(index)),
+            None => found.push(format!(
+                "{} for {} has no record (S12)",
+                change.what, change.uid
+            )),
+        }
+    }
+    let rest = left.iter();
+    found.extend(rest.map(|one| format!("a record says {one:?}, which was not done (S12)")));
     found
 }

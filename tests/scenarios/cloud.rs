@@ -1,30 +1,39 @@
 //! A cloud that answers as the script says, apart from the one call that is to go wrong. Knows nothing of Kubernetes.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccm_core::cloud::{
-    Address, AddressType, Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup,
-    ProviderError, Reply,
+    Address, AddressType, Capabilities, CloudEvent, CloudNode, CloudProvider, FindReply, Instance,
+    Lookup, ProviderError, Reply,
+};
+use ccm_core::load_balancer::{
+    AnnotationChange, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found,
+    GetReply, Progress, ProgressReply, UpdateRequest,
 };
 use ccm_core::permit::Permit;
-
+use futures::TryFutureExt as _;
 use tokio::time::Instant;
 
 use crate::disturbance::CallFault;
 use crate::lies::Lie;
 use crate::life::{Act, Life};
+use crate::load_balancer_answers::PREFIX;
+use crate::load_balancers::{Ask, LoadBalancers, Operation, Told, key_of};
 use crate::script::Line;
+use crate::tamper::Tamper;
 
 /// How long a slow answer takes; shorter than a call may last.
-const SLOW: Duration = Duration::from_secs(20);
+pub(crate) const SLOW: Duration = Duration::from_secs(20);
 /// What a throttled call asks for.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The provider `sim` with the scheme `sim`. Clones are the same cloud.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct ScriptedCloud {
     said: Arc<Mutex<Said>>,
+    balancers: LoadBalancers,
     /// Of the process that calls; `None`: nobody kills it.
     life: Option<Life>,
     /// Whether no call is a fresh one, in the tests of the runner.
@@ -83,12 +92,22 @@ struct Said {
 }
 
 impl ScriptedCloud {
-    /// A cloud that knows nobody. `keeps_answers`: no call of it is ever fresh.
-    pub(crate) fn new(keeps_answers: bool) -> ScriptedCloud {
+    /// A cloud that knows nobody, broken like this. `sequence` says the number of the last request to the API server.
+    pub(crate) fn new(
+        tamper: Option<Tamper>,
+        sequence: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> ScriptedCloud {
         ScriptedCloud {
-            keeps_answers,
-            ..ScriptedCloud::default()
+            said: Arc::default(),
+            balancers: LoadBalancers::new(tamper, sequence),
+            life: None,
+            keeps_answers: tamper == Some(Tamper::KeepsAnswers),
         }
+    }
+
+    /// Its load balancers.
+    pub(crate) fn balancers(&self) -> &LoadBalancers {
+        &self.balancers
     }
 
     /// `cloud …`: see `README.md`.
@@ -98,7 +117,7 @@ impl ScriptedCloud {
             "works" => said.error = None,
             "honest" => said.lie = None,
             "lies" => said.lie = Some(Lie::read(line)?),
-            "fails" => said.error = Some(error(line)?),
+            "fails" => said.error = Some(error(line, 2)?),
             name => {
                 let lookup = match line.word(2)? {
                     "gone" => Lookup::Gone,
@@ -124,9 +143,8 @@ impl ScriptedCloud {
     /// The same cloud, called by a process with this life.
     pub(crate) fn called_by(&self, life: Life) -> ScriptedCloud {
         ScriptedCloud {
-            said: self.said.clone(),
             life: Some(life),
-            keeps_answers: self.keeps_answers,
+            ..self.clone()
         }
     }
 
@@ -151,11 +169,13 @@ impl ScriptedCloud {
     }
 }
 
-fn error(line: &Line) -> Result<ProviderError, String> {
-    Ok(match line.word(2)? {
+/// The error that stands in a line from the word at `from` on.
+pub(crate) fn error(line: &Line, from: usize) -> Result<ProviderError, String> {
+    let why = line.rest(from + 1);
+    Ok(match line.word(from)? {
         "throttled" => {
             let seconds = line
-                .word(3)?
+                .word(from + 1)?
                 .parse()
                 .map_err(|_| "throttled wants seconds".to_owned())?;
             ProviderError::Throttled {
@@ -163,9 +183,17 @@ fn error(line: &Line) -> Result<ProviderError, String> {
                 retry_after: Some(Duration::from_secs(seconds)),
             }
         }
-        "unavailable" => ProviderError::Unavailable(line.rest(3)),
-        "denied" => ProviderError::Denied(line.rest(3)),
-        "trapped" => ProviderError::Trapped(line.rest(3)),
+        "conflict" => ProviderError::Conflict {
+            message: "somebody else has it".to_owned(),
+            owner: Some(why).filter(|owner| !owner.is_empty()),
+        },
+        "elsewhere" => ProviderError::Elsewhere,
+        "invalid" => ProviderError::Invalid(why),
+        "unsupported" => ProviderError::Unsupported(why),
+        "unavailable" => ProviderError::Unavailable(why),
+        "internal" => ProviderError::Internal(why),
+        "denied" => ProviderError::Denied(why),
+        "trapped" => ProviderError::Trapped(why),
         other => return Err(format!("no provider error is called {other:?}")),
     })
 }
@@ -217,6 +245,7 @@ impl CloudProvider for ScriptedCloud {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             instances: true,
+            load_balancer: true,
             ..Capabilities::default()
         }
     }
@@ -228,9 +257,102 @@ impl CloudProvider for ScriptedCloud {
     fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
         self.look_up(nodes, false)
     }
+
+    fn annotation_prefixes(&self) -> &[String] {
+        static PREFIXES: std::sync::LazyLock<Vec<String>> =
+            std::sync::LazyLock::new(|| vec![PREFIX.to_owned()]);
+        &PREFIXES
+    }
+
+    fn ensure_load_balancer<'a>(
+        &'a self,
+        request: &'a EnsureRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, EnsureReply> {
+        let ask = Ask {
+            adopt: request.adopt.clone(),
+            hint: request.hint.clone(),
+            targets: names(&request.targets),
+            ..Ask::of(Operation::Ensure, &request.service)
+        };
+        let (events, annotations) = self.besides(&request.service);
+        Box::pin(self.call(ask, permit).map_ok(|told| EnsureReply {
+            ensured: match told.pending {
+                Some(pending) => Ensured::Pending(pending),
+                None => Ensured::Ready(told.status.unwrap_or_default()),
+            },
+            events,
+            annotations,
+        }))
+    }
+
+    fn update_targets<'a>(
+        &'a self,
+        request: &'a UpdateRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        let ask = Ask {
+            hint: request.hint.clone(),
+            targets: names(&request.targets),
+            ..Ask::of(Operation::Update, &request.service)
+        };
+        self.progress(ask, permit)
+    }
+
+    fn delete_load_balancer<'a>(
+        &'a self,
+        request: &'a DeleteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        let ask = Ask {
+            hint: request.hint.clone(),
+            ..Ask::of(Operation::Delete, &request.service)
+        };
+        self.progress(ask, permit)
+    }
+
+    fn get_load_balancer<'a>(
+        &'a self,
+        service: &'a CloudService,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, GetReply> {
+        let ask = Ask::of(Operation::Get, &Arc::new(service.clone()));
+        Box::pin(self.call(ask, permit).map_ok(|told| GetReply {
+            found: told.status.map_or(Found::Absent, Found::Present),
+            complete: told.complete,
+        }))
+    }
 }
 
 impl ScriptedCloud {
+    fn progress(&self, ask: Ask, permit: Arc<Permit>) -> Reply<'static, ProgressReply> {
+        let (events, annotations) = self.besides(&ask.service);
+        Box::pin(self.call(ask, permit).map_ok(|told| ProgressReply {
+            progress: told.pending.map_or(Progress::Done, Progress::Pending),
+            events,
+            annotations,
+        }))
+    }
+
+    fn besides(&self, service: &CloudService) -> (Vec<CloudEvent>, Vec<AnnotationChange>) {
+        let name = key_of(service);
+        self.balancers.answers(|answers| answers.besides(&name))
+    }
+
+    /// One call about a load balancer, as [`answer`] is one about nodes.
+    fn call(&self, ask: Ask, permit: Arc<Permit>) -> Reply<'static, Told> {
+        let fault = {
+            let mut said = self.said.lock().unwrap();
+            said.made += 1;
+            said.fault()
+        };
+        let call = self.balancers.clone().call(ask, permit, fault);
+        match self.life.clone() {
+            Some(life) => Box::pin(async move { life.effect(Act::Call, call).await }),
+            None => Box::pin(call),
+        }
+    }
+
     fn look_up(&self, nodes: &[CloudNode], is_fresh: bool) -> Reply<'static, FindReply> {
         let asked = nodes.iter().map(|node| Asked {
             name: node.name.clone(),
@@ -254,12 +376,7 @@ async fn answer(
         let mut said = said.lock().unwrap();
         said.made += 1;
         said.calls.push(asked.len());
-        let made = said.made;
-        let fault = said.fault.filter(|(_, number)| *number == made);
-        (
-            fault.map(|(fault, _)| fault),
-            said.scripted(&asked, is_fresh),
-        )
+        (said.fault(), said.scripted(&asked, is_fresh))
     };
     let reply = disturbed(honest, fault).await;
     if let Ok(reply) = &reply {
@@ -268,7 +385,17 @@ async fn answer(
     reply
 }
 
+fn names(nodes: &[CloudNode]) -> BTreeSet<String> {
+    nodes.iter().map(|node| node.name.clone()).collect()
+}
+
 impl Said {
+    /// What is wrong with the call that was counted last.
+    fn fault(&self) -> Option<CallFault> {
+        let (fault, _) = self.fault.filter(|(_, number)| *number == self.made)?;
+        Some(fault)
+    }
+
     /// What the script says: the truth, or the lie.
     fn scripted(&self, asked: &[Asked], is_fresh: bool) -> Result<FindReply, ProviderError> {
         if let Some(error) = &self.error {
@@ -327,7 +454,7 @@ async fn disturbed(
             message: why(),
             retry_after: Some(PATIENCE),
         }),
-        CallFault::Unavailable => Err(ProviderError::Unavailable(why())),
+        CallFault::Unavailable | CallFault::Lost => Err(ProviderError::Unavailable(why())),
         CallFault::Denied => Err(ProviderError::Denied(why())),
         CallFault::Trapped => Err(ProviderError::Trapped(why())),
         CallFault::Slow => {

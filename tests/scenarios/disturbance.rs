@@ -20,11 +20,11 @@ pub(crate) enum Disturbance {
 /// What is wrong with a request to the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestFault {
-    /// Somebody else writes to the node, and the request is answered 409.
+    /// Somebody else writes to the object, and the request is answered 409.
     Conflict,
     /// The same for this and the next requests of its kind, more often than one conversation reads again.
     Conflicts,
-    /// Somebody else writes to the node just before the request is carried out.
+    /// Somebody else writes to the object just before the request is carried out.
     Meddling,
     /// Not carried out, and never answered.
     HangsBefore,
@@ -84,6 +84,8 @@ pub(crate) enum CallFault {
     Short,
     /// The right answers, from an exchange that was not complete.
     Incomplete,
+    /// It is carried out, and its answer is lost.
+    Lost,
 }
 
 /// Every word for a death, with what it means.
@@ -163,7 +165,7 @@ const REQUEST_FAULTS: [(&str, RequestFault); 24] = [
 ];
 
 /// Every word for a fault of calls.
-const CALL_FAULTS: [(&str, CallFault); 11] = [
+const CALL_FAULTS: [(&str, CallFault); 12] = [
     ("cloud-throttled", CallFault::Throttled),
     ("cloud-unavailable", CallFault::Unavailable),
     ("cloud-denied", CallFault::Denied),
@@ -175,6 +177,7 @@ const CALL_FAULTS: [(&str, CallFault); 11] = [
     ("cloud-partial", CallFault::Partial),
     ("cloud-short", CallFault::Short),
     ("cloud-incomplete", CallFault::Incomplete),
+    ("cloud-lost", CallFault::Lost),
 ];
 
 /// A request as far as it decides which faults make sense.
@@ -184,8 +187,8 @@ pub(crate) struct Asked {
     pub(crate) is_watch: bool,
     /// Whether it may change something.
     pub(crate) is_write: bool,
-    /// Whether it names a node.
-    pub(crate) is_about_a_node: bool,
+    /// Whether it names a node or a Service.
+    pub(crate) is_about_an_object: bool,
 }
 
 impl RequestFault {
@@ -193,7 +196,7 @@ impl RequestFault {
     pub(crate) fn can_meet(self, asked: Asked) -> bool {
         match self {
             RequestFault::Conflict | RequestFault::Conflicts | RequestFault::Meddling => {
-                asked.is_write && asked.is_about_a_node
+                asked.is_write && asked.is_about_an_object
             }
             RequestFault::HangsBefore
             | RequestFault::HangsAfter

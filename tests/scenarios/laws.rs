@@ -1,6 +1,6 @@
 //! What holds in every play, disturbed or not, judged on what was recorded at the API server and at the cloud:
 //! the taint goes last (S3), a provider ID stays (S4), what is not ours is not touched (S10), nothing dangerous follows
-//! from one answer, and every write has its preconditions. What holds for deletions stands in `deletions.rs`. The numbers stand in the transcripts of failures.
+//! from one answer, and every write has its preconditions. What holds for deletions stands in `deletions.rs`, what holds for Services in `service_laws.rs`. The numbers stand in the transcripts of failures.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::audited::{self, Audited};
 use crate::cloud::{Answered, Truth};
 use crate::deletions;
+use crate::service_laws::{self, ServiceRecord};
 use crate::transcript::Surveyed;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
@@ -59,6 +60,8 @@ pub(crate) struct Record {
     pub(crate) audited: Option<Vec<Audited>>,
     /// Whether an answer came late: it may come together with that of a later question.
     pub(crate) has_late_answers: bool,
+    /// What was recorded of Services and load balancers.
+    pub(crate) services: ServiceRecord,
 }
 
 impl Record {
@@ -78,6 +81,7 @@ impl Record {
             lateness: None,
             audited: None,
             has_late_answers: false,
+            services: ServiceRecord::default(),
         }
     }
 }
@@ -98,6 +102,7 @@ pub(crate) fn broken(record: &Record) -> Vec<String> {
                 found.extend(effects(write, answered));
             }
             ("nodes", "delete") => found.extend(deletions::deletion(write, record)),
+            ("services", "patch") => found.extend(service_laws::patch(write, &record.services)),
             ("events", "create" | "patch") => {}
             // What was spent of the brakes' budgets.
             ("leases", "create" | "update") => {}
@@ -106,6 +111,7 @@ pub(crate) fn broken(record: &Record) -> Vec<String> {
     }
     found.extend(deletions::budgets(record));
     found.extend(deletions::questions(record));
+    found.extend(service_laws::broken(&record.services));
     if let Some(audited) = &record.audited {
         found.extend(audited::broken(writes, audited));
     }

@@ -139,7 +139,7 @@ pub(crate) fn essence(node: &Value) -> Value {
         one["lastTransitionTime"] = Value::Null;
     }
     if let Some(taints) = node["spec"].get_mut("taints").and_then(Value::as_array_mut) {
-        taints.retain(|taint| !is_somebodys(taint));
+        taints.retain(|taint| !is_somebodys(&taint["key"]));
         for taint in taints.iter_mut().filter_map(Value::as_object_mut) {
             taint.remove("timeAdded");
         }

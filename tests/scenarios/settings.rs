@@ -1,5 +1,6 @@
 //! The controllers' settings, as scripts say them. Knows no stage.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +9,18 @@ use ccm_controllers::{Controllers, LeaseName, Pace, PlanBook, Settings};
 use ccm_core::audit::NoAudit;
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::permit::Mode;
-use ccm_core::settings::{LifecycleRules, LifecycleSettings, NodeRules, NodeSettings};
+use ccm_core::settings::{
+    IngressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceRules,
+    ServiceSettings,
+};
 use ccm_core::tenure::Tenure;
+use ipnet::IpNet;
 
 use crate::script::Line;
 use crate::stage::seconds;
+
+/// Where the API server is.
+const API_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
 /// What a script can say about the controllers.
 #[derive(Debug, Clone)]
@@ -21,6 +29,7 @@ pub(crate) struct Configuration {
     pub(crate) allowances: Allowances,
     controllers: Controllers,
     pub(crate) rules: LifecycleRules,
+    pub(crate) services: ServiceSettings,
     monitor_period: Duration,
 }
 
@@ -32,18 +41,47 @@ impl Default for Configuration {
             controllers: Controllers {
                 node: true,
                 node_lifecycle: false,
+                service: false,
             },
             rules: LifecycleRules::default(),
+            services: services(),
             monitor_period: Duration::from_secs(5),
         }
     }
 }
 
+/// One Service after another, so that a transcript has one order; and a cluster with the usual ranges.
+fn services() -> ServiceSettings {
+    let known = |text: &str| network(text).expect("a network");
+    ServiceSettings {
+        concurrent_syncs: NonZeroUsize::MIN,
+        // A script that is about it says when.
+        drift_check: None,
+        rules: ServiceRules {
+            ingress: IngressRules {
+                refused: vec![known("10.0.0.0/16"), known("10.244.0.0/16")],
+                api_server: vec![API_SERVER],
+                allowed: Vec::new(),
+            },
+            ..ServiceRules::default()
+        },
+        ..ServiceSettings::default()
+    }
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    text.parse().map_err(|_| format!("{text:?} is no network"))
+}
+
 impl Configuration {
     /// `plan`, `controllers …` and `setting …`: see `README.md`.
     pub(crate) fn say(&mut self, line: &Line) -> Result<(), String> {
-        if line.word(0)? == "plan" {
-            self.mode = Mode::Plan;
+        if let word @ ("plan" | "observe") = line.word(0)? {
+            self.mode = if word == "plan" {
+                Mode::Plan
+            } else {
+                Mode::Observe
+            };
             return Ok(());
         }
         if line.word(0)? == "controllers" {
@@ -51,6 +89,7 @@ impl Configuration {
             self.controllers = Controllers {
                 node: named("node"),
                 node_lifecycle: named("node-lifecycle"),
+                service: named("service"),
             };
             return Ok(());
         }
@@ -63,6 +102,12 @@ impl Configuration {
                 "confirm-after" => self.rules.confirm_after = seconds(value)?,
                 "monitor-period" => self.monitor_period = seconds(value)?,
                 "brake" => self.brake(value)?,
+                "class" => drop(self.services.rules.classes.insert(value.to_owned())),
+                "default" => self.services.rules.is_default = value == "true",
+                "adoption" => self.services.rules.adoption = value == "true",
+                "ingress" => self.services.rules.ingress.allowed.push(network(value)?),
+                "drift-check" => self.services.drift_check = Some(seconds(value)?),
+                "confirm-removal" => self.services.rules.confirm_removal = seconds(value)?,
                 other => return Err(format!("no setting is called {other:?}")),
             }
         }
@@ -101,6 +146,13 @@ impl Configuration {
                 namespace: "kube-system".to_owned(),
                 name: "cloud-controller-manager".to_owned(),
             }),
+            service: ServiceSettings {
+                rules: ServiceRules {
+                    allowances: self.allowances.clone(),
+                    ..self.services.rules.clone()
+                },
+                ..self.services.clone()
+            },
             pace,
             audit: Arc::new(NoAudit),
             plan: PlanBook::default(),

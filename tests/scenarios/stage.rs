@@ -5,12 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccm_controllers::{Metrics, Pace, Settings};
+use ccm_core::settings::ServiceRules;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb, Write};
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing_subscriber::layer::SubscriberExt;
@@ -20,8 +18,13 @@ use crate::cloud::ScriptedCloud;
 use crate::disturbance::{Asked, CallFault, Disturbance};
 use crate::laws::{self, Record};
 use crate::life::{Act, LATE, Life, Moment};
-use crate::nodes::{describe, essence, portrait};
+use crate::load_balancer_answers;
+use crate::load_balancers;
+use crate::nodes;
+use crate::people::People;
 use crate::script::Line;
+use crate::service_laws::ServiceRecord;
+use crate::services;
 use crate::settings::Configuration;
 use crate::tamper::Tamper;
 use crate::transcript::Transcript;
@@ -142,10 +145,11 @@ struct Stage {
     transcript: Transcript,
     /// When it began.
     began: Instant,
-    /// How old what is created now is meant to be.
-    age: Arc<Mutex<Duration>>,
-    /// When a process was started.
-    starts: Arc<Mutex<Vec<Instant>>>,
+    people: People,
+    /// The name whose load balancer a death may leave behind.
+    orphan: Option<String>,
+    /// When a process was started, and with which rules for Services.
+    starts: Arc<Mutex<Vec<(Instant, ServiceRules)>>>,
     /// Of all processes.
     audit: Audit,
 }
@@ -159,7 +163,10 @@ impl Stage {
             (wall(began) - SignedDuration::try_from(older).unwrap()).into()
         });
         cluster.keep_writes();
-        let cloud = ScriptedCloud::new(run.tamper == Some(Tamper::KeepsAnswers));
+        let log = cluster.clone();
+        let cloud = ScriptedCloud::new(run.tamper, move || {
+            log.requests().last().map_or(0, |request| request.sequence)
+        });
         let (mut death, mut fault) = (None, None);
         match run.disturbance {
             None => {}
@@ -169,6 +176,8 @@ impl Stage {
         }
         let wire = Wire::new(fault, run.tamper, cluster.client_as("somebody"));
         Stage {
+            people: People::new(cluster.clone(), age),
+            orphan: None,
             cluster,
             cloud,
             wire,
@@ -180,7 +189,6 @@ impl Stage {
             running: None,
             transcript,
             began,
-            age,
             starts: Arc::default(),
             audit: Audit::default(),
         }
@@ -197,9 +205,19 @@ impl Stage {
 
     /// The laws that the controllers have broken.
     fn broken(&self) -> Vec<String> {
-        let (writes, others): (Vec<Write>, Vec<Write>) = self
-            .cluster
-            .writes()
+        let all = self.cluster.writes();
+        let starts = self.starts.lock().unwrap().clone();
+        let is_object = |write: &&Write| matches!(write.request.resource, "nodes" | "services");
+        let services = ServiceRecord {
+            history: all.iter().filter(is_object).cloned().collect(),
+            identity: CONTROLLERS,
+            cloud: self.cloud.balancers().recorded(),
+            audited: self.audit.changes(),
+            mode: self.configuration.mode,
+            allowances: self.configuration.allowances.clone(),
+            starts: starts.clone(),
+        };
+        let (writes, others): (Vec<Write>, Vec<Write>) = all
             .into_iter()
             .partition(|write| write.request.identity == CONTROLLERS);
         let is_creation =
@@ -209,7 +227,7 @@ impl Stage {
             answered: self.cloud.answered(),
             truth: self.cloud.truth(),
             surveys: self.transcript.surveys(),
-            starts: self.starts.lock().unwrap().clone(),
+            starts: starts.into_iter().map(|(at, _)| at).collect(),
             mode: self.configuration.mode,
             allowances: self.configuration.allowances.clone(),
             began: Some((self.began, BEGIN.parse().expect("a date"))),
@@ -224,6 +242,7 @@ impl Stage {
                 _ => None,
             },
             audited: Some(self.audit.records()),
+            services,
             most_nodes: others.iter().filter(is_creation).count(),
         })
     }
@@ -235,11 +254,19 @@ impl Stage {
         };
         match verb.as_str() {
             "cloud" => self.cloud.say(line)?,
-            "node" => self.create(line).await?,
-            "change" => self.change(line).await?,
-            "delete" => self.delete(line.word(1)?).await?,
+            "balancer" => load_balancer_answers::say(self.cloud.balancers(), line)?,
+            "node" => self.people.create_node(line, wall(self.began)).await?,
+            "service" => {
+                let (uid, key) = self.people.create_service(line).await?;
+                self.cloud.balancers().introduce(&uid, &key);
+            }
+            "change" => self.people.change(line, wall(self.began)).await?,
+            "edit" => self.people.edit_status(line).await?,
+            "delete" => self.people.delete(line.word(1)?).await?,
+            "force" => self.people.force(line.word(1)?).await?,
+            "orphan" => self.orphan = Some(load_balancers::key(line.word(1)?)),
             "cluster" => self.disturb(line)?,
-            "plan" | "controllers" | "setting" => self.configuration.say(line)?,
+            "plan" | "observe" | "controllers" | "setting" => self.configuration.say(line)?,
             "calm" => {
                 self.calm = seconds(line.word(1)?)?;
                 self.rest = seconds(line.word(2)?)?;
@@ -258,7 +285,9 @@ impl Stage {
                 self.start();
             }
             "calls" => return Ok(vec![format!("| {:?}", self.cloud.calls())]),
-            "show" => return self.show(line.word(1)?).await,
+            "balancers" => return Ok(self.cloud.balancers().describe()),
+            "balancer-calls" => return Ok(vec![self.cloud.balancers().count()]),
+            "show" => return self.people.show(line.word(1)?).await,
             "nodes" => return Ok(vec![format!("| {}", self.names().await.join(" "))]),
             other => return Err(format!("no line begins with {other:?}")),
         }
@@ -276,13 +305,14 @@ impl Stage {
                 Some(life) => self.cloud.called_by(life.clone()),
                 None => self.cloud.clone(),
             };
+            let audit = Arc::new(self.audit.heard_by(life.clone()));
             let client = self.wire.client(client, life);
             let (configuration, starts) = (self.configuration.clone(), self.starts.clone());
             let transcript = self.transcript.clone();
-            let audit = Arc::new(self.audit.clone());
             let began = self.began;
             async move {
-                starts.lock().unwrap().push(Instant::now());
+                let rules = configuration.services.rules.clone();
+                starts.lock().unwrap().push((Instant::now(), rules));
                 transcript.note_process();
                 let pace = Pace::REAL.starting(wall(began));
                 let (provider, metrics) = (Arc::new(cloud), Metrics::default());
@@ -318,49 +348,6 @@ impl Stage {
                 "the controllers ended by themselves"
             );
         }
-    }
-
-    fn nodes(&self) -> Api<Node> {
-        Api::all(self.cluster.client_as("somebody"))
-    }
-
-    async fn create(&self, line: &Line) -> Result<(), String> {
-        let mut node = json!({ "metadata": { "name": line.word(1)? }, "spec": {}, "status": {} });
-        let mut age = Duration::ZERO;
-        for (key, value) in line.pairs(2)? {
-            match key {
-                "created" => age = seconds(value.trim_start_matches('-'))?,
-                _ => describe(&mut node, key, value, wall(self.began))?,
-            }
-        }
-        let node: Node = serde_json::from_value(node).map_err(|error| error.to_string())?;
-        *self.age.lock().unwrap() = age;
-        let made = self.nodes().create(&PostParams::default(), &node).await;
-        *self.age.lock().unwrap() = Duration::ZERO;
-        made.map(|_| ()).map_err(|error| error.to_string())
-    }
-
-    /// Somebody else writes to a node.
-    async fn change(&self, line: &Line) -> Result<(), String> {
-        let name = line.word(1)?;
-        let api = self.nodes();
-        let node = api.get(name).await.map_err(|error| error.to_string())?;
-        let mut node = serde_json::to_value(node).map_err(|error| error.to_string())?;
-        for (key, value) in line.pairs(2)? {
-            describe(&mut node, key, value, wall(self.began))?;
-        }
-        let object = json!({ "metadata": node["metadata"], "spec": node["spec"] });
-        let status = json!({ "status": node["status"] });
-        let params = PatchParams::default();
-        let patched = api.patch(name, &params, &Patch::Merge(object)).await;
-        patched.map_err(|error| error.to_string())?;
-        let patched = api.patch_status(name, &params, &Patch::Merge(status)).await;
-        patched.map(|_| ()).map_err(|error| error.to_string())
-    }
-
-    async fn delete(&self, name: &str) -> Result<(), String> {
-        let deleted = self.nodes().delete(name, &DeleteParams::default()).await;
-        deleted.map(|_| ()).map_err(|error| error.to_string())
     }
 
     /// `cluster …`: what goes wrong at the API server.
@@ -404,35 +391,27 @@ impl Stage {
     }
 
     async fn names(&self) -> Vec<String> {
-        let nodes = self.nodes().list(&ListParams::default()).await;
-        let nodes = nodes.expect("the in-memory API server answers");
-        nodes
-            .into_iter()
-            .filter_map(|node| node.metadata.name)
-            .collect()
-    }
-
-    async fn show(&self, name: &str) -> Result<Vec<String>, String> {
-        let node = self
-            .nodes()
-            .get(name)
-            .await
-            .map_err(|error| error.to_string())?;
-        Ok(portrait(
-            &serde_json::to_value(node).map_err(|error| error.to_string())?,
-        ))
+        let (nodes, _) = self.people.objects().await;
+        let name = |node: &Value| node["metadata"]["name"].as_str().map(str::to_owned);
+        nodes.iter().filter_map(name).collect()
     }
 
     async fn state(&self) -> String {
-        let nodes = self
-            .nodes()
-            .list(&ListParams::default())
-            .await
-            .expect("the in-memory API server answers");
+        let (nodes, services) = self.people.objects().await;
         let mut text = String::new();
         for node in nodes {
-            let node = serde_json::to_value(node).expect("nodes are JSON");
-            let _ = writeln!(text, "{:#}", essence(&node));
+            let _ = writeln!(text, "{:#}", nodes::essence(&node));
+        }
+        for service in services {
+            let _ = writeln!(text, "{:#}", services::essence(&service));
+        }
+        let is_death = matches!(self.run.disturbance, Some(Disturbance::Death(_)));
+        for line in self.cloud.balancers().describe() {
+            // Nobody who was born later could know of it.
+            let is_orphan = self.orphan.as_ref();
+            if !is_death || is_orphan.is_none_or(|name| !line.starts_with(&format!("| {name} "))) {
+                let _ = writeln!(text, "{line}");
+            }
         }
         text
     }

@@ -9,6 +9,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
+use crate::tamper_services;
 use crate::wire::{Answer, plain, whole};
 
 /// A defect of the client.
@@ -44,6 +45,32 @@ pub(crate) enum Tamper {
     KeepsAnswers,
     /// After the first watch that went wrong, nothing is heard any more.
     Deaf,
+    /// The finalizer of a Service is never written, and counts as written.
+    ForgetsFinalizer,
+    /// A Service's finalizer goes as soon as its deletion has begun.
+    LeavesEarly,
+    /// The spec comes along with the status of a Service.
+    WritesSpec,
+    /// Every Service gets an address of the cluster's own.
+    StealsAddresses,
+    /// The finalizer of a Service that is somebody else's is removed in passing.
+    TouchesOthers,
+    /// Conditions of others are removed from a Service.
+    ForgetsConditions,
+    /// Finalizers of others are removed from a Service.
+    ForgetsFinalizers,
+    /// A load balancer is made without a look at what is there.
+    MakesTwice,
+    /// A load balancer that somebody else owns is taken.
+    TakesOver,
+    /// A load balancer is removed by its name, whoever owns it.
+    DeletesByName,
+    /// The cloud is changed behind the permit's back.
+    ChangesUnasked,
+    /// Absence counts as proven by any answer.
+    BelievesIncomplete,
+    /// Nobody hears that the cloud asks for patience.
+    Impatient,
 }
 
 /// A write that is kept back.
@@ -58,6 +85,9 @@ impl Tamper {
         request: Request<Body>,
     ) -> Result<Answer, BoxError> {
         let is_about_a_node = request.uri().path().contains("/nodes/");
+        if self.is_about_services() {
+            return tamper_services::deliver(self, inner, request).await;
+        }
         match self {
             Tamper::DeletesWithoutUid if request.method() == Method::DELETE => {
                 return without_precondition(inner, request, "uid").await;
@@ -76,7 +106,8 @@ impl Tamper {
             }
             _ => {}
         }
-        if request.method() != Method::PATCH || !is_about_a_node {
+        let is_about_a_service = request.uri().path().contains("/services/");
+        if request.method() != Method::PATCH || !is_about_a_node && !is_about_a_service {
             return plain(inner, request).await;
         }
         let (mut head, body) = request.into_parts();
@@ -144,6 +175,22 @@ impl Tamper {
     }
 }
 
+impl Tamper {
+    /// Whether the wire of Services is what is broken.
+    fn is_about_services(self) -> bool {
+        [
+            Tamper::ForgetsFinalizer,
+            Tamper::LeavesEarly,
+            Tamper::WritesSpec,
+            Tamper::StealsAddresses,
+            Tamper::TouchesOthers,
+            Tamper::ForgetsConditions,
+            Tamper::ForgetsFinalizers,
+        ]
+        .contains(&self)
+    }
+}
+
 async fn without_precondition(
     inner: Client,
     request: Request<Body>,
@@ -179,7 +226,7 @@ async fn delete_what_is_held(inner: Client, request: Request<Body>) -> Result<An
     plain(inner, Request::from_parts(head, Body::from(body.to_vec()))).await
 }
 
-async fn current(inner: &Client, path: &str) -> Result<Value, BoxError> {
+pub(crate) async fn current(inner: &Client, path: &str) -> Result<Value, BoxError> {
     let request = Request::get(path).body(Body::empty())?;
     let body = inner
         .send(request)
@@ -191,7 +238,7 @@ async fn current(inner: &Client, path: &str) -> Result<Value, BoxError> {
 }
 
 /// JSON merge, as far as it is needed here.
-fn merge(into: &mut Value, from: &Value) {
+pub(crate) fn merge(into: &mut Value, from: &Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {
             for (key, value) in from {

@@ -10,10 +10,8 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyDataStream, BodyExt as _, Full, StreamBody};
-use k8s_openapi::api::core::v1::Node;
-use kube::api::{Patch, PatchParams};
+use kube::Client;
 use kube::client::Body;
-use kube::{Api, Client};
 use serde_json::{Value, json};
 use tower::BoxError;
 
@@ -21,7 +19,7 @@ use crate::disturbance::{Asked, RequestFault, WatchFault};
 use crate::life::{Act, Life};
 use crate::tamper::{self, Tamper};
 
-/// The domain of what somebody else writes to nodes while the controllers work.
+/// The domain of what somebody else writes while the controllers work.
 pub(crate) const SOMEBODY: &str = "somebody.example";
 /// How late a slow watch is.
 const SLOW: Duration = Duration::from_secs(60);
@@ -122,7 +120,7 @@ impl Wire {
         let asked = Asked {
             is_watch: query.contains("watch=true"),
             is_write: request.method() != Method::GET,
-            is_about_a_node: path.contains("/nodes/"),
+            is_about_an_object: path.contains("/nodes/") || path.contains("/services/"),
         };
         let mut so_far = self.shared.so_far.lock().unwrap();
         so_far.asked.push(asked);
@@ -202,41 +200,55 @@ impl Wire {
         tamper.deliver(held, inner, request).await
     }
 
-    /// Somebody else writes to the node at `path`: an annotation, and a taint if theirs is not there yet.
+    /// Somebody else writes to the object at `path`: an annotation, and a taint or a condition if theirs is not there yet.
     async fn meddle(&self, path: &str) {
-        let Some(name) = path
-            .split("/nodes/")
-            .nth(1)
-            .and_then(|rest| rest.split('/').next())
-        else {
+        let object = path.trim_end_matches("/status");
+        // An object that is gone has no fields that anybody could write.
+        let Some(now) = self.somebody("GET", object, Value::Null).await else {
             return;
         };
-        let api: Api<Node> = Api::all(self.shared.somebody.clone());
-        // A node that is gone has no fields that anybody could write.
-        let Ok(node) = api.get(name).await else {
-            return;
-        };
-        let node = serde_json::to_value(node).unwrap();
         let number = self.hits();
         let mut patch = json!({ "metadata": { "annotations": { format!("{SOMEBODY}/note"): format!("{number}") } } });
-        let mut taints = node["spec"]["taints"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        if !taints.iter().any(is_somebodys) {
-            taints.push(json!({ "key": format!("{SOMEBODY}/taint"), "effect": "NoSchedule" }));
-            patch["spec"] = json!({ "taints": taints });
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        if object.contains("/services/") {
+            let mut conditions = list(&now["status"]["conditions"]);
+            if !conditions.iter().any(|one| is_somebodys(&one["type"])) {
+                conditions.push(json!({
+                    "type": format!("{SOMEBODY}/Seen"), "status": "True", "reason": "Seen", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }));
+                let status = json!({ "status": { "conditions": conditions } });
+                self.somebody("PATCH", &format!("{object}/status"), status)
+                    .await;
+            }
+        } else {
+            let mut taints = list(&now["spec"]["taints"]);
+            if !taints.iter().any(|one| is_somebodys(&one["key"])) {
+                taints.push(json!({ "key": format!("{SOMEBODY}/taint"), "effect": "NoSchedule" }));
+                patch["spec"] = json!({ "taints": taints });
+            }
         }
-        api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .expect("anybody may write to a node that is there");
+        let patched = self.somebody("PATCH", object, patch).await;
+        assert!(patched.is_some(), "anybody may write to {object}");
+    }
+
+    /// A request of somebody else: the object, if there is one.
+    async fn somebody(&self, method: &str, path: &str, body: Value) -> Option<Value> {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("content-type", "application/merge-patch+json");
+        let body = serde_json::to_vec(&body).expect("JSON");
+        let request = request.body(Body::from(body)).expect("a request");
+        let answer = self.shared.somebody.send(request).await;
+        let answer = answer.expect("the in-memory API server answers");
+        let is_there = answer.status().is_success();
+        let body = answer.into_body().collect_bytes().await.ok()?;
+        is_there.then(|| serde_json::from_slice(&body).expect("an object"))
     }
 }
 
-/// Whether it is the taint that somebody else writes.
-pub(crate) fn is_somebodys(taint: &Value) -> bool {
-    let key = taint["key"].as_str().unwrap_or_default();
-    key.starts_with(SOMEBODY)
+/// Whether it is the key of a taint, or the type of a condition, that somebody else writes.
+pub(crate) fn is_somebodys(key: &Value) -> bool {
+    key.as_str().is_some_and(|key| key.starts_with(SOMEBODY))
 }
 
 /// A request as it is, and its answer as it is.

@@ -1,28 +1,40 @@
 //! Every way to misbehave, and what a host has to do about it.
 
 macro_rules! behaviours {
-    ($($(#[doc = $what:literal])+ $variant:ident = $word:literal,)+) => {
-        /// A way to behave. The word in the configuration is that of [`Behaviour::word`].
+    ($(#[doc = $about:literal])+ $name:ident: $($(#[doc = $what:literal])+ $variant:ident = $word:literal,)+) => {
+        $(#[doc = $about])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Behaviour {
+        pub enum $name {
             $($(#[doc = $what])+ $variant,)+
         }
 
-        impl Behaviour {
+        impl $name {
             /// Every behaviour.
-            pub const ALL: &[Behaviour] = &[$(Behaviour::$variant,)+];
+            pub const ALL: &[$name] = &[$($name::$variant,)+];
 
             /// The word in the configuration.
             pub fn word(self) -> &'static str {
                 match self {
-                    $(Behaviour::$variant => $word,)+
+                    $($name::$variant => $word,)+
                 }
+            }
+
+            /// Reads the configuration's word.
+            pub fn parse(word: &str) -> Option<$name> {
+                $name::ALL.iter().copied().find(|behaviour| behaviour.word() == word)
             }
         }
     };
 }
 
+mod balancing;
+
+pub use balancing::Balancing;
+
 behaviours! {
+    /// A way to behave. The word in the configuration is that of [`Behaviour::word`].
+    Behaviour:
+
     /// Answers every node as it should, without any request: proof that the others fail for their own reason.
     Honest = "honest",
     /// Asks `GET /machines/{name}` for each node: 2xx is found, 404 is gone, anything else is unknown.
@@ -128,16 +140,6 @@ behaviours! {
     ReadHost = "read-host",
 }
 
-impl Behaviour {
-    /// Reads the configuration's word.
-    pub fn parse(word: &str) -> Option<Behaviour> {
-        Behaviour::ALL
-            .iter()
-            .copied()
-            .find(|behaviour| behaviour.word() == word)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +150,8 @@ mod tests {
             assert_eq!(Behaviour::parse(behaviour.word()), Some(*behaviour));
         }
         assert_eq!(Behaviour::parse("kind"), None);
+        for balancing in Balancing::ALL {
+            assert_eq!(Balancing::parse(balancing.word()), Some(*balancing));
+        }
     }
 }

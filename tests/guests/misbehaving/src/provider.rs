@@ -1,14 +1,21 @@
 //! Which file carries a behaviour out.
 
-use ccm_guest::{Capability, Config, Error, FindReply, Instances, Lookup, Node, Provider};
+use ccm_guest::load_balancer::{
+    DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
+};
+use ccm_guest::{
+    Capability, Config, Error, FindReply, Instances, LoadBalancer, Lookup, Node, Provider,
+};
 
-use crate::behaviour::Behaviour;
-use crate::{answers, reach, resources};
+use crate::behaviour::{Balancing, Behaviour};
+use crate::{answers, balancers, reach, resources};
 
 /// The provider, with one behaviour.
 #[derive(Debug)]
 pub struct Misbehaving {
     behaviour: Behaviour,
+    /// As a maker of load balancers; `None`: it makes none.
+    balancing: Option<Balancing>,
     /// What happened to the request in `init`, if there was one.
     told_by_init: Option<String>,
 }
@@ -20,6 +27,17 @@ impl Provider for Misbehaving {
             return Err(Error::invalid(format!(
                 "behaviour: there is none named {word:?}"
             )));
+        };
+        let balancing = match config.values().text("balancing") {
+            None => None,
+            Some(word) => match Balancing::parse(&word) {
+                Some(balancing) => Some(balancing),
+                None => {
+                    return Err(Error::invalid(format!(
+                        "balancing: there is none named {word:?}"
+                    )));
+                }
+            },
         };
         let mut told_by_init = None;
         match behaviour {
@@ -33,6 +51,7 @@ impl Provider for Misbehaving {
         }
         Ok(Misbehaving {
             behaviour,
+            balancing,
             told_by_init,
         })
     }
@@ -40,8 +59,40 @@ impl Provider for Misbehaving {
     fn enabled(&self, exported: &[Capability]) -> Vec<Capability> {
         match self.behaviour {
             Behaviour::UnknownCapability => vec![Capability::Instances, Capability::Routes],
-            _ => exported.to_vec(),
+            _ => exported
+                .iter()
+                .copied()
+                .filter(|capability| {
+                    *capability != Capability::LoadBalancer || self.balancing.is_some()
+                })
+                .collect(),
         }
+    }
+}
+
+impl Misbehaving {
+    /// The host calls what `init` enabled, and nothing else.
+    fn balancing(&self) -> Result<Balancing, Error> {
+        self.balancing
+            .ok_or_else(|| Error::internal("load-balancer was called, and is not enabled"))
+    }
+}
+
+impl LoadBalancer for Misbehaving {
+    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Error> {
+        balancers::ensure(self.balancing()?, &request)
+    }
+
+    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Error> {
+        balancers::update_targets(self.balancing()?, &request)
+    }
+
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error> {
+        balancers::delete(self.balancing()?, &request)
+    }
+
+    fn get(&self, service: Service) -> Result<Found, Error> {
+        balancers::get(self.balancing()?, &service)
     }
 }
 

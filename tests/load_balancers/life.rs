@@ -1,0 +1,114 @@
+//! How a manager dies on purpose: around one of its writes, to the cluster or to the cloud. What it had sent may still
+//! arrive; nothing else of it goes on. Knows neither cluster nor cloud.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ccm_core::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::permit::CloudRequest;
+use tokio::sync::watch;
+
+/// On which side of the write it dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Before it is sent.
+    Before,
+    /// When it is sent, and nobody knows whether it arrives.
+    Sent,
+    /// When it is done, and its answer is never read.
+    After,
+}
+
+impl Moment {
+    pub(crate) const ALL: [Moment; 3] = [Moment::Before, Moment::Sent, Moment::After];
+}
+
+/// The life of one manager. Clones are the same life.
+#[derive(Clone)]
+pub(crate) struct Life {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// At the so many-th write, counted from 1. `None`: it lives on.
+    death: Option<(u64, Moment)>,
+    writes: AtomicU64,
+    ends_with_this_answer: AtomicBool,
+    over: watch::Sender<bool>,
+}
+
+impl Life {
+    pub(crate) fn new(death: Option<(u64, Moment)>) -> Life {
+        let shared = Shared {
+            death,
+            writes: AtomicU64::new(0),
+            ends_with_this_answer: AtomicBool::new(false),
+            over: watch::Sender::new(false),
+        };
+        Life {
+            shared: Arc::new(shared),
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        *self.shared.over.borrow()
+    }
+
+    /// Waits for its death.
+    pub(crate) async fn ended(&self) {
+        let mut over = self.shared.over.subscribe();
+        // The sender is as old as this.
+        let _ = over.wait_for(|is_over| *is_over).await;
+    }
+
+    /// Never returns to a dead manager.
+    pub(crate) async fn wait_if_over(&self) {
+        if self.is_over() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.shared.over.send_replace(true);
+    }
+
+    /// Counts a write, and says whether it is the last one.
+    pub(crate) fn write(&self) -> Option<Moment> {
+        let number = self.shared.writes.fetch_add(1, Ordering::SeqCst) + 1;
+        let (last, moment) = self.shared.death?;
+        (number == last).then_some(moment)
+    }
+}
+
+/// The sink stands where a request is written to the wire, below buffers and pools.
+impl AuditSink for Life {
+    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+        if self.is_over() {
+            return Err(Unrecordable);
+        }
+        match self.write() {
+            None => Ok(()),
+            Some(Moment::Before) => {
+                self.end();
+                Err(Unrecordable)
+            }
+            Some(Moment::Sent) => {
+                self.end();
+                Ok(())
+            }
+            Some(Moment::After) => {
+                let shared = &self.shared;
+                shared.ends_with_this_answer.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+        }
+    }
+
+    fn after(&self, _: &AuditRecord) {
+        if self.shared.ends_with_this_answer.load(Ordering::SeqCst) {
+            self.end();
+        }
+    }
+
+    fn refused(&self, _: &Refused<'_>) {}
+}

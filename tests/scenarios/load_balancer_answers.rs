@@ -1,0 +1,257 @@
+//! What is said about load balancers instead of the truth: the errors, the delays and the lies of a script, one injected
+//! fault, and what a broken manager makes of an answer. Knows no load balancer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudEvent, EventType, ProviderError};
+use ccm_core::load_balancer::{
+    AnnotationChange, Ingress, IpMode, LoadBalancerStatus, Pending, PortStatus, Protocol,
+};
+
+use crate::cloud::{PATIENCE, SLOW, error};
+use crate::disturbance::CallFault;
+use crate::load_balancers::{LoadBalancers, Operation, Told, key};
+use crate::script::Line;
+use crate::stage::seconds;
+use crate::tamper::Tamper;
+
+/// What the annotations begin with that the provider may set.
+pub(crate) const PREFIX: &str = "sim.example/";
+
+/// What the script says about answers.
+#[derive(Default)]
+pub(crate) struct Answers {
+    /// By name; `*` is everybody.
+    errors: BTreeMap<(String, Option<Operation>), ProviderError>,
+    takes: BTreeMap<String, Duration>,
+    instead: BTreeMap<String, LoadBalancerStatus>,
+    /// `stays`, `hides`, `incomplete`.
+    lies: BTreeMap<String, Vec<String>>,
+    events: BTreeMap<String, Vec<CloudEvent>>,
+    annotations: BTreeMap<String, Vec<AnnotationChange>>,
+}
+
+/// `balancer NAME …`: see `README.md`.
+pub(crate) fn say(balancers: &LoadBalancers, line: &Line) -> Result<(), String> {
+    let name = match line.word(1)? {
+        "*" => "*".to_owned(),
+        name => key(name),
+    };
+    match line.word(2)? {
+        "exists" => {
+            let owner = match line.word(3)? {
+                "nobody" => None,
+                owner => Some(owner.strip_prefix("service/").map_or(owner.to_owned(), key)),
+            };
+            balancers.exists(&name, owner.as_deref());
+            Ok(())
+        }
+        "vanishes" => balancers.vanishes(&name),
+        _ => balancers.answers(|answers| answers.say(name, line)),
+    }
+}
+
+impl Answers {
+    fn say(&mut self, name: String, line: &Line) -> Result<(), String> {
+        match line.word(2)? {
+            "takes" => drop(self.takes.insert(name, seconds(line.word(3)?)?)),
+            "fails" => {
+                let operation = Operation::named(line.word(3)?);
+                let error = error(line, if operation.is_some() { 4 } else { 3 })?;
+                self.errors.insert((name, operation), error);
+            }
+            "works" => self
+                .errors
+                .retain(|(one, _), _| name != "*" && *one != name),
+            "answers" => drop(self.instead.insert(name, status(line)?)),
+            lie @ ("stays" | "hides" | "incomplete") => {
+                self.lies.entry(name).or_default().push(lie.to_owned());
+            }
+            "says" => self.events.entry(name).or_default().push(CloudEvent {
+                event_type: EventType::Warning,
+                reason: line.word(3)?.to_owned(),
+                message: line.rest(4),
+            }),
+            "annotates" => {
+                let (key, value) = line.word(3)?.split_once('=').ok_or("KEY=VALUE")?;
+                let change = AnnotationChange {
+                    key: key.to_owned(),
+                    value: (value != "-").then(|| value.to_owned()),
+                };
+                self.annotations.entry(name).or_default().push(change);
+            }
+            "honest" => {
+                self.instead.remove(&name);
+                self.lies.remove(&name);
+                self.events.remove(&name);
+                self.annotations.remove(&name);
+            }
+            other => return Err(format!("a load balancer does not {other:?}")),
+        }
+        Ok(())
+    }
+
+    /// What the script lets such a call fail with.
+    pub(crate) fn error(&self, name: &str, operation: Operation) -> Option<ProviderError> {
+        let about = |name: &str, operation| self.errors.get(&(name.to_owned(), operation));
+        let found = about(name, Some(operation)).or(about(name, None));
+        let found = found.or(about("*", Some(operation))).or(about("*", None));
+        found.cloned()
+    }
+
+    /// How long a change takes.
+    pub(crate) fn takes(&self, name: &str) -> Duration {
+        let said = self.takes.get(name).or(self.takes.get("*"));
+        said.copied().unwrap_or_default()
+    }
+
+    fn lies(&self, name: &str, lie: &str) -> bool {
+        let lies = self.lies.get(name);
+        lies.is_some_and(|lies| lies.iter().any(|one| one == lie))
+    }
+
+    /// Whether deletions are called done that are not.
+    pub(crate) fn stays(&self, name: &str) -> bool {
+        self.lies(name, "stays")
+    }
+
+    /// The lie in place of the truth.
+    pub(crate) fn instead(&self, name: &str, operation: Operation, mut told: Told) -> Told {
+        if let (Some(status), Some(_)) = (self.instead.get(name), &told.status) {
+            told.status = Some(status.clone());
+        }
+        if operation == Operation::Get {
+            if self.lies(name, "hides") {
+                told.status = None;
+            }
+            told.complete &= !self.lies(name, "incomplete");
+        }
+        told
+    }
+
+    /// What goes along with every answer of a change.
+    pub(crate) fn besides(&self, name: &str) -> (Vec<CloudEvent>, Vec<AnnotationChange>) {
+        let events = self.events.get(name).cloned().unwrap_or_default();
+        (
+            events,
+            self.annotations.get(name).cloned().unwrap_or_default(),
+        )
+    }
+}
+
+/// `ip:192.0.2.9`, `ip:192.0.2.9/VIP`, `hostname:lb.example`, `port:80:Broken` of the one before, `many:1000`, or `nothing`.
+pub(crate) fn status(line: &Line) -> Result<LoadBalancerStatus, String> {
+    let mut ingress: Vec<Ingress> = Vec::new();
+    for word in line.words.iter().skip(3).filter(|word| *word != "nothing") {
+        match word
+            .split_once(':')
+            .ok_or_else(|| format!("no ingress: {word:?}"))?
+        {
+            ("ip", ip) => {
+                let (ip, mode) = ip
+                    .split_once('/')
+                    .map_or((ip, None), |(ip, mode)| (ip, Some(mode)));
+                ingress.push(Ingress {
+                    ip: Some(ip.to_owned()),
+                    ip_mode: match mode {
+                        None => None,
+                        Some("VIP") => Some(IpMode::Vip),
+                        Some("Proxy") => Some(IpMode::Proxy),
+                        Some(mode) => return Err(format!("no mode is called {mode:?}")),
+                    },
+                    ..Ingress::default()
+                });
+            }
+            ("hostname", name) => ingress.push(Ingress {
+                hostname: Some(name.to_owned()),
+                ..Ingress::default()
+            }),
+            ("port", port) => {
+                let (port, error) = port.split_once(':').unwrap_or((port, ""));
+                let last = ingress.last_mut().ok_or("a port of no ingress")?;
+                last.ports.push(PortStatus {
+                    port: port.parse().map_err(|_| format!("no port: {port:?}"))?,
+                    protocol: Protocol::Tcp,
+                    error: (!error.is_empty()).then(|| error.to_owned()),
+                });
+            }
+            ("many", count) => {
+                let count: u32 = count.parse().map_err(|_| format!("no number: {count:?}"))?;
+                ingress.extend((0..count).map(|index| Ingress {
+                    ip: Some(format!("198.18.{}.{}", index / 256, index % 256)),
+                    ..Ingress::default()
+                }));
+            }
+            (other, _) => return Err(format!("an ingress has no {other:?}")),
+        }
+    }
+    Ok(LoadBalancerStatus { ingress })
+}
+
+/// What an injected fault does before the call is carried out.
+pub(crate) async fn before(fault: Option<CallFault>) -> Result<(), ProviderError> {
+    let why = || "injected".to_owned();
+    match fault {
+        Some(CallFault::Throttled) => Err(ProviderError::Throttled {
+            message: why(),
+            retry_after: Some(PATIENCE),
+        }),
+        Some(CallFault::Unavailable) => Err(ProviderError::Unavailable(why())),
+        Some(CallFault::Denied) => Err(ProviderError::Denied(why())),
+        Some(CallFault::Trapped) => Err(ProviderError::Trapped(why())),
+        Some(CallFault::Endless) => std::future::pending().await,
+        _ => Ok(()),
+    }
+}
+
+/// What it does to the answer of a call that was carried out.
+pub(crate) async fn after(
+    fault: Option<CallFault>,
+    operation: Operation,
+    mut told: Told,
+) -> Result<Told, ProviderError> {
+    match fault {
+        Some(CallFault::Lost) => {
+            return Err(ProviderError::Unavailable("injected: 502".to_owned()));
+        }
+        Some(CallFault::Slow) => tokio::time::sleep(SLOW).await,
+        // Begun, it says, and nothing is.
+        Some(CallFault::Partial) if operation != Operation::Get => {
+            told.pending = Some(Pending {
+                retry_after: SLOW,
+                hint: None,
+            });
+        }
+        // No absence is proven by these.
+        Some(CallFault::AllGone | CallFault::NobodyMine | CallFault::Incomplete)
+            if operation == Operation::Get =>
+        {
+            told.status = None;
+            told.complete = false;
+        }
+        // Once without an address.
+        Some(CallFault::Short) => {
+            told.status = told.status.map(|_| LoadBalancerStatus::default());
+        }
+        _ => {}
+    }
+    Ok(told)
+}
+
+/// What a manager makes of an answer that is broken like this.
+pub(crate) fn as_told(
+    tamper: Option<Tamper>,
+    answer: Result<Told, ProviderError>,
+) -> Result<Told, ProviderError> {
+    match (tamper, answer) {
+        (Some(Tamper::BelievesIncomplete), Ok(told)) => Ok(Told {
+            complete: true,
+            ..told
+        }),
+        (Some(Tamper::Impatient), Err(ProviderError::Throttled { message, .. })) => {
+            Err(ProviderError::Unavailable(message))
+        }
+        (_, answer) => answer,
+    }
+}

@@ -1,0 +1,426 @@
+//! The laws about Services and their load balancers, judged on what the API server and the cloud recorded: the finalizer is
+//! there from before the first call until absence is proven (S5), one load balancer at most (S6), nobody else's is
+//! touched (S7), what is not ours in a Service stays (S10), only as many go as the brake lets through (S11), every
+//! change has its record (S12), and nobody is asked too soon or twice at a time. What a status may hold stands in
+//! `ingress_laws.rs`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ccm_core::brake::{Allowances, Brake};
+use ccm_core::cloud::ProviderError;
+use ccm_core::names::{LOAD_BALANCER_FINALIZER, OUR_DOMAIN, PORTS_CONDITION, SERVICE_OWNER};
+use ccm_core::permit::Mode;
+use ccm_core::settings::ServiceRules;
+use ccm_sim::cluster::Write;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::audited::{self, AuditedChange};
+use crate::ingress_laws;
+use crate::laws::{list, told};
+use crate::load_balancer_answers::PREFIX;
+use crate::load_balancers::{Called, Changed, Operation, Recorded};
+
+/// The provider.
+const US: &str = "sim";
+
+/// What was recorded of Services.
+#[derive(Default)]
+pub(crate) struct ServiceRecord {
+    /// Everybody's writes of nodes and Services, in their order.
+    pub(crate) history: Vec<Write>,
+    /// Who the controllers are at the API server.
+    pub(crate) identity: &'static str,
+    pub(crate) cloud: Recorded,
+    pub(crate) audited: Vec<AuditedChange>,
+    pub(crate) mode: Mode,
+    pub(crate) allowances: Allowances,
+    /// When a process was started, and with which rules.
+    pub(crate) starts: Vec<(Instant, ServiceRules)>,
+}
+
+/// What there is of a Service after some request.
+enum State<'a> {
+    /// Nobody has written to it yet, since it was made.
+    Untouched,
+    Present(&'a Value),
+    Gone,
+}
+
+fn uid(object: Option<&Value>) -> &str {
+    let uid = object.and_then(|object| object["metadata"]["uid"].as_str());
+    uid.unwrap_or_default()
+}
+
+fn before(write: &Write) -> Option<&Value> {
+    write.before.as_deref()
+}
+
+fn after(write: &Write) -> Option<&Value> {
+    write.after.as_deref()
+}
+
+impl ServiceRecord {
+    /// Writes of Services, with the last one first, up to this request.
+    fn writes(&self, until: u64) -> impl Iterator<Item = &Write> {
+        let all = self.history.iter().rev();
+        all.filter(move |one| one.request.resource == "services" && one.request.sequence <= until)
+    }
+
+    fn state(&self, of: &str, at: u64) -> State<'_> {
+        let mut writes = self.writes(at);
+        if let Some(last) = writes.find(|one| uid(before(one)) == of || uid(after(one)) == of) {
+            return match after(last).filter(|object| uid(Some(object)) == of) {
+                Some(object) => State::Present(object),
+                None => State::Gone,
+            };
+        }
+        let mut all = self.history.iter();
+        let next = all.find(|one| one.request.resource == "services" && uid(before(one)) == of);
+        match next.and_then(|one| before(one)) {
+            Some(object) => State::Present(object),
+            None => State::Untouched,
+        }
+    }
+
+    /// Whether finalizer and owner are there as far as our own writes go: others may take them away at any time.
+    fn is_guarded(&self, of: &str, at: u64) -> bool {
+        let mut ours = self
+            .writes(at)
+            .filter(|one| one.request.identity == self.identity);
+        let last = ours.find(|one| uid(before(one)) == of || uid(after(one)) == of);
+        let is_guarded = |object: &Value| has_finalizer(object) && recorded(object) == US;
+        match last {
+            Some(last) => after(last).is_some_and(is_guarded),
+            None => matches!(self.state(of, at), State::Present(object) if is_guarded(object)),
+        }
+    }
+
+    /// Whether a Service is the provider's, by what was in force then.
+    fn is_ours(&self, service: &Value, at: Instant) -> bool {
+        let rules = self.rules(at);
+        let class = service["spec"]["loadBalancerClass"].as_str();
+        match (recorded(service), class) {
+            ("", None) => rules.is_default,
+            ("", Some(class)) => rules.classes.contains(class),
+            (owner, _) => owner == US,
+        }
+    }
+
+    /// The rules of the process that ran then.
+    pub(crate) fn rules(&self, at: Instant) -> ServiceRules {
+        let started = self.starts.iter().rev().find(|(start, _)| *start <= at);
+        started.map(|(_, rules)| rules.clone()).unwrap_or_default()
+    }
+
+    /// The Services that there are after a request, each as it is then.
+    pub(crate) fn present(&self, at: u64) -> BTreeMap<&str, &Value> {
+        let mut seen: BTreeMap<&str, Option<&Value>> = BTreeMap::new();
+        for write in self.writes(at) {
+            let (old, new) = (uid(before(write)), uid(after(write)));
+            seen.entry(new).or_insert_with(|| after(write));
+            seen.entry(old).or_insert(None);
+        }
+        let there = seen.into_iter().filter(|(uid, _)| !uid.is_empty());
+        there.filter_map(|(uid, one)| Some((uid, one?))).collect()
+    }
+
+    /// How many processes were started by then.
+    fn process(&self, at: Instant) -> usize {
+        self.starts.iter().filter(|(start, _)| *start <= at).count()
+    }
+}
+
+fn recorded(service: &Value) -> &str {
+    let owner = &service["metadata"]["annotations"][SERVICE_OWNER];
+    owner.as_str().unwrap_or_default()
+}
+
+fn has_finalizer(service: &Value) -> bool {
+    let finalizers = list(&service["metadata"]["finalizers"]);
+    finalizers.iter().any(|one| one == LOAD_BALANCER_FINALIZER)
+}
+
+fn is_wanted(service: &Value) -> bool {
+    service["spec"]["type"] == "LoadBalancer" && service["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// What is wrong with one patch of a Service.
+pub(crate) fn patch(write: &Write, record: &ServiceRecord) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut say = |what: &str| found.push(told(write, what));
+    if write.request.subresource != "status" {
+        say("does not go through the status (SVC-080)");
+    }
+    if write.body["metadata"]["uid"]
+        .as_str()
+        .is_none_or(str::is_empty)
+    {
+        say("has no UID precondition");
+    }
+    if write.body.get("spec").is_some() {
+        say("writes a spec (S10)");
+    }
+    let Some(old) = before(write) else {
+        return found;
+    };
+    if !record.is_ours(old, write.at) {
+        say("touches a Service that is not ours (SVC-011)");
+    }
+    if let Some(new) = after(write)
+        && theirs(old) != theirs(new)
+    {
+        say("changes what is not ours (S10)");
+    }
+    if has_finalizer(old) && !after(write).is_some_and(has_finalizer) {
+        let of = uid(Some(old));
+        let mut all = record.cloud.all.iter();
+        if all.any(|one| one.owner.as_deref() == Some(of) && one.exists(write.at)) {
+            say("removes the finalizer while there is a load balancer (S5)");
+        } else if !is_proven_absent(of, write, record) {
+            say("removes the finalizer before absence is proven (S5)");
+        }
+    }
+    if let Some(ingress) = write.body["status"]["loadBalancer"].get("ingress") {
+        let refused = ingress_laws::refused(ingress, uid(Some(old)), write, record);
+        refused.iter().for_each(|why| say(why));
+    }
+    found
+}
+
+/// A Service without what the controllers own of it.
+fn theirs(service: &Value) -> Value {
+    let mut service = service.clone();
+    let finalizers: Vec<Value> = list(&service["metadata"]["finalizers"])
+        .iter()
+        .filter(|one| *one != LOAD_BALANCER_FINALIZER)
+        .cloned()
+        .collect();
+    service["metadata"]["finalizers"] = json!(finalizers);
+    let mut annotations = service["metadata"]["annotations"].take();
+    let is_ours = |key: &str| key.split('/').next() == Some(OUR_DOMAIN) || key.starts_with(PREFIX);
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.retain(|key, _| !is_ours(key));
+    }
+    // None is the same as none that is not ours.
+    if annotations.as_object().is_some_and(|all| !all.is_empty()) {
+        service["metadata"]["annotations"] = annotations;
+    }
+    let conditions: Vec<Value> = list(&service["status"]["conditions"])
+        .iter()
+        .filter(|one| !is_our_condition(one))
+        .cloned()
+        .collect();
+    service["status"]["conditions"] = json!(conditions);
+    service["status"]["loadBalancer"] = Value::Null;
+    service["metadata"]["resourceVersion"] = Value::Null;
+    service
+}
+
+fn is_our_condition(condition: &Value) -> bool {
+    let kind = condition["type"].as_str().unwrap_or_default();
+    kind.split('/').next() == Some(OUR_DOMAIN) || kind == PORTS_CONDITION
+}
+
+/// Whether a complete answer said that there is none, after everything that could have made one.
+fn is_proven_absent(of: &str, write: &Write, record: &ServiceRecord) -> bool {
+    let calls = record.cloud.calls.iter().filter(|one| one.uid == of);
+    let ended = |one: &Called| one.ended.map(|(_, sequence)| sequence);
+    let known = calls.filter(|one| ended(one).is_some_and(|end| end < write.request.sequence));
+    let known: Vec<&Called> = known.collect();
+    let last = known
+        .iter()
+        .rposition(|one| one.operation != Operation::Get);
+    known[last.map_or(0, |last| last + 1)..].iter().any(|one| {
+        match &one.answer {
+            Some(Ok(told)) => told.complete && told.status.is_none(),
+            // Whoever has made it, it was not us.
+            Some(Err(error)) => *error == ProviderError::Elsewhere,
+            None => false,
+        }
+    })
+}
+
+/// Everything else that is wrong.
+pub(crate) fn broken(record: &ServiceRecord) -> Vec<String> {
+    let mut found = Vec::new();
+    let cloud = &record.cloud;
+    if record.mode != Mode::Enforce && !cloud.changes.is_empty() {
+        found.push(format!(
+            "{:?} although nothing may be changed",
+            cloud.changes[0]
+        ));
+    }
+    for call in &cloud.calls {
+        found.extend(allowed(call, record));
+    }
+    for change in &cloud.changes {
+        found.extend(owned(change, record));
+    }
+    found.extend(doubled(record));
+    found.extend(too_soon(record));
+    found.extend(brake(record));
+    found.extend(audited::unrecorded(&cloud.changes, &record.audited));
+    found
+}
+
+/// Whether the provider may be asked this about this Service.
+fn allowed(call: &Called, record: &ServiceRecord) -> Vec<String> {
+    let (of, operation) = (&call.uid, call.operation);
+    let mut found = Vec::new();
+    let mut say = |what: &str| found.push(format!("{} for {of} {what}", operation.as_str()));
+    // What changes nothing needs no guard.
+    if record.mode == Mode::Enforce
+        && matches!(operation, Operation::Ensure | Operation::Update)
+        && !record.is_guarded(of, call.after)
+    {
+        say("without finalizer and owner (S5)");
+    }
+    if let State::Present(service) = record.state(of, call.after) {
+        if !record.is_ours(service, call.at) {
+            say("although the Service is not ours (SVC-011)");
+        }
+        if operation == Operation::Delete && is_wanted(service) {
+            say("although the load balancer is wanted");
+        }
+    }
+    if let Some(owner) = &call.adopt {
+        if !record.rules(call.at).adoption {
+            say("takes over what somebody else has although nobody allowed it (S7)");
+        }
+        if let State::Present(_) = record.state(owner, call.after) {
+            say("takes over what belongs to a Service that is there (S7)");
+        }
+        let mut earlier = record
+            .cloud
+            .calls
+            .iter()
+            .filter(|one| one.at <= call.at && one.uid == *of);
+        let was_said = earlier.any(|one| match &one.answer {
+            Some(Err(ProviderError::Conflict { owner: said, .. })) => {
+                said.as_deref().unwrap_or("") == owner
+            }
+            _ => false,
+        });
+        if !was_said {
+            say("takes over what nobody said that somebody has (S7)");
+        }
+    }
+    found
+}
+
+/// S7: whose it was that was changed.
+fn owned(change: &Changed, record: &ServiceRecord) -> Option<String> {
+    let is_free = match change.what {
+        "create" => true,
+        "adopt" => record.cloud.calls.iter().any(|one| {
+            one.uid == change.uid
+                && one.adopt.as_deref() == Some(change.owner.as_deref().unwrap_or(""))
+        }),
+        _ => change.owner.as_ref() == Some(&change.uid),
+    };
+    (!is_free).then(|| format!("{change:?} changes what belongs to somebody else (S7)"))
+}
+
+/// S6, and one call at a time.
+fn doubled(record: &ServiceRecord) -> Vec<String> {
+    let mut found = Vec::new();
+    let all = &record.cloud.all;
+    for (index, one) in all.iter().enumerate() {
+        let Some(owner) = &one.owner else { continue };
+        let others = all[index + 1..]
+            .iter()
+            .filter(|other| other.owner.as_ref() == Some(owner));
+        for other in others {
+            if one.exists(other.made) || other.exists(one.made) {
+                found.push(format!(
+                    "{owner} has two load balancers at the same time (S6)"
+                ));
+            }
+        }
+    }
+    let mut open: BTreeMap<&str, Instant> = BTreeMap::new();
+    for call in &record.cloud.calls {
+        let end = call.ended.map_or(call.at, |(end, _)| end);
+        let before = open.insert(&call.uid, end);
+        if before.is_some_and(|before| before > call.at) {
+            found.push(format!(
+                "{} is asked about twice at a time (SVC-071)",
+                call.uid
+            ));
+        }
+    }
+    found
+}
+
+/// Who asks for patience is not asked before. What only takes a while may be asked about when something has changed.
+fn too_soon(record: &ServiceRecord) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut last: BTreeMap<&str, &Called> = BTreeMap::new();
+    for call in &record.cloud.calls {
+        let Some(before) = last.insert(&call.uid, call) else {
+            continue;
+        };
+        let (Some((ended, sequence)), Some(answer)) = (before.ended, &before.answer) else {
+            continue;
+        };
+        let (patience, word) = match answer {
+            Err(ProviderError::Throttled { retry_after, .. }) => (*retry_after, "throttled"),
+            Ok(told) => (told.pending.as_ref().map(|one| one.retry_after), "pending"),
+            Err(_) => (None, ""),
+        };
+        let is_soon = patience.is_some_and(|patience| call.at < ended + patience);
+        let is_another = record.process(call.at) != record.process(ended);
+        let mut since = record
+            .history
+            .iter()
+            .filter(|one| one.request.sequence > sequence);
+        let is_news = word == "pending"
+            && (since.any(|one| one.request.identity != record.identity)
+                || call.operation != before.operation);
+        if is_soon && !is_another && !is_news {
+            found.push(format!(
+                "{} is asked about again too soon: {word}",
+                call.uid
+            ));
+        }
+        let given = answer
+            .as_ref()
+            .ok()
+            .and_then(|told| told.pending.as_ref()?.hint.as_ref());
+        if call.hint.is_some() && call.hint.as_ref() != given {
+            found.push(format!(
+                "{} is asked with a hint that is not its own",
+                call.uid
+            ));
+        }
+    }
+    found
+}
+
+/// S11: in no window more deletions than the brake lets through.
+fn brake(record: &ServiceRecord) -> Vec<String> {
+    let deletions = record
+        .cloud
+        .changes
+        .iter()
+        .filter(|one| one.what == "delete");
+    let times: Vec<Instant> = deletions.map(|one| one.at).collect();
+    let allowance = record.allowances.of(Brake::LoadBalancerDeletion);
+    let services = record.history.iter();
+    let services =
+        services.filter(|one| (one.request.resource, one.request.verb) == ("services", "create"));
+    let most = allowance.of(services.count());
+    // What was paid for may be done a while later.
+    let window = allowance.window.saturating_sub(Duration::from_secs(60));
+    let mut found = Vec::new();
+    for last in &times {
+        let begin = |at: &Instant| *at <= *last && *at + window > *last;
+        let lives = 1 + record.starts.iter().filter(|(at, _)| begin(at)).count();
+        if times.iter().filter(|at| begin(at)).count() > most * lives {
+            found.push("more load balancers go than the brake lets through (S11)".to_owned());
+        }
+    }
+    found
+}
