@@ -130,3 +130,25 @@ fn nodes_follow_their_machines() {
     let deletions = text.lines().filter(|line| line.contains(" delete node/"));
     assert_eq!(deletions.count(), 1, "{text}");
 }
+
+#[test]
+fn a_service_gets_its_load_balancer_and_leaves_nothing_behind() {
+    let text = plain();
+    let expected = [
+        "+finalizer",
+        "ensure service/default/web targets(3) → pending",
+        "is reached at",
+        "is deleted; its finalizer keeps it",
+        "delete load balancer of service/default/web → done",
+        "get load balancer of service/default/web → absent",
+        "-finalizer",
+        "nothing of it is left in the cloud",
+    ];
+    let mut lines = text.lines();
+    for step in expected {
+        assert!(
+            lines.any(|line| line.contains(step)),
+            "{step:?} is missing, or comes too early, in\n{text}"
+        );
+    }
+}

@@ -45,7 +45,7 @@ use mutant::Mutant;
 use run::Ended;
 
 /// Without a word from outside.
-const OPERATIONS: u64 = 10_000;
+const OPERATIONS: u64 = 2_000;
 /// In each run, so that one that fails can be read.
 const IN_ONE_RUN: u64 = 200;
 /// Managers that die in each run.
@@ -99,6 +99,10 @@ fn number(name: &str) -> Result<Option<u64>, Failed> {
 
 fn random_operations() -> Result<(), Failed> {
     if let Some(seed) = number("CCM_LB_SEED")? {
+        // With everything that the controllers and the host say.
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .init();
         let ended = run::run(seed, IN_ONE_RUN, CRASHES, None)?;
         let log = ended.log.join("\n");
         let wrong = ended.wrong.join("\n");

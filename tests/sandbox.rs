@@ -5,6 +5,7 @@
 //! - `load_balancers`: the same for a maker of load balancers, which may change things at the cloud.
 //! - `requests`: where requests of a guest may lead, and what the permit of its call hears.
 //! - `cluster`: bad answers through the real controllers: what reaches a cluster.
+//! - `services`: bad answers about load balancers through the real controllers: what reaches a Service.
 //! - `files`: bad modules, refused before anything of them is compiled.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -22,6 +23,8 @@ mod lines;
 mod load_balancers;
 #[path = "sandbox/requests.rs"]
 mod requests;
+#[path = "sandbox/services.rs"]
+mod services;
 #[path = "sandbox/stage.rs"]
 mod stage;
 #[path = "sandbox/target.rs"]
@@ -33,6 +36,7 @@ fn main() {
     let mut trials = behaviours::trials();
     trials.extend(cluster::trials());
     trials.extend(load_balancers::trials());
+    trials.extend(services::trials());
     let tests = [requests::TESTS, files::TESTS, load_balancers::TESTS].concat();
     trials.extend(tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {

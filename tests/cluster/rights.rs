@@ -70,6 +70,29 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     services.delete("web").await;
     services.is_gone(&mut ccm, "web").await;
 
+    // One that is another one by the time that the cloud has answered: the write is refused, and it is read again.
+    services.create("swift", load_balancer(&[80])).await;
+    services.has_address(&mut ccm, "swift").await;
+    world.cloud.clear_requests();
+    world.cloud_link.hold();
+    let hostname = json!({"load-balancer.hetzner.cloud/hostname": "swift.example.com"});
+    let shown = json!({"metadata": {"annotations": hostname}});
+    services.change("swift", shown).await;
+    until(&mut ccm, "a question about it", async || {
+        let requests = world.cloud.requests();
+        let mut paths = requests.iter().map(|request| &request.path);
+        paths
+            .any(|path| path.starts_with("/load_balancers"))
+            .then_some(())
+    })
+    .await;
+    let unkept = json!({"metadata": {"finalizers": null}});
+    services.change("swift", unkept).await;
+    services.delete("swift").await;
+    services.create("swift", load_balancer(&[80])).await;
+    world.cloud_link.release();
+    services.has_address(&mut ccm, "swift").await;
+
     let log = world.asked();
     let refused: Vec<_> = log.iter().filter(|entry| entry.code == 403).collect();
     assert!(refused.is_empty(), "not granted: {refused:?}");

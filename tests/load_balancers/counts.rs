@@ -31,6 +31,7 @@ struct Row {
 
 const CREATE: Row = row("create, 2 ports, 4 nodes", 4, "19");
 const CREATE_IN_NETWORK: Row = row("the same in a network", 4, "23");
+const ANNOTATION_IN_NETWORK: Row = row("annotation in a network", 1, "6");
 const ANNOTATION: Row = row("unrelated annotation", 1, "6");
 const NODE_PORT: Row = row("one nodePort changed", 4, "6");
 const PORT: Row = row("one port replaced", 5, "8");
@@ -133,10 +134,7 @@ async fn each_event(stage: &Stage) -> Result<(), Failed> {
     }
     let manager = stage.manage().await?;
     create(stage, &CREATE).await?;
-    let requests = asked(stage, async || {
-        let note = json!({"metadata": {"annotations": {"example.com/note": "1"}}});
-        stage.change("web", note).await;
-    });
+    let requests = asked(stage, async || note(stage).await);
     ANNOTATION.hold(&requests.await?, 1)?;
     let requests = asked(stage, async || {
         let mut ports = stage.service("web").await["spec"]["ports"].clone();
@@ -163,6 +161,12 @@ async fn each_event(stage: &Stage) -> Result<(), Failed> {
     DELETE.hold(&requests.await?, 1)?;
     assert!(stage.cloud.load_balancers().is_empty());
     manager.stop().await
+}
+
+/// An annotation that has nothing to do with load balancers.
+async fn note(stage: &Stage) {
+    let note = json!({"metadata": {"annotations": {"example.com/note": "1"}}});
+    stage.change("web", note).await;
 }
 
 /// Creates the Service of the table, and notes how long it took until people see an address.
@@ -203,6 +207,8 @@ async fn create_in_network(stage: &Stage) -> Result<(), Failed> {
     }
     let manager = stage.manage().await?;
     create(stage, &CREATE_IN_NETWORK).await?;
+    let note = asked(stage, async || note(stage).await);
+    ANNOTATION_IN_NETWORK.hold(&note.await?, 1)?;
     manager.stop().await
 }
 

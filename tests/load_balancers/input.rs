@@ -155,7 +155,6 @@ async fn values_that_cannot_be_read_are_named_in_an_event(scene: &Scene<'_>) -> 
         ("health-check-retries", "many"),
         ("health-check-port", "99999"),
         ("health-check-protocol", "gopher"),
-        ("private-ipv4", "here"),
         ("node-selector", "pool in ("),
         ("certificate-type", "stolen"),
     ]
@@ -163,7 +162,6 @@ async fn values_that_cannot_be_read_are_named_in_an_event(scene: &Scene<'_>) -> 
     .enumerate()
     {
         let service = format!("bad-{number}");
-        // What only matters with HTTP is read, too.
         let annotations = json!({key(name): value});
         scene.stage.create(&service, &[80], annotations).await;
         scene.stage.event(&service, FAILED, name).await?;

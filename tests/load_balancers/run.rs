@@ -125,10 +125,10 @@ impl Play<'_> {
             self.crashes = 0;
             let (next, manager) = self.manager().await?;
             let found = self.rest(&next).await;
-            self.judge(found);
+            self.judge(found).await;
             manager.kill().await?;
         } else {
-            self.judge(found);
+            self.judge(found).await;
             manager.kill().await?;
         }
         self.ended.faults = self.troubles.faults;
@@ -170,7 +170,11 @@ impl Play<'_> {
         }
     }
 
-    fn judge(&mut self, found: Findings) {
+    async fn judge(&mut self, found: Findings) {
+        if !found.is_empty() && self.mutant.is_none() {
+            let account = self.stage.account().await;
+            self.ended.log.push(account);
+        }
         let ended = &mut self.ended;
         ended.leaked = found.leaked.len();
         ended.duplicated = ended.duplicated.max(found.duplicated.len());

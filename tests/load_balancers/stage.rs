@@ -38,6 +38,8 @@ pub(crate) const CONTROLLERS: &str = "ccm";
 pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
 /// Longer than anything here takes on a busy machine. Only a failing test waits that long.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// So many requests to the cloud are shown when a test fails.
+const LAST: usize = 200;
 /// What the peer's figures were measured with, too.
 pub(crate) const ACTION: Duration = Duration::from_millis(300);
 /// The private network of the tests that have one.
@@ -117,7 +119,11 @@ impl Stage {
         })
         .await?;
         let network = setup.has_network.then(|| {
-            cloud.add_network(NETWORK, "10.0.0.0/16".parse().unwrap(), Location::default())
+            cloud.add_network(
+                NETWORK,
+                "172.20.0.0/16".parse().unwrap(),
+                Location::default(),
+            )
         });
         let cluster = Cluster::new();
         let tenant = cluster.client_as("tenant");
@@ -350,17 +356,24 @@ impl Stage {
 
     /// The end of the test, with everything that was asked of the cloud and said about Services.
     pub(crate) async fn failed(&self, why: impl Display) -> Failed {
-        let mut lines = vec![why.to_string()];
-        lines.extend(self.cloud.requests().iter().map(short));
+        format!("{why}\n{}", self.account().await).into()
+    }
+
+    /// What was asked of the cloud last, and how it all stands.
+    pub(crate) async fn account(&self) -> String {
+        let requests = self.cloud.requests();
+        let last = requests.len().saturating_sub(LAST);
+        let mut lines: Vec<String> = requests[last..].iter().map(short).collect();
         for service in self.services.list(&ListParams::default()).await.unwrap() {
             let name = service.metadata.name.clone().unwrap_or_default();
-            lines.push(format!("{name}: {}", json!(service.status)));
+            lines.push(format!("{name}: {}", json!(service)));
             lines.extend(self.said(&name).await);
         }
-        for one in self.cloud.load_balancers() {
+        for mut one in self.cloud.load_balancers() {
+            one["load_balancer_type"] = one["load_balancer_type"]["name"].clone();
             lines.push(one.to_string());
         }
-        lines.join("\n").into()
+        lines.join("\n")
     }
 }
 

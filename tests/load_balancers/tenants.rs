@@ -148,6 +148,9 @@ impl<'a> Tenants<'a> {
         }
         if self.random.per_cent(30) {
             annotations = self.annotation(name);
+            if let Some(annotations) = annotations.as_object_mut() {
+                annotations.retain(|_, value| value.is_string());
+            }
         }
         let mut service = load_balancer(name, &[], annotations);
         service["spec"]["ports"] = self.ports(&Value::Null);

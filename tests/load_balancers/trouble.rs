@@ -42,18 +42,25 @@ impl Troubles {
             self.waiting = Some((last, spared));
         }
         stage.cloud.inject(fault);
+        if random.within(1, 4 * ONE_IN) == 1 {
+            // It meets what the end of the watches brings, at once, and leaves nobody deaf for long.
+            for verb in [Verb::Watch, Verb::List] {
+                let refused = FaultEffect::Refused {
+                    code: 500,
+                    retry_after: None,
+                };
+                let fault = cluster::Fault::next(verb, "services", refused);
+                stage.cluster.inject(fault.sent_by(CONTROLLERS));
+            }
+            stage.cluster.expire_watches();
+            self.faults += 2;
+        }
         if random.within(1, ONE_IN) == 1 {
             let effect = effect(random);
-            let verb = match random.within(0, 5) {
-                0 => Verb::Watch,
-                1 => Verb::List,
-                _ => Verb::Patch,
-            };
-            let subresource = if verb == Verb::Patch { "status" } else { "" };
-            let fault = cluster::Fault::next(verb, "services", effect);
+            let fault = cluster::Fault::next(Verb::Patch, "services", effect);
             stage
                 .cluster
-                .inject(fault.on(subresource).sent_by(CONTROLLERS));
+                .inject(fault.on("status").sent_by(CONTROLLERS));
             self.faults += 1;
         }
     }

@@ -91,7 +91,7 @@ async fn cluster() -> (Cluster, Api<Node>) {
     (cluster, nodes)
 }
 
-fn settings(call_time: Duration) -> Settings {
+pub(crate) fn settings(call_time: Duration) -> Settings {
     Settings {
         controllers: Controllers::ALL,
         lifecycle: LifecycleSettings {

@@ -140,10 +140,11 @@ impl ScriptedCloud {
         self.said.lock().unwrap().fault = Some((fault, number));
     }
 
-    /// The same cloud, called by a process with this life.
-    pub(crate) fn called_by(&self, life: Life) -> ScriptedCloud {
+    /// The same cloud, called by the so many-th process, which has this life.
+    pub(crate) fn called_by(&self, life: Option<Life>, process: usize) -> ScriptedCloud {
         ScriptedCloud {
-            life: Some(life),
+            life,
+            balancers: self.balancers.called_by(process),
             ..self.clone()
         }
     }

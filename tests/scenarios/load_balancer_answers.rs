@@ -11,7 +11,7 @@ use ccm_core::load_balancer::{
 
 use crate::cloud::{PATIENCE, SLOW, error};
 use crate::disturbance::CallFault;
-use crate::load_balancers::{LoadBalancers, Operation, Told, key};
+use crate::load_balancers::{Ask, LoadBalancers, Operation, Told, key};
 use crate::script::Line;
 use crate::stage::seconds;
 use crate::tamper::Tamper;
@@ -208,9 +208,10 @@ pub(crate) async fn before(fault: Option<CallFault>) -> Result<(), ProviderError
 /// What it does to the answer of a call that was carried out.
 pub(crate) async fn after(
     fault: Option<CallFault>,
-    operation: Operation,
+    ask: &Ask,
     mut told: Told,
 ) -> Result<Told, ProviderError> {
+    let operation = ask.operation;
     match fault {
         Some(CallFault::Lost) => {
             return Err(ProviderError::Unavailable("injected: 502".to_owned()));
@@ -230,8 +231,8 @@ pub(crate) async fn after(
             told.status = None;
             told.complete = false;
         }
-        // Once without an address.
-        Some(CallFault::Short) => {
+        // Once without an address, where there was one.
+        Some(CallFault::Short) if !ask.service.status.ingress.is_empty() => {
             told.status = told.status.map(|_| LoadBalancerStatus::default());
         }
         _ => {}

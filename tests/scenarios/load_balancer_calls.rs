@@ -17,6 +17,8 @@ use crate::disturbance::CallFault;
 use crate::load_balancer_answers as answers;
 use crate::tamper::Tamper;
 
+/// What annotations begin with that a load balancer depends on.
+const OPTION: &str = "sim.example/with-";
 /// Between a look and the change that follows from it.
 const LATENCY: Duration = Duration::from_millis(10);
 /// How long whoever waits for a change is asked to wait.
@@ -88,6 +90,7 @@ impl LoadBalancers {
             uid: ask.service.uid.clone(),
             adopt: ask.adopt.clone(),
             hint: ask.hint.clone(),
+            process: self.process,
             at: Instant::now(),
             after,
             ended: None,
@@ -134,7 +137,7 @@ impl LoadBalancers {
         };
         let told = honest?;
         let told = self.state().answers.instead(&name, ask.operation, told);
-        answers::after(fault, ask.operation, told).await
+        answers::after(fault, ask, told).await
     }
 
     fn ensure(&self, ask: &Ask, permit: &Permit) -> Result<Told, Stop> {
@@ -353,7 +356,7 @@ fn settings(service: &CloudService) -> Vec<String> {
     }
     settings.extend(service.source_ranges.iter().cloned());
     let ours = service.annotations.iter();
-    let ours = ours.filter(|(key, _)| key.starts_with(answers::PREFIX));
+    let ours = ours.filter(|(key, _)| key.starts_with(OPTION));
     settings.extend(ours.map(|(key, value)| format!("{key}={value}")));
     settings
 }

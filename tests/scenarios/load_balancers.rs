@@ -21,6 +21,8 @@ pub(crate) struct LoadBalancers {
     /// The number of the last request to the API server.
     sequence: Arc<dyn Fn() -> u64 + Send + Sync>,
     tamper: Option<Tamper>,
+    /// Which process calls.
+    process: usize,
 }
 
 #[derive(Default)]
@@ -123,6 +125,8 @@ pub(crate) struct Called {
     pub(crate) uid: String,
     pub(crate) adopt: Option<String>,
     pub(crate) hint: Option<Arc<[u8]>>,
+    /// Which process called.
+    pub(crate) process: usize,
     pub(crate) at: Instant,
     /// The number of the last request to the API server before.
     pub(crate) after: u64,
@@ -180,6 +184,15 @@ impl LoadBalancers {
             state: Arc::default(),
             sequence: Arc::new(sequence),
             tamper,
+            process: 0,
+        }
+    }
+
+    /// The same ones, called by the so many-th process.
+    pub(crate) fn called_by(&self, process: usize) -> LoadBalancers {
+        LoadBalancers {
+            process,
+            ..self.clone()
         }
     }
 
@@ -263,11 +276,17 @@ impl LoadBalancers {
 
     /// One line per load balancer that exists, sorted.
     pub(crate) fn describe(&self) -> Vec<String> {
+        self.there().into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// Those that exist, each with its line, sorted by it.
+    pub(crate) fn there(&self) -> Vec<(Balancer, String)> {
         let (state, now) = (self.state(), Instant::now());
         let all = state.all.iter().filter(|one| one.exists(now));
-        let mut lines: Vec<String> = all.map(|one| state.line(one)).collect();
-        lines.sort();
-        lines
+        let there = all.map(|one| (one.clone(), state.line(one)));
+        let mut there: Vec<(Balancer, String)> = there.collect();
+        there.sort_by(|(_, left), (_, right)| left.cmp(right));
+        there
     }
 }
 

@@ -84,14 +84,17 @@ impl People {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
         let mut service = services::blank(namespace, name);
         services::describe(&mut service, line, 2)?;
+        let status = service["status"].take();
         let service: Service = serde_json::from_value(service).map_err(refused)?;
         let api = self.services(namespace);
-        let made = api
-            .create(&PostParams::default(), &service)
-            .await
-            .map_err(refused)?;
-        let uid = made.metadata.uid.ok_or("the server gives out UIDs")?;
-        Ok((uid, key))
+        let made = api.create(&PostParams::default(), &service).await;
+        let uid = made.map_err(refused)?.metadata.uid;
+        if !status.is_null() {
+            let (params, patch) = (PatchParams::default(), json!({ "status": status }));
+            let patched = api.patch_status(name, &params, &Patch::Merge(patch)).await;
+            patched.map_err(refused)?;
+        }
+        Ok((uid.ok_or("the server gives out UIDs")?, key))
     }
 
     /// `change NAME …`.
@@ -205,7 +208,7 @@ where
         {
             body[*field] = after[*field].clone();
         }
-        (body != json!({})).then(|| Patch::Merge(body))
+        (body != json!({})).then_some(Patch::Merge(body))
     };
     let params = PatchParams::default();
     if let Some(whole) = changed(&["metadata", "spec"]) {

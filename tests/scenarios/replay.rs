@@ -19,6 +19,8 @@ const REPLAY: &str = "CCM_SCENARIO_REPLAY";
 const FEW: usize = 10;
 /// The same for deaths: all of them, but for a scenario that goes on and on.
 const MANY: usize = 60;
+/// The same where much happens at the API server and at the cloud.
+const SOME: usize = 24;
 /// The same where hours go by, in which much is asked again and again.
 const FEWER: usize = 12;
 
@@ -75,6 +77,7 @@ pub(crate) fn replay(name: &str, text: &str, group: Group) -> Result<(), Failed>
     let every = every.map(|one| (one.to_string(), one)).collect();
     let few = match group {
         Group::Deaths if name.starts_with("node_lifecycle/") => FEWER,
+        Group::Deaths if name.starts_with("service/") => SOME,
         Group::Deaths => MANY,
         Group::RequestFaults | Group::CallFaults => FEW,
     };
@@ -132,8 +135,12 @@ pub(crate) fn wrong(
     if disturbance.is_some() && !played.is_disturbed {
         found.push("the disturbance did not happen".to_owned());
     }
-    if played.state != undisturbed.state {
-        let difference = difference(&undisturbed.state, &played.state);
+    let (expected, state) = match disturbance {
+        Some(Disturbance::Death(_)) => (&undisturbed.state_apart, &played.state_apart),
+        _ => (&undisturbed.state, &played.state),
+    };
+    if state != expected {
+        let difference = difference(expected, state);
         found.push(format!("the end is not the same:\n{difference}"));
     }
     (!found.is_empty()).then(|| found.join("\n"))

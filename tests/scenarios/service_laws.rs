@@ -125,11 +125,6 @@ impl ServiceRecord {
         let there = seen.into_iter().filter(|(uid, _)| !uid.is_empty());
         there.filter_map(|(uid, one)| Some((uid, one?))).collect()
     }
-
-    /// How many processes were started by then.
-    fn process(&self, at: Instant) -> usize {
-        self.starts.iter().filter(|(start, _)| *start <= at).count()
-    }
 }
 
 fn recorded(service: &Value) -> &str {
@@ -371,7 +366,7 @@ fn too_soon(record: &ServiceRecord) -> Vec<String> {
             Err(_) => (None, ""),
         };
         let is_soon = patience.is_some_and(|patience| call.at < ended + patience);
-        let is_another = record.process(call.at) != record.process(ended);
+        let is_another = call.process != before.process;
         let mut since = record
             .history
             .iter()
@@ -385,15 +380,27 @@ fn too_soon(record: &ServiceRecord) -> Vec<String> {
                 call.uid
             ));
         }
-        let given = answer
-            .as_ref()
-            .ok()
-            .and_then(|told| told.pending.as_ref()?.hint.as_ref());
-        if call.hint.is_some() && call.hint.as_ref() != given {
+    }
+    found.extend(hints(record));
+    found
+}
+
+/// A hint is what the last answer that was pending came with, of this Service.
+fn hints(record: &ServiceRecord) -> Vec<String> {
+    let mut given: BTreeMap<&str, &[u8]> = BTreeMap::new();
+    let mut found = Vec::new();
+    for call in &record.cloud.calls {
+        let hint = call.hint.as_deref();
+        if hint.is_some() && hint != given.get(call.uid.as_str()).copied() {
             found.push(format!(
                 "{} is asked with a hint that is not its own",
                 call.uid
             ));
+        }
+        let told = call.answer.as_ref().and_then(|answer| answer.as_ref().ok());
+        let pending = told.and_then(|told| told.pending.as_ref());
+        if let Some(hint) = pending.and_then(|pending| pending.hint.as_deref()) {
+            given.insert(&call.uid, hint);
         }
     }
     found

@@ -121,6 +121,16 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// `NAMESPACE/NAME`.
+pub(crate) fn key_of(service: &Value) -> String {
+    let metadata = &service["metadata"];
+    format!(
+        "{}/{}",
+        text(&metadata["namespace"]),
+        text(&metadata["name"])
+    )
+}
+
 /// What a Service looks like, one line per fact that a controller may write.
 pub(crate) fn portrait(service: &Value) -> Vec<String> {
     let (metadata, spec) = (&service["metadata"], &service["spec"]);
@@ -181,6 +191,12 @@ pub(crate) fn essence(service: &Value) -> Value {
             *at = Value::Null;
         }
     }
+    // Which address is free depends on who had one before.
+    for given_out in ["clusterIP", "clusterIPs"] {
+        service["spec"]
+            .as_object_mut()
+            .map(|spec| spec.remove(given_out));
+    }
     let annotations = service["metadata"].get_mut("annotations");
     if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
         annotations.retain(|key, _| !key.starts_with(SOMEBODY));
@@ -193,7 +209,10 @@ pub(crate) fn essence(service: &Value) -> Value {
         }
     }
     if let Some(conditions) = service["status"].get_mut("conditions") {
-        retain(conditions, |one| !is_somebodys(&one["type"]));
+        // That there is none any more is only said where something was said before.
+        retain(conditions, |one| {
+            !is_somebodys(&one["type"]) && one["reason"] != "Deleted"
+        });
         for one in conditions.as_array_mut().into_iter().flatten() {
             one["lastTransitionTime"] = Value::Null;
             drop(

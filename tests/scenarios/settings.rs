@@ -106,6 +106,10 @@ impl Configuration {
                 "default" => self.services.rules.is_default = value == "true",
                 "adoption" => self.services.rules.adoption = value == "true",
                 "ingress" => self.services.rules.ingress.allowed.push(network(value)?),
+                "workers" => {
+                    let count = value.parse().map_err(|_| format!("no number: {value:?}"))?;
+                    self.services.concurrent_syncs = count;
+                }
                 "drift-check" => self.services.drift_check = Some(seconds(value)?),
                 "confirm-removal" => self.services.rules.confirm_removal = seconds(value)?,
                 other => return Err(format!("no setting is called {other:?}")),

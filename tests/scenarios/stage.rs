@@ -67,8 +67,10 @@ impl Run {
 pub(crate) struct Played {
     /// Script and transcript, as they stand in the file.
     pub(crate) text: String,
-    /// All nodes at the end, without what differs from run to run.
+    /// All nodes, Services and load balancers at the end, without what differs from run to run.
     pub(crate) state: String,
+    /// The same, without what a death may leave behind.
+    pub(crate) state_apart: String,
     /// The effects of the controllers, writes and calls, up to the end of the script.
     pub(crate) effects: Vec<Act>,
     /// How many mutations of the cloud were announced to the audit sink by then.
@@ -121,7 +123,8 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
         broken.extend(transcript.defects());
         Ok(Played {
             text,
-            state: stage.state().await,
+            state: stage.state(None).await,
+            state_apart: stage.state(stage.orphan.as_deref()).await,
             effects,
             mutations,
             asked,
@@ -146,8 +149,10 @@ struct Stage {
     /// When it began.
     began: Instant,
     people: People,
-    /// The name whose load balancer a death may leave behind.
+    /// The Service whose load balancer a death may leave behind.
     orphan: Option<String>,
+    /// How many processes there were, those that were never needed included.
+    processes: usize,
     /// When a process was started, and with which rules for Services.
     starts: Arc<Mutex<Vec<(Instant, ServiceRules)>>>,
     /// Of all processes.
@@ -178,6 +183,7 @@ impl Stage {
         Stage {
             people: People::new(cluster.clone(), age),
             orphan: None,
+            processes: 0,
             cluster,
             cloud,
             wire,
@@ -299,12 +305,10 @@ impl Stage {
         if self.running.is_some() {
             return;
         }
-        let run = |life: Option<Life>| {
+        let mut run = |life: Option<Life>| {
             let client = self.cluster.client_as(CONTROLLERS);
-            let cloud = match &life {
-                Some(life) => self.cloud.called_by(life.clone()),
-                None => self.cloud.clone(),
-            };
+            self.processes += 1;
+            let cloud = self.cloud.called_by(life.clone(), self.processes);
             let audit = Arc::new(self.audit.heard_by(life.clone()));
             let client = self.wire.client(client, life);
             let (configuration, starts) = (self.configuration.clone(), self.starts.clone());
@@ -396,20 +400,21 @@ impl Stage {
         nodes.iter().filter_map(name).collect()
     }
 
-    async fn state(&self) -> String {
+    /// How the world looks, without the Service of this name and its load balancer.
+    async fn state(&self, without: Option<&str>) -> String {
         let (nodes, services) = self.people.objects().await;
         let mut text = String::new();
         for node in nodes {
             let _ = writeln!(text, "{:#}", nodes::essence(&node));
         }
-        for service in services {
-            let _ = writeln!(text, "{:#}", services::essence(&service));
+        for service in services
+            .iter()
+            .filter(|one| without != Some(&services::key_of(one)))
+        {
+            let _ = writeln!(text, "{:#}", services::essence(service));
         }
-        let is_death = matches!(self.run.disturbance, Some(Disturbance::Death(_)));
-        for line in self.cloud.balancers().describe() {
-            // Nobody who was born later could know of it.
-            let is_orphan = self.orphan.as_ref();
-            if !is_death || is_orphan.is_none_or(|name| !line.starts_with(&format!("| {name} "))) {
+        for (balancer, line) in self.cloud.balancers().there() {
+            if without != Some(&balancer.name) {
                 let _ = writeln!(text, "{line}");
             }
         }

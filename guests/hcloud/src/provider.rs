@@ -11,6 +11,9 @@ use crate::config::Settings;
 use crate::load_balancer::{deletion, ensure};
 use crate::{api, find, robot};
 
+#[cfg(test)]
+mod tests;
+
 /// Hetzner with one configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hetzner {

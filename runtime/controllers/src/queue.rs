@@ -74,9 +74,16 @@ impl Queue {
         }
     }
 
-    /// From now on `name` gets no turn before `earliest`.
+    /// From now on `name` gets no turn before `earliest`; one that was asked for earlier waits until then.
     pub(crate) fn hold(&mut self, name: &str, earliest: Moment) {
-        self.entries.entry(name.to_owned()).or_default().not_before = Some(earliest);
+        let entry = self.entries.entry(name.to_owned()).or_default();
+        entry.not_before = Some(earliest);
+        if let Some(turn) = entry.turn.filter(|turn| turn.at < earliest) {
+            let is_urgent = entry.is_urgent;
+            entry.turn = None;
+            self.line(is_urgent).remove(&turn);
+            self.ask(name, earliest, is_urgent);
+        }
     }
 
     /// When the next turn is, if there is one; `and_calm` says whether those that are not urgent count.

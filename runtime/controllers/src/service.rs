@@ -154,7 +154,7 @@ where
             Event::InitDone => self.listed(),
             Event::Apply(service) => {
                 self.door.roster().apply(&service);
-                self.apply(key(&service), Arc::new(service));
+                self.apply(key(&service), Arc::new(service), false);
             }
             Event::Delete(service) => {
                 self.door.roster().forget(&service);
@@ -181,7 +181,7 @@ where
         let gone: Vec<String> = gone.map(|(key, _)| key.clone()).collect();
         gone.iter().for_each(|key| self.orphan(key));
         for (key, service) in services {
-            self.apply(key, service);
+            self.apply(key, service, true);
         }
         if !self.list.is_complete {
             self.list.is_complete = true;
@@ -190,20 +190,20 @@ where
         }
     }
 
-    /// `service` is like this now.
-    fn apply(&mut self, key: String, service: Arc<Service>) {
+    /// `service` is like this now, by a list or by the watch.
+    fn apply(&mut self, key: String, service: Arc<Service>, is_listed: bool) {
         let now = self.clock.now();
         let slot = self.slots.entry(key.clone()).or_default();
         let known = slot.current.as_ref();
         if known.is_some_and(|memory| memory.uid() != uid(&service)) {
             // Made again: the old one's load balancer is not the new one's.
-            slot.orphan();
+            slot.orphan(now);
             self.queue.ask(&key, now, true);
         }
         // What has our finalizer was seen to before.
         let is_urgent = needs_cleanup(&service) || !has_finalizer(&service);
         if let Some(memory) = &mut slot.current {
-            if memory.see(service, now) {
+            if memory.see(service, is_listed, now) {
                 self.queue.ask(&key, now, true);
             }
         } else if is_relevant(&service) {
@@ -217,8 +217,9 @@ where
     /// There is no such Service any more.
     fn orphan(&mut self, key: &str) {
         if let Some(slot) = self.slots.get_mut(key) {
-            slot.orphan();
-            self.queue.ask(key, self.clock.now(), true);
+            let now = self.clock.now();
+            slot.orphan(now);
+            self.queue.ask(key, now, true);
         }
     }
 
@@ -245,10 +246,13 @@ where
         }
         self.nodes.settle();
         let targets = self.nodes.targets();
+        // Whoever is being talked about may have been told less than this.
+        let running: HashSet<&str> = self.talks.values().map(|talk| &*talk.key).collect();
         let mut left = HashSet::new();
         for (key, slot) in &self.slots {
             let current = slot.current.as_ref();
-            if current.is_some_and(|memory| memory.wants_targets(targets, &self.world)) {
+            let wants = current.is_some_and(|one| one.wants_targets(targets, &self.world));
+            if wants || running.contains(key.as_str()) {
                 self.queue.ask(key, now, false);
                 left.insert(key.clone());
             }
@@ -318,7 +322,7 @@ where
         };
         let targets = self.nodes.targets();
         if !memory.wants_turn(targets, &self.world, now) {
-            if let Some(at) = memory.drift_at() {
+            if let Some(at) = memory.next_at() {
                 self.queue.ask(&key, at, false);
             }
             self.queue.finish(&key);

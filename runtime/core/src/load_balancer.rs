@@ -286,12 +286,15 @@ pub struct GetReply {
     pub complete: bool,
 }
 
+/// How many ways in are named in a line of text; the contract allows sixteen.
+const SHOWN: usize = 4;
+
 impl fmt::Display for LoadBalancerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.ingress.is_empty() {
             return write!(f, "no ingress");
         }
-        for (index, ingress) in self.ingress.iter().enumerate() {
+        for (index, ingress) in self.ingress.iter().take(SHOWN).enumerate() {
             let separator = if index == 0 { "" } else { " " };
             let place = ingress.ip.as_deref().or(ingress.hostname.as_deref());
             write!(f, "{separator}{}", place.unwrap_or("-"))?;
@@ -299,6 +302,9 @@ impl fmt::Display for LoadBalancerStatus {
                 write!(f, "({})", mode.as_str())?;
             }
         }
-        Ok(())
+        match self.ingress.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
 }

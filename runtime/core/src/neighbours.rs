@@ -21,6 +21,7 @@ pub struct Neighbours {
     by_provider_id: HashMap<Arc<str>, Names>,
     by_internal: HashMap<IpAddr, Names>,
     by_external: HashMap<IpAddr, Names>,
+    by_address: HashMap<IpAddr, Names>,
 }
 
 /// Whoever has something: one name nearly always. In order, so that the same world gives the same answer.
@@ -38,6 +39,8 @@ struct Neighbour {
     /// Addresses of a Ready node. One that is not may be a machine that is gone, whose address has a new owner.
     internal: Vec<IpAddr>,
     external: Vec<IpAddr>,
+    /// All addresses, whether it is Ready or not: nobody else's traffic is to go there.
+    all: Vec<IpAddr>,
 }
 
 /// What of an answer about one node is another node's.
@@ -107,21 +110,19 @@ impl Neighbours {
             found: known.and_then(|known| known.found),
             ..Neighbour::default()
         };
-        if is_ready(node) {
-            let status = node.status.as_ref();
-            let stored = status.and_then(|status| status.addresses.as_deref());
-            for one in stored
-                .unwrap_or_default()
-                .iter()
-                .filter_map(addresses::read)
-            {
-                let list = match one.address_type {
-                    AddressType::InternalIp => &mut next.internal,
-                    AddressType::ExternalIp => &mut next.external,
-                    _ => continue,
-                };
+        let status = node.status.as_ref();
+        let stored = status.and_then(|status| status.addresses.as_deref());
+        let stored = stored.unwrap_or_default().iter();
+        for one in stored.filter_map(addresses::read) {
+            let list = match one.address_type {
+                AddressType::InternalIp => &mut next.internal,
+                AddressType::ExternalIp => &mut next.external,
+                _ => continue,
+            };
+            if is_ready(node) {
                 list.extend(one.canonical_ip());
             }
+            next.all.extend(one.canonical_ip());
         }
         if known != Some(&next) {
             self.replace(name, Some(next));
@@ -201,10 +202,9 @@ impl Neighbours {
         }
     }
 
-    /// A Ready node that has this address, inside or outside.
+    /// A node that has this address, inside or outside.
     pub fn holder(&self, address: IpAddr) -> Option<&str> {
-        let internal = self.by_internal.get(&address);
-        let names = internal.or_else(|| self.by_external.get(&address))?;
+        let names = self.by_address.get(&address)?;
         names.first().map(|name| &**name)
     }
 
@@ -233,6 +233,9 @@ impl Neighbours {
             for address in &old.external {
                 remove(&mut self.by_external, address, name);
             }
+            for address in &old.all {
+                remove(&mut self.by_address, address, name);
+            }
         }
         let Some(next) = next else {
             return;
@@ -246,6 +249,9 @@ impl Neighbours {
         }
         for address in &next.external {
             add(&mut self.by_external, *address, &name);
+        }
+        for address in &next.all {
+            add(&mut self.by_address, *address, &name);
         }
         self.nodes.insert(name, next);
     }

@@ -25,8 +25,10 @@ mod routing;
 mod source_ranges;
 mod stored;
 pub mod targets;
+mod update;
 mod waiting;
 mod wishes;
+mod world;
 
 use k8s_openapi::api::core::v1::Service;
 
@@ -42,7 +44,7 @@ pub use change::{is_news, needs_update};
 pub use cloud_service::{
     cloud_service, health_check, needs_health_check, requests_only_local_traffic,
 };
-pub use facts::{Facts, World};
+pub use facts::Facts;
 pub use past::Past;
 pub use routing::{Claim, Claims, ClaimsError, Owner};
 pub use source_ranges::{SourceRangesError, is_allow_all, source_ranges};
@@ -50,6 +52,7 @@ pub use stored::{
     has_finalizer, is_load_balancer, is_relevant, needs_cleanup, recorded_owner, service_ref,
 };
 pub use targets::Targets;
+pub use world::World;
 
 use stored::{class, is_deleting};
 use waiting::Obstacle;
@@ -111,6 +114,7 @@ fn step(facts: &Facts, now: Now) -> Step<'_> {
         Role::Former => cleanup::step(facts, Role::Former, now),
         Role::Owner if is_to_go(facts) => cleanup::step(facts, Role::Owner, now),
         Role::Owner if learnt.is_released => cleanup::said(facts),
+        Role::Owner if facts.is_gone => Step::Rest,
         Role::Owner if is_load_balancer(&facts.service) && !is_deleting(&facts.service) => {
             ensure::step(facts, now)
         }

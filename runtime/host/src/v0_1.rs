@@ -253,12 +253,14 @@ impl From<common::Error> for ProviderError {
         match error {
             common::Error::Invalid(reason) => ProviderError::Invalid(text(reason)),
             common::Error::Denied(reason) => ProviderError::Denied(text(reason)),
-            common::Error::Conflict(conflict) => ProviderError::Conflict {
-                message: clean(&conflict.message, shape::MESSAGE_BYTES),
-                // An owner that is cut would be somebody else's.
-                owner: conflict
-                    .owner
-                    .filter(|owner| owner.len() <= shape::OWNER_BYTES),
+            common::Error::Conflict(conflict) => match shape::check_conflict(&conflict) {
+                // An owner that is cut would be somebody else, and one that is left out nobody, whose things may be
+                // taken over.
+                Err(what) => ProviderError::Internal(what),
+                Ok(()) => ProviderError::Conflict {
+                    message: clean(&conflict.message, shape::MESSAGE_BYTES),
+                    owner: conflict.owner,
+                },
             },
             common::Error::Throttled(throttled) => ProviderError::Throttled {
                 message: text(throttled.message),

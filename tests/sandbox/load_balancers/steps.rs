@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ccm_core::cloud::ProviderError;
 use ccm_core::load_balancer::{
     EnsureReply, Ensured, Found, GetReply, LoadBalancerStatus, Pending, Progress, ProgressReply,
 };
@@ -55,8 +54,6 @@ pub(crate) enum Reply {
 pub(crate) enum End {
     /// It fails with this case of `ProviderError`, and the text says all of this.
     Fails(&'static str, &'static [&'static str]),
-    /// It fails, and the error is as this function checks.
-    Errs(fn(&ProviderError)),
     /// It is answered, and the answer is as this function checks.
     Answers(fn(&Reply)),
 }
@@ -126,11 +123,6 @@ pub(crate) fn fails(
     words: &'static [&'static str],
 ) -> Step {
     step(function, End::Fails(case, words))
-}
-
-/// The function is called, and fails with an error that this function checks.
-pub(crate) fn errs(function: Function, check: fn(&ProviderError)) -> Step {
-    step(function, End::Errs(check))
 }
 
 fn step(function: Function, end: End) -> Step {

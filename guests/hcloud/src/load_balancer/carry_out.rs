@@ -37,6 +37,8 @@ pub struct Done {
     pub busy: bool,
     /// The nodes that the cloud has no room for.
     pub no_room: Vec<String>,
+    /// The nodes whose servers are not there: they will not come back, and nobody has to wait for them.
+    pub absent: Vec<String>,
     /// Why some node cannot be a target.
     pub trouble: Option<Error>,
 }
@@ -137,6 +139,8 @@ impl Done {
         };
         if refusal.is("resource_limit_exceeded") {
             self.no_room.push(node);
+        } else if refusal.is("not_found") {
+            self.absent.push(node);
         } else if refusal.is_about_target() {
             log::warn("the node cannot be a target", &[("node", &node)]);
             let error = named(&node, &refusal.error);

@@ -8,6 +8,9 @@ use super::events::warning;
 use super::names::SERVICE_UID;
 use super::wanted::{self, Certificates, ManagedCertificate};
 
+#[cfg(test)]
+mod tests;
+
 /// The label of a load balancer that a managed certificate was ever ordered for. Who takes the annotation away leaves the
 /// certificate behind, and by this it is found when the Service goes.
 pub const ORDERED: &str = "hcloud-ccm/managed-certificate";

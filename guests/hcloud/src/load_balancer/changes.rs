@@ -62,6 +62,10 @@ impl Change {
 pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
     let mut changes = Vec::new();
     changes.extend(name_and_labels(wanted, found));
+    let unfinished = is_unfinished(found);
+    if unfinished && wanted.public_interface.is_none() {
+        changes.push(public_interface("enable_public_interface"));
+    }
     let public = &found.public_net;
     for (rdns, address) in [
         (&wanted.rdns_ipv4, &public.ipv4),
@@ -103,9 +107,26 @@ pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Ch
     match wanted.public_interface {
         Some(true) if !public.enabled => changes.push(public_interface("enable_public_interface")),
         Some(false) if public.enabled => changes.push(public_interface("disable_public_interface")),
+        None if !public.enabled && !unfinished && needs_public(wanted) => {
+            changes.push(public_interface("enable_public_interface"));
+        }
         _ => {}
     }
     changes
+}
+
+/// Whether it is what an order leaves behind whose action has failed: nothing but a name. The interface comes before
+/// anything else then, because nothing would show later that it was never switched off by a person.
+fn is_unfinished(found: &LoadBalancer) -> bool {
+    let is_bare = found.services.is_empty() && found.targets.is_empty();
+    is_bare && found.private_net.is_empty() && !found.public_net.enabled
+}
+
+/// Whether it could not do its work without the public interface, so that nobody can want it to stay off who says nothing.
+fn needs_public(wanted: &Wanted) -> bool {
+    let mut targets = wanted.targets.targets.keys();
+    let public = |target: &Target| matches!(target, Target::Server { use_private_ip, .. } if !use_private_ip);
+    wanted.network.is_none() || targets.any(public)
 }
 
 fn public_interface(action: &'static str) -> Change {

@@ -16,7 +16,7 @@ use super::bodies::{self, Known};
 use super::carry_out::Done;
 use super::certificates::{self, Found};
 use super::changes;
-use super::events::warning;
+use super::events::{listed, warning};
 use super::hint::{Addresses, Hint};
 use super::owner::{self, Named};
 use super::status::status;
@@ -48,7 +48,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
             return Ok(EnsureReply::ready(status(&wanted.shown, &addresses)));
         }
         Next::Went(done, hint) => {
-            let events = no_room(service, &done).into_iter().collect();
+            let events = left_out(service, &done);
             let left = hint_of(done, digest, 0, hint.id, hint.addresses);
             return Ok(EnsureReply::pending(left.pending()).with_events(events));
         }
@@ -66,7 +66,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
     let Ensuring {
         wanted, mut events, ..
     } = ensuring;
-    events.extend(no_room(service, &done));
+    events.extend(left_out(service, &done));
     events.truncate(MAX_EVENTS);
     let addresses = found.as_ref().map(Addresses::of);
     if let (true, Some(addresses)) = (done.is_settled(), &addresses) {
@@ -94,7 +94,7 @@ pub fn update_targets(
         Next::Again(hint) => return Ok(ProgressReply::pending(hint.pending())),
         Next::Settled(_) => return Ok(ProgressReply::done()),
         Next::Went(done, hint) => {
-            let events = no_room(service, &done).into_iter().collect();
+            let events = left_out(service, &done);
             let left = hint_of(done, digest, 0, hint.id, hint.addresses);
             return Ok(ProgressReply::pending(left.pending()).with_events(events));
         }
@@ -108,7 +108,7 @@ pub fn update_targets(
     done.carry_out(found.id, changes.changes)?;
     done.no_room.extend(changes.no_room);
     let mut events = std::mem::take(&mut wanted.events);
-    events.extend(no_room(service, &done));
+    events.extend(left_out(service, &done));
     events.truncate(MAX_EVENTS);
     if done.is_settled() {
         return Ok(ProgressReply::done().with_events(events));
@@ -151,6 +151,8 @@ fn go_on(hint: Option<Hint>) -> Result<Next, Error> {
             ..Done::default()
         };
         done.carry_out(hint.id, left)?;
+        // What is not there may be the load balancer.
+        done.more |= !done.absent.is_empty();
         return Ok(match (done.is_settled(), hint.addresses.take()) {
             (true, Some(addresses)) if done.no_room.is_empty() => Next::Settled(addresses),
             (_, addresses) => Next::Went(done, Hint { addresses, ..hint }),
@@ -244,16 +246,16 @@ impl Ensuring<'_> {
         let uid = &self.service.uid;
         if self.adopt.is_some() {
             match owner::by_name(&self.wanted, uid, self.adopt)? {
-                Named::Ours(found) => return self.agree(found),
+                Named::Ours(found) => return self.agree(*found),
                 Named::Busy => return Ok((Done::nothing(), None)),
                 Named::Nobody => {}
             }
         }
         match self.order()? {
-            Order::Made(done, made) => Ok((done, Some(made))),
+            Order::Made(done, made) => Ok((done, Some(*made))),
             Order::Busy => Ok((Done::nothing(), None)),
             Order::NameTaken => match owner::by_name(&self.wanted, uid, self.adopt)? {
-                Named::Ours(found) => self.agree(found),
+                Named::Ours(found) => self.agree(*found),
                 Named::Busy | Named::Nobody => Ok((Done::nothing(), None)),
             },
         }
@@ -291,9 +293,9 @@ impl Ensuring<'_> {
         let mut done = Done::default();
         done.began(&action)?;
         // What could not be said in the order, or is not in its answer yet, is seen by a new look.
-        done.more = self.differs(&made) || lacks_address(&made);
+        done.more = self.differs(&made) || !has_every_address(&made);
         self.deprecated(&made);
-        Ok(Order::Made(done, made))
+        Ok(Order::Made(done, Box::new(made)))
     }
 
     fn differs(&self, found: &LoadBalancer) -> bool {
@@ -319,6 +321,11 @@ impl Ensuring<'_> {
         }
         self.deprecated(&found);
         done.carry_out(found.id, changes)?;
+        if done.is_settled() && !has_addresses(&found) {
+            // It is being made still, by an order that nothing is known of any more.
+            done.more = true;
+            done.busy = true;
+        }
         Ok((done, Some(found)))
     }
 
@@ -338,20 +345,41 @@ impl Ensuring<'_> {
 /// What became of an order.
 enum Order {
     /// It was taken.
-    Made(Done, LoadBalancer),
+    Made(Done, Box<LoadBalancer>),
     /// Somebody has the name already.
     NameTaken,
     /// The cloud is busy.
     Busy,
 }
 
-fn lacks_address(made: &LoadBalancer) -> bool {
+/// Whether all of its addresses are known that there will be.
+fn has_every_address(made: &LoadBalancer) -> bool {
     let public = &made.public_net;
-    let private = made.private_net.iter().any(|net| net.ip.is_none());
-    private || (public.enabled && (public.ipv4.ip.is_none() || public.ipv6.ip.is_none()))
+    let both = public.ipv4.ip.is_some() && public.ipv6.ip.is_some();
+    (both || !public.enabled) && made.private_net.iter().all(|net| net.ip.is_some())
 }
 
-fn no_room(service: &Service, done: &Done) -> Option<Event> {
+/// Whether it has been made, as far as its addresses tell.
+fn has_addresses(found: &LoadBalancer) -> bool {
+    let public = &found.public_net;
+    let one = public.ipv4.ip.is_some() || public.ipv6.ip.is_some();
+    (one || !public.enabled) && found.private_net.iter().all(|net| net.ip.is_some())
+}
+
+/// The nodes that are not behind it, as events.
+fn left_out(service: &Service, done: &Done) -> Vec<Event> {
+    let mut events = Vec::new();
     let nodes: Vec<&str> = done.no_room.iter().map(String::as_str).collect();
-    (!nodes.is_empty()).then(|| max_targets_reached(service, &nodes))
+    if !nodes.is_empty() {
+        events.push(max_targets_reached(service, &nodes));
+    }
+    if !done.absent.is_empty() {
+        let message = format!(
+            "not behind the load balancer of service {}, because their servers are not there: {}",
+            service.name,
+            listed(&done.absent)
+        );
+        events.push(warning("ServerNotFound", &message));
+    }
+    events
 }

@@ -35,7 +35,7 @@ pub enum Named {
     /// Nothing.
     Nobody,
     /// A load balancer that is this Service's, now or all along.
-    Ours(LoadBalancer),
+    Ours(Box<LoadBalancer>),
     /// The cloud is too busy to write down whose it is.
     Busy,
 }
@@ -52,7 +52,7 @@ pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&str>) -> Result<Named,
     };
     let owner = found.owner().map(str::to_owned);
     if owner.as_deref() == Some(uid) {
-        return Ok(Named::Ours(found));
+        return Ok(Named::Ours(Box::new(found)));
     }
     let id = found.id;
     if adopt != Some(owner.as_deref().unwrap_or_default()) {
@@ -70,7 +70,7 @@ pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&str>) -> Result<Named,
     );
     found.labels.extend(wanted.labels.clone());
     match api::update(id, &json!({"labels": found.labels})) {
-        Ok(()) => Ok(Named::Ours(found)),
+        Ok(()) => Ok(Named::Ours(Box::new(found))),
         Err(refusal) if refusal.is_busy() => Ok(Named::Busy),
         Err(refusal) => Err(refusal.error),
     }

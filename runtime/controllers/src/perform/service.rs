@@ -18,6 +18,8 @@ use ccm_core::load_balancer::{
 use ccm_core::patch::ServicePatch;
 use ccm_core::permit::{Moment, Permit};
 use k8s_openapi::api::core::v1::Service;
+use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 
 use super::cloud::{Cloud, apart};
@@ -31,6 +33,9 @@ use crate::service::Roster;
 /// The most changes of one call. The largest load balancer of a cloud that we know has some 150 targets and 50
 /// services; each costs one change at worst, and more than all of them is a loop.
 const MOST_CHANGES: u32 = 256;
+
+/// How many Services one page of a list has: client-go's number.
+const PAGE: u32 = 500;
 
 /// See the module's documentation.
 pub(super) struct Services {
@@ -85,7 +90,7 @@ impl Services {
             ServiceEffect::Get(known) => {
                 ServiceOutcome::Got(self.look(service, known.clone()).await)
             }
-            ServiceEffect::FindOwner(uid) => ServiceOutcome::Owner(self.owner(uid)),
+            ServiceEffect::FindOwner(uid) => ServiceOutcome::Owner(self.owner(uid).await),
             ServiceEffect::Read => {
                 let request = self.api(service);
                 let request = request.get(&service.name);
@@ -211,8 +216,34 @@ impl Services {
         in_use
     }
 
-    fn owner(&self, uid: &str) -> OwnerState {
-        self.roster().owner(uid)
+    /// That somebody is gone is believed of the API server itself: a watch lags behind, and what follows is that his
+    /// load balancer is taken.
+    async fn owner(&self, uid: &str) -> OwnerState {
+        let known = self.roster().owner(uid);
+        if known != OwnerState::Gone {
+            return known;
+        }
+        let api: Api<PrunedService> = Api::all(self.client.clone());
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let listed = in_time(&self.cloud.tenure, api.list_metadata(&page)).await;
+            let Ok(Some(listed)) = listed else {
+                return OwnerState::Unsynced;
+            };
+            let is_his =
+                |one: &&PartialObjectMeta<PrunedService>| one.metadata.uid.as_deref() == Some(uid);
+            if let Some(found) = listed.items.iter().find(is_his) {
+                return OwnerState::Alive(ServiceRef {
+                    namespace: found.metadata.namespace.clone().unwrap_or_default(),
+                    name: found.metadata.name.clone().unwrap_or_default(),
+                    uid: uid.to_owned(),
+                });
+            }
+            match listed.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return OwnerState::Gone,
+            }
+        }
     }
 
     /// SVC-080.

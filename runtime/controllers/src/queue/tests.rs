@@ -117,3 +117,17 @@ fn a_deleted_object_gets_no_turn() {
     assert_eq!(taken(&mut queue, 9), None);
     assert!(queue.entries.is_empty());
 }
+
+#[test]
+fn a_hold_counts_for_a_turn_that_was_asked_for_while_the_conversation_was_held() {
+    let mut queue = Queue::default();
+    queue.ask("a", at(1), true);
+    assert_eq!(queue.take(at(1), true), Some(("a".to_owned(), true)));
+    queue.ask("a", at(2), true);
+    queue.hold("a", at(100));
+    queue.ask("a", at(100), false);
+    queue.finish("a");
+    assert_eq!(queue.next(true), Some(at(100)));
+    assert_eq!(queue.take(at(99), true), None);
+    assert_eq!(queue.take(at(100), true), Some(("a".to_owned(), true)));
+}

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Service;
 
 use crate::reconcile::Conclusion;
 
-/// How long a change that is older than our own write is not believed. After that it is: an etcd that was restored
+/// How long a list that is older than our own write is not believed. After that it is: an etcd that was restored
 /// from a backup goes back for good.
 const CATCH_UP: Duration = Duration::from_secs(10);
 
@@ -38,13 +38,13 @@ pub(super) struct Memory {
     /// As it was at the end of the last conversation, which has heard of everything in it: what somebody else wrote
     /// in between is in the answer to our own last write, and is held against what was asked for.
     concluded: Option<Arc<Service>>,
-    /// A conversation is wanted, whatever the Service says.
-    is_due: bool,
+    /// When the next conversation is wanted, whatever the Service says.
+    due_at: Option<Moment>,
     /// When the next drift check is.
     drift_at: Option<Moment>,
     /// Our last write: its resource version, and when it was answered.
     written: Option<(u64, Moment)>,
-    /// What the cache says that is older than our own write.
+    /// What a list says that is older than our own write.
     older: Option<Arc<Service>>,
 }
 
@@ -73,10 +73,10 @@ impl Slot {
     }
 
     /// There is no Service of this name any more, or another one.
-    pub(super) fn orphan(&mut self) {
+    pub(super) fn orphan(&mut self, now: Moment) {
         if let Some(mut memory) = self.current.take() {
             memory.is_gone = true;
-            memory.is_due = true;
+            memory.due_at = Some(now);
             memory.service = memory.older.take().unwrap_or(memory.service);
             self.orphans.push_back(memory);
         }
@@ -101,7 +101,7 @@ impl Memory {
             is_gone: false,
             past: Past::default(),
             concluded: None,
-            is_due: false,
+            due_at: None,
             drift_at: None,
             written: None,
             older: None,
@@ -113,13 +113,17 @@ impl Memory {
         uid(&self.service)
     }
 
-    /// The Service is like this now. Says whether that is worth a conversation: what we wrote ourselves is not.
-    pub(super) fn see(&mut self, service: Arc<Service>, now: Moment) -> bool {
+    /// The Service is like this now, by a list or by a watch. Says whether that is worth a conversation: what we wrote
+    /// ourselves is not. A watch that says something older than our own write is late and never right: believed, it
+    /// would have a load balancer made for a Service that is gone.
+    pub(super) fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
         if let Some((version, at)) = self.written
-            && now < at.after(CATCH_UP)
             && is_older(&service, version)
+            && (!is_listed || now < at.after(CATCH_UP))
         {
-            self.older = Some(service);
+            if is_listed {
+                self.older = Some(service);
+            }
             return false;
         }
         self.written = None;
@@ -136,24 +140,30 @@ impl Memory {
 
     /// Whether there is something to talk about.
     pub(super) fn wants_turn(&mut self, targets: &Targets, world: &World, now: Moment) -> bool {
-        if self
-            .written
-            .is_some_and(|(_, at)| at.after(CATCH_UP) <= now)
+        self.believe(now);
+        if let Some(due_at) = self.due_at {
+            return due_at <= now || self.is_unheard();
+        }
+        self.past.drift_due |= self.drift_at.is_some_and(|at| at <= now);
+        self.past.drift_due || self.wants_targets(targets, world) || self.is_unheard()
+    }
+
+    /// A list that has been older than our own write for long enough is right.
+    fn believe(&mut self, now: Moment) {
+        let is_long_ago = |(_, at): (u64, Moment)| at.after(CATCH_UP) <= now;
+        if self.written.is_some_and(is_long_ago)
             && let Some(older) = self.older.take()
         {
             self.written = None;
             self.service = older;
         }
-        self.past.drift_due |= self.drift_at.is_some_and(|at| at <= now);
-        self.is_due
-            || self.past.drift_due
-            || self.wants_targets(targets, world)
-            || self.is_unheard()
     }
 
-    /// Whether it has a load balancer whose provider was told other nodes last.
+    /// Whether it has a load balancer whose provider was told other nodes last. What failed is tried again in its own
+    /// time, with the nodes that there are then.
     pub(super) fn wants_targets(&self, targets: &Targets, world: &World) -> bool {
-        is_load_balancer(&self.service)
+        self.due_at.is_none()
+            && is_load_balancer(&self.service)
             && !needs_cleanup(&self.service)
             && world.owns(&self.service)
             && self.past.wants_targets(targets)
@@ -161,18 +171,20 @@ impl Memory {
 
     /// Whether it gets another conversation, whatever happens.
     pub(super) fn is_due(&self) -> bool {
-        self.is_due
+        self.due_at.is_some()
     }
 
     /// When it is looked at again although nothing happens.
-    pub(super) fn drift_at(&self) -> Option<Moment> {
+    pub(super) fn next_at(&self) -> Option<Moment> {
         let older = self.older.as_ref().and(self.written);
         let believed = older.map(|(_, at)| at.after(CATCH_UP));
-        self.drift_at.into_iter().chain(believed).min()
+        let turns = self.due_at.or(self.drift_at).into_iter();
+        turns.chain(believed).min()
     }
 
     /// What a conversation about it knows at its beginning.
-    pub(super) fn facts(&self, world: Arc<World>, targets: Targets) -> Facts {
+    pub(super) fn facts(&mut self, world: Arc<World>, targets: Targets) -> Facts {
+        self.due_at = None;
         let service = self.service.clone();
         Facts::new(service, self.is_gone, world, targets, self.past.clone())
     }
@@ -201,24 +213,26 @@ impl Memory {
         }
         self.concluded = Some(service);
         // Whoever vanished while the conversation was held gets another one about that.
-        self.is_due = self.is_gone && !has_vanished_before;
+        self.due_at = (self.is_gone && !has_vanished_before).then_some(now);
         match when {
             When::AwaitChange | When::Blocked { .. } if has_vanished_before => Next::Over,
-            When::AwaitChange | When::Blocked { .. } if self.is_due => Next::At(now),
+            When::AwaitChange | When::Blocked { .. } if self.is_due() => Next::At(now),
             When::AwaitChange | When::Blocked { .. } => {
                 if self.drift_at.is_none_or(|at| at <= now) {
                     let period = drift_check.map(|period| jittered(period, self.uid()));
                     self.drift_at = period.map(|period| now.after(period));
                 }
-                self.drift_at().map_or(Next::OnChange, Next::At)
+                self.next_at().map_or(Next::OnChange, Next::At)
             }
             When::Retry { after, .. } => {
-                self.is_due = true;
-                Next::At(now.after(after))
+                let at = now.after(after);
+                self.due_at.get_or_insert(at);
+                Next::At(at)
             }
             When::NotBefore { after, .. } => {
-                self.is_due = true;
-                Next::NotBefore(now.after(after))
+                let at = now.after(after);
+                self.due_at.get_or_insert(at);
+                Next::NotBefore(at)
             }
         }
     }
@@ -226,8 +240,9 @@ impl Memory {
     /// The conversation ended with a panic.
     pub(super) fn abandon(&mut self, now: Moment) -> Next {
         self.past.failures = self.past.failures.saturating_add(1);
-        self.is_due = true;
-        Next::At(now.after(retry::CLOUD.after(self.past.failures)))
+        let at = now.after(retry::CLOUD.after(self.past.failures));
+        self.due_at = Some(at);
+        Next::At(at)
     }
 }
 
@@ -252,4 +267,66 @@ fn version(service: &Service) -> Option<u64> {
 
 fn is_older(service: &Service, than: u64) -> bool {
     version(service).is_some_and(|version| version < than)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use serde_json::json;
+
+    fn at(seconds: u64) -> Moment {
+        Moment(Duration::from_secs(seconds))
+    }
+
+    fn service(version: &str, port: u16) -> Arc<Service> {
+        let service = json!({
+            "metadata": { "name": "a", "uid": "u", "resourceVersion": version },
+            "spec": { "type": "LoadBalancer", "ports": [{ "port": port }] },
+        });
+        Arc::new(serde_json::from_value(service).unwrap())
+    }
+
+    /// Whose version 7 we have written at 100.
+    fn written() -> Memory {
+        let mut memory = Memory::new(service("7", 80));
+        memory.concluded = Some(memory.service.clone());
+        memory.written = Some((7, at(100)));
+        memory
+    }
+
+    #[test]
+    fn a_late_watch_is_never_believed_against_our_own_write() {
+        for now in [100, 160, 10_000] {
+            let mut memory = written();
+            assert!(!memory.see(service("5", 81), false, at(now)));
+            assert_eq!(memory.service, service("7", 80));
+            assert!(!memory.see(service("7", 80), false, at(now)), "it is ours");
+            assert!(memory.see(service("8", 82), false, at(now)));
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_older_than_our_own_write_is_believed_after_ten_seconds() {
+        let mut memory = written();
+        assert!(!memory.see(service("5", 81), true, at(109)));
+        assert_eq!(memory.next_at(), Some(at(110)));
+        memory.believe(at(109));
+        assert_eq!(memory.service, service("7", 80));
+        memory.believe(at(110));
+        assert_eq!(memory.service, service("5", 81));
+        assert!(memory.is_unheard());
+        assert!(written().see(service("5", 81), true, at(110)));
+    }
+
+    #[test]
+    fn drift_checks_are_spread_over_the_period_and_always_the_same() {
+        let hour = Duration::from_secs(3600);
+        let spread = |number| jittered(hour, &format!("uid-{number}")).as_secs();
+        let all: Vec<u64> = (0..1000).map(spread).collect();
+        assert!(all.iter().all(|one| (1800..=5400).contains(one)));
+        assert!(all.iter().any(|one| *one < 2000));
+        assert!(all.iter().any(|one| *one > 5200));
+        assert_eq!(spread(1), all[1]);
+    }
 }

@@ -59,8 +59,8 @@ impl NodeNews {
         let wakes = match event {
             Event::Apply(node) => self.applied(name(node), store),
             Event::Delete(node) => {
-                let before = self.known.remove(name(node));
-                before.is_some_and(|before| is_eligible(&before))
+                // Also one that was no target any more, of which nobody was told (SVC-064).
+                self.known.remove(name(node)).is_some()
             }
             // During a list the store is still the old one.
             Event::Init | Event::InitApply(_) => return,
@@ -79,7 +79,7 @@ impl NodeNews {
             return false;
         };
         let before = self.known.insert(name.to_owned(), node.clone());
-        differs(before.as_deref(), Some(&node))
+        differs(before.as_deref(), &node)
     }
 
     fn listed(&mut self, store: &Store<Node>) -> bool {
@@ -87,22 +87,17 @@ impl NodeNews {
         let now: HashMap<String, Arc<Node>> =
             nodes.map(|node| (name(&node).to_owned(), node)).collect();
         let before = std::mem::replace(&mut self.known, now);
-        let is_gone = |(name, node): (&String, &Arc<Node>)| {
-            !self.known.contains_key(name) && is_eligible(node)
-        };
+        let is_gone = |name: &String| !self.known.contains_key(name);
         let is_other = |(name, node): (&String, &Arc<Node>)| {
-            differs(before.get(name).map(|before| &**before), Some(node))
+            differs(before.get(name).map(|before| &**before), node)
         };
-        before.iter().any(is_gone) || self.known.iter().any(is_other)
+        before.keys().any(is_gone) || self.known.iter().any(is_other)
     }
 }
 
-fn differs(before: Option<&Node>, now: Option<&Node>) -> bool {
-    match (before, now) {
-        (Some(before), Some(now)) => wakes(before, now),
-        (Some(one), None) | (None, Some(one)) => is_eligible(one),
-        (None, None) => false,
-    }
+/// Whether a node that was like `before`, or was not there, is worth a look.
+fn differs(before: Option<&Node>, now: &Node) -> bool {
+    before.map_or_else(|| is_eligible(now), |before| wakes(before, now))
 }
 
 impl NodeSet {

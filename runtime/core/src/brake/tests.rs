@@ -28,7 +28,14 @@ fn every_brake_lets_through_what_its_row_says() {
         (Brake::WantedDeletion, ALWAYS_50),
         (
             Brake::LoadBalancerDeletion,
-            [(0, 1), (1, 1), (19, 1), (20, 2), (200, 20), (5_000, 20)],
+            [
+                (0, 20),
+                (1, 20),
+                (199, 20),
+                (210, 21),
+                (990, 99),
+                (5_000, 100),
+            ],
         ),
         (
             Brake::RouteDeletion,

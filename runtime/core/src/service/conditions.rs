@@ -24,6 +24,15 @@ pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
     )
 }
 
+/// It is somebody else's to make.
+pub(super) fn elsewhere(service: &Service, now: Now) -> Option<ConditionChange> {
+    let (reason, message) = (
+        "ImplementedElsewhere",
+        "Another controller makes the load balancer",
+    );
+    change(service, LOAD_BALANCER_CONDITION, true, reason, message, now)
+}
+
 /// It is not.
 pub(super) fn failed(
     service: &Service,

@@ -8,22 +8,19 @@ use super::handed::{Handed, handed};
 use super::stored::{load_balancer_status, uid};
 use super::waiting::{Doing, Obstacle};
 use super::{
-    Facts, Step, cloud_service, conditions, ingress, mark, normal, source_ranges, targets, warning,
-    wishes,
+    Facts, Step, cloud_service, conditions, ingress, mark, normal, source_ranges, targets, update,
+    warning, wishes,
 };
 use crate::answer::faults_event;
 use crate::brake::Brake;
 use crate::cloud::{CloudNode, ProviderError};
 use crate::effect::{Answered, OwnerState, ServiceEffect};
 use crate::load_balancer::{
-    CloudService, EnsureReply, EnsureRequest, Ensured, LoadBalancerStatus, Progress, UpdateRequest,
+    CloudService, EnsureReply, EnsureRequest, Ensured, Ingress, IpMode, LoadBalancerStatus,
 };
 use crate::node_lifecycle::Now;
 use crate::patch::ServicePatch;
 use crate::permit::{Mode, Moment};
-
-/// How many names of nodes an Event has (SVC-069).
-const MOST_NAMES: usize = 20;
 
 pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
     if let Err(error) = source_ranges(&facts.service) {
@@ -38,7 +35,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
     if let Some(step) = after_ensure(facts, now) {
         return step;
     }
-    if let Some(step) = after_update(facts) {
+    if let Some(step) = update::after(facts) {
         return step;
     }
     let Handed { targets, hold, .. } = handed(facts, now.moment);
@@ -53,10 +50,17 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
         return ensure(facts, &wanted, targets, None);
     }
     if has_other_targets {
+        // It has failed a moment ago, and what was ensured since was not all that is wanted.
+        if let Some(Err(error)) = &facts.learnt.updated
+            && *error != ProviderError::Elsewhere
+        {
+            let doing = Doing::Update;
+            return Step::Wait(Obstacle::Provider { doing, error });
+        }
         if let Some(step) = too_early(facts, &wanted, &targets, now.moment) {
             return step;
         }
-        return update(facts, targets);
+        return update::ask(facts, targets);
     }
     hold.map_or(Step::Rest, Step::Wait)
 }
@@ -114,7 +118,10 @@ fn too_early<'a>(
         |asked: &Asked| asked.service == *wanted && targets::are_same(&asked.targets, targets);
     let past = &facts.past;
     let until = past.pending_until.filter(|until| *until > now)?;
-    if facts.learnt.updated.is_some() || !past.asked.as_ref().is_some_and(is_same) {
+    if past.is_deleting
+        || facts.learnt.updated.is_some()
+        || !past.asked.as_ref().is_some_and(is_same)
+    {
         return None;
     }
     Some(Step::Wait(Obstacle::Begun {
@@ -132,7 +139,7 @@ fn ensure<'a>(
         return step;
     }
     let mut effects = announce(facts, wanted);
-    effects.extend(unavailable(facts, &targets));
+    effects.extend(update::unavailable(facts, &targets));
     effects.push(ServiceEffect::Ensure(Arc::new(EnsureRequest {
         service: Arc::new(cloud_service(&facts.service)),
         targets,
@@ -140,18 +147,6 @@ fn ensure<'a>(
         hint: facts.past.hint.clone(),
     })));
     Step::Do(effects)
-}
-
-fn update<'a>(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'a> {
-    if let Some(step) = super::only_look(facts) {
-        return step;
-    }
-    let request = UpdateRequest {
-        service: Arc::new(cloud_service(&facts.service)),
-        targets,
-        hint: facts.past.hint.clone(),
-    };
-    Step::Do(vec![ServiceEffect::UpdateTargets(Arc::new(request))])
 }
 
 /// SVC-030, when there is something new to be made, and not at every look (EDGE-070). Annotations are written by many;
@@ -173,22 +168,22 @@ fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceEffect> {
     vec![normal(REASON, "Ensuring load balancer")]
 }
 
-/// SVC-032, as long as it is so once.
-fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceEffect> {
-    const REASON: &str = "UnAvailableLoadBalancer";
-    let is_known = facts.past.is_unavailable || facts.has_said(REASON);
-    (targets.is_empty() && !is_known)
-        .then(|| warning(REASON, "There are no available nodes for LoadBalancer"))
-}
-
 /// What the answer asks for; `None` when there was none, or when everything about it is done.
 fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
     let answered = match facts.learnt.ensured.as_ref()? {
         Ok(answered) => answered,
-        // SVC-035: somebody else does it, and writes the status.
-        Err(ProviderError::Elsewhere) => return None,
+        // SVC-035: somebody else does it, and writes the status. What was said about a failure before is not true any more.
+        Err(ProviderError::Elsewhere) => {
+            if facts.learnt.is_stored {
+                return None;
+            }
+            let mut patch = ServicePatch::new(uid(&facts.service));
+            let change = conditions::elsewhere(&facts.service, now);
+            patch.conditions.push(change?);
+            return Some(Step::Do(vec![ServiceEffect::Patch(patch)]));
+        }
         // What was worked out was refused, as it has to be, and is in the plan.
-        Err(_) if facts.world.mode != Mode::Enforce => return None,
+        Err(_) if facts.world.mode != Mode::Enforce => return Some(Step::Rest),
         Err(ProviderError::Conflict { owner, .. }) => {
             return Some(after_conflict(facts, owner.as_deref()));
         }
@@ -214,6 +209,9 @@ fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>) -> Step<'a> {
         return Step::Wait(Obstacle::Taken(owner));
     }
     if let Some(owner) = owner {
+        if !is_uid(owner) {
+            return Step::Wait(Obstacle::Taken(Some(owner)));
+        }
         match &facts.learnt.owner {
             None => return Step::Do(vec![ServiceEffect::FindOwner(owner.to_owned())]),
             Some(OwnerState::Alive(service)) => return Step::Wait(Obstacle::Owned(service)),
@@ -230,6 +228,13 @@ fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>) -> Step<'a> {
     }
 }
 
+/// An empty one, too, is none: it would be taken for a load balancer without an owner.
+fn is_uid(text: &str) -> bool {
+    const LONGEST: usize = 64;
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=LONGEST).contains(&text.len()) && text.bytes().all(is_part)
+}
+
 fn after_ready<'a>(
     facts: &'a Facts,
     answered: &'a Answered<EnsureReply>,
@@ -243,7 +248,7 @@ fn after_ready<'a>(
         return Some(Step::Wait(Obstacle::Answer(unusable)));
     }
     let mut patch = ServicePatch::new(uid(service));
-    if *status != stored {
+    if !is_as_said(&stored, status) {
         if is_emptied(facts) == Some(true)
             && !facts.learnt.is_stored
             && let Some(step) = confirm_clearing(facts, now)
@@ -257,6 +262,20 @@ fn after_ready<'a>(
         .conditions
         .extend(conditions::ports(service, status, now));
     write(facts, patch, answered).or_else(|| say(facts, answered, status))
+}
+
+/// Whether `stored` is what was `said`, in its order (SVC-082). Where nothing was said about an IP's mode the API server
+/// has filled in its default, and writing nothing again would change nothing.
+fn is_as_said(stored: &LoadBalancerStatus, said: &LoadBalancerStatus) -> bool {
+    let is_same = |(stored, said): (&Ingress, &Ingress)| {
+        let mut said = said.clone();
+        if said.ip.is_some() && said.ip_mode.is_none() && stored.ip_mode == Some(IpMode::Vip) {
+            said.ip_mode = stored.ip_mode;
+        }
+        *stored == said
+    };
+    stored.ingress.len() == said.ingress.len()
+        && stored.ingress.iter().zip(&said.ingress).all(is_same)
 }
 
 fn confirm_clearing<'a>(facts: &Facts, now: Now) -> Option<Step<'a>> {
@@ -329,51 +348,4 @@ fn say<'a>(
         .map(|(_, event)| event);
     let new: Vec<ServiceEffect> = new.collect();
     (!new.is_empty()).then_some(Step::Do(new))
-}
-
-/// SVC-068 to SVC-070. Any failure but the cloud's wish for patience has the whole looked at, at once.
-fn after_update(facts: &Facts) -> Option<Step<'_>> {
-    const UPDATED: &str = "UpdatedLoadBalancer";
-    const FAILED: &str = "UpdateLoadBalancerFailed";
-    let asked = facts.learnt.asked.as_ref()?;
-    match facts.learnt.updated.as_ref()? {
-        Ok(Progress::Pending(pending)) => Some(Step::Wait(Obstacle::Pending(pending))),
-        Ok(Progress::Done) => {
-            let event = match asked.targets.is_empty() {
-                true => unavailable(facts, &asked.targets),
-                false if facts.has_said(UPDATED) => None,
-                false => Some(normal(UPDATED, "Updated load balancer with new hosts")),
-            };
-            event.map(|event| Step::Do(vec![event]))
-        }
-        Err(ProviderError::Elsewhere) => None,
-        Err(_) if facts.world.mode != Mode::Enforce => Some(Step::Rest),
-        // What was said and done about it is done.
-        Err(_) if facts.learnt.ensured.is_some() => None,
-        Err(error) if !facts.has_said(FAILED) => {
-            let message = update_failed(&asked.targets, error);
-            Some(Step::Do(vec![warning(FAILED, &message)]))
-        }
-        Err(error @ ProviderError::Throttled { .. }) => {
-            let doing = Doing::Update;
-            Some(Step::Wait(Obstacle::Provider { doing, error }))
-        }
-        Err(_) => None,
-    }
-}
-
-fn update_failed(targets: &[CloudNode], error: &ProviderError) -> String {
-    let mut names: Vec<String> = targets
-        .iter()
-        .take(MOST_NAMES)
-        .map(|node| node.name.clone())
-        .collect();
-    if targets.len() > MOST_NAMES {
-        names.push(format!("<{} more>", targets.len() - MOST_NAMES));
-    }
-    format!(
-        "Error updating load balancer with new hosts [{}] [node names limited, total number of nodes: {}], error: {error}",
-        names.join(" "),
-        targets.len()
-    )
 }

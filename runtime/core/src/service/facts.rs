@@ -6,9 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 
 use super::past::Past;
-use super::routing::{Claim, Claims, Owner};
 use super::stored::{annotations, uid};
 use super::targets::Targets;
+use super::world::World;
 use crate::answer;
 use crate::brake::Brake;
 use crate::cloud::{CloudEvent, CloudNode, ProviderError};
@@ -16,60 +16,11 @@ use crate::effect::{
     Answered, ClusterError, Effect, Outcome, OwnerState, ServiceEffect, ServiceOutcome,
 };
 use crate::load_balancer::{CloudService, EnsureReply, Ensured, GetReply, Pending, Progress};
-use crate::ownership::Claimant;
 use crate::patch::ServicePatch;
-use crate::permit::{Mode, Moment};
-use crate::settings::ServiceRules;
+use crate::permit::Moment;
 
 /// How often a conversation reads the Service again after a conflict before it gives up and comes back later.
 const MAX_CONFLICTS: u32 = 20;
-
-/// What all conversations of one controller share.
-#[derive(Debug, Clone, PartialEq)]
-pub struct World {
-    /// The provider that acts.
-    pub claimant: Arc<Claimant>,
-    /// The prefixes of the annotations that it may set.
-    pub prefixes: Arc<[String]>,
-    /// What decisions are held against.
-    pub rules: Arc<ServiceRules>,
-    /// Whether changes are made.
-    pub mode: Mode,
-    /// Which Services are whose.
-    pub claims: Arc<Claims>,
-}
-
-impl World {
-    /// A world with one provider.
-    pub fn new(
-        claimant: Arc<Claimant>,
-        prefixes: Arc<[String]>,
-        rules: Arc<ServiceRules>,
-        mode: Mode,
-    ) -> World {
-        let claims = Claims::of(Claim {
-            name: claimant.name.clone(),
-            classes: rules.classes.clone(),
-            is_default: rules.is_default,
-            prefixes: prefixes.to_vec(),
-        });
-        World {
-            claimant,
-            prefixes,
-            rules,
-            mode,
-            claims: Arc::new(claims),
-        }
-    }
-
-    /// Whether the provider speaks for `service`.
-    pub fn owns(&self, service: &Service) -> bool {
-        match self.claims.owner(service) {
-            Owner::Recorded(claim) | Owner::Implied(claim) => claim.name == self.claimant.name,
-            Owner::Absent(_) | Owner::Nobody => false,
-        }
-    }
-}
 
 /// The facts of one conversation. [`Facts::absorb`] adds to them.
 #[derive(Debug, Clone, PartialEq)]

@@ -114,15 +114,18 @@ impl Past {
     /// What the calls of the conversation have changed.
     fn with_calls(mut self, facts: &Facts, now: Now) -> Past {
         let learnt = &facts.learnt;
-        if learnt.asked.is_some() {
+        // Outside of enforce mode what was refused is as good as made: it is in the plan, once.
+        let is_planned = facts.world.mode != Mode::Enforce;
+        if let Some(asked) = &learnt.asked {
+            if is_planned && learnt.deleted.is_none() {
+                self.targets = Some(asked.targets.clone());
+            }
             let pending = facts.pending();
             self.hint = pending.and_then(|pending| pending.hint.clone());
             self.pending_until = pending.map(|pending| now.moment.after(patience(pending)));
         }
         if let Some(result) = &learnt.ensured {
-            // Outside of enforce mode what was refused is as good as made: it is in the plan.
-            let is_planned = result.is_err() && facts.world.mode != Mode::Enforce;
-            self.is_made = is_planned || ensure::is_concluded(facts, now);
+            self.is_made = is_planned && result.is_err() || ensure::is_concluded(facts, now);
             if self.is_made {
                 self.status = load_balancer_status(&facts.service);
             }

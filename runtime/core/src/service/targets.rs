@@ -45,16 +45,17 @@ pub fn is_eligible(node: &Node) -> bool {
         && stored_provider_id(node).is_some()
 }
 
-/// Whether a change of a node can change somebody's targets. What is no target before and after is nobody's news.
+/// Whether a change of a node is worth a look at its own (SVC-063): another label, another machine, other addresses. Not
+/// that it is about to go: its health check says that first, and connections are drained as long as it is a target
+/// (SVC-064, EDGE-068). It leaves with the next change of any kind.
 pub fn wakes(old: &Node, new: &Node) -> bool {
-    match (is_eligible(old), is_eligible(new)) {
-        (false, false) => false,
-        (true, true) => {
-            let addresses = |node: &'_ Node| node.status.as_ref()?.addresses.clone();
-            stored_provider_id(old) != stored_provider_id(new) || addresses(old) != addresses(new)
-        }
-        _ => true,
-    }
+    let addresses = |node: &Node| {
+        let status = node.status.as_ref();
+        status.and_then(|status| status.addresses.clone())
+    };
+    is_excluded(old) != is_excluded(new)
+        || stored_provider_id(old) != stored_provider_id(new)
+        || addresses(old) != addresses(new)
 }
 
 /// The label is there, and its value is not one of Go's spellings of false.

@@ -16,4 +16,5 @@ mod status;
 mod upstream;
 mod upstream_helpers;
 mod upstream_nodes;
+mod upstream_wakes;
 mod world;

@@ -10,7 +10,7 @@ pub(super) use load_balancer::{check_ensure, check_found, check_progress};
 /// Messages of events, reasons of `unknown`, messages of conflicts.
 pub(super) const MESSAGE_BYTES: usize = 1024;
 /// UIDs, as the API server writes them, have 36.
-pub(super) const OWNER_BYTES: usize = 128;
+const OWNER_BYTES: usize = 128;
 
 const EVENTS: usize = 256;
 const EVENTS_PER_NODE: usize = 8;
@@ -50,6 +50,23 @@ pub(super) fn check_find(reply: &instances::FindReply, asked: usize) -> Result<(
             .map_err(|what| format!("find, event about node {}: {what}", event.node))?;
     }
     Ok(())
+}
+
+/// Checks a conflict.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(super) fn check_conflict(conflict: &common::Conflict) -> Result<(), String> {
+    let Some(owner) = &conflict.owner else {
+        return Ok(());
+    };
+    let is_uid = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_graphic());
+    at_most("bytes of an owner", owner.len(), OWNER_BYTES)
+        .and_then(|()| match is_uid {
+            true => Ok(()),
+            false => Err("an owner that is no UID".to_owned()),
+        })
+        .map_err(|what| format!("a conflict: {what}"))
 }
 
 fn check_lookup(lookup: &instances::Lookup) -> Result<(), String> {

@@ -190,20 +190,42 @@ fn texts_of_guests_are_cleaned_and_cut() {
 }
 
 #[test]
-fn patience_is_clamped_and_an_owner_is_never_cut() {
+fn patience_is_clamped() {
     for (milliseconds, seconds) in [(0, 1), (1_000, 1), (90_000, 90), (u64::MAX, 3_600)] {
         assert_eq!(patience(milliseconds), Duration::from_secs(seconds));
     }
-    let conflict = |owner: String| {
-        let conflict = common::Conflict {
-            message: "taken".to_owned(),
-            owner: Some(owner),
-        };
-        match ProviderError::from(common::Error::Conflict(conflict)) {
-            ProviderError::Conflict { owner, .. } => owner,
-            other => panic!("{other:?}"),
-        }
+}
+
+/// What has no owner may be taken over: an owner that cannot be one must not become none.
+#[test]
+fn an_owner_is_neither_cut_nor_left_out() {
+    let conflict = |owner: Option<String>| {
+        let message = "taken".to_owned();
+        ProviderError::from(common::Error::Conflict(common::Conflict { message, owner }))
     };
-    assert_eq!(conflict("uid-1".to_owned()), Some("uid-1".to_owned()));
-    assert_eq!(conflict("x".repeat(129)), None);
+    for owner in [None, Some("uid-1".to_owned()), Some("x".repeat(128))] {
+        let message = "taken".to_owned();
+        let expected = ProviderError::Conflict {
+            message,
+            owner: owner.clone(),
+        };
+        assert_eq!(conflict(owner), expected);
+    }
+    for (owner, text) in [
+        (
+            "x".repeat(129),
+            "a conflict: 129 bytes of an owner, at most 128 allowed",
+        ),
+        (String::new(), "a conflict: an owner that is no UID"),
+        ("uid 1".to_owned(), "a conflict: an owner that is no UID"),
+        (
+            "uid\u{1b}[2J".to_owned(),
+            "a conflict: an owner that is no UID",
+        ),
+    ] {
+        assert_eq!(
+            conflict(Some(owner)),
+            ProviderError::Internal(text.to_owned())
+        );
+    }
 }

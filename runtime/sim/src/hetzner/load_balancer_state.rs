@@ -178,7 +178,6 @@ impl World {
             Change::Strip => {
                 spec.services.clear();
                 spec.targets.clear();
-                spec.public_interface = false;
             }
         }
     }

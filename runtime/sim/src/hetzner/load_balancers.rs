@@ -1,4 +1,9 @@
 //! The load balancer endpoints: making, reading, renaming and deleting.
+//!
+//! Codes and bounds are the documented ones (August 2026, and the change of October 2026 that a deletion answers with an
+//! action). Where the documentation is silent it was decided here: what could not be made stays as a name with labels, an
+//! unknown service is `not_found`, an unknown target `load_balancer_target_not_found` (which clients of others know), and
+//! targets that are reached through a network leave it together with their load balancer.
 
 use std::collections::BTreeMap;
 

@@ -261,9 +261,12 @@ async fn what_could_not_be_made_stays_as_a_name_and_a_change_that_failed_changes
     let client = client(&cloud, TOKEN);
     let node = cloud.add_server(ServerSpec::named("node-1"));
     fail_next(&cloud).await;
+    let range = "10.0.0.0/24".parse().unwrap();
+    let network = cloud.add_network("nodes", range, Location::Hel1);
     let wish = models::CreateLoadBalancerRequest {
         services: Some(vec![service(80)]),
         targets: Some(vec![server(node)]),
+        network: Some(network as i64),
         ..wish("web")
     };
     let made = create(&client, wish).await.unwrap();
@@ -276,6 +279,9 @@ async fn what_could_not_be_made_stays_as_a_name_and_a_change_that_failed_changes
         (left.name.as_str(), left.services, left.targets),
         ("web", vec![], vec![])
     );
+    assert_eq!((left.private_net, left.public_net.enabled), (vec![], true));
+    let members = &cloud.network(network).unwrap()["load_balancers"];
+    assert_eq!(*members, serde_json::json!([]));
 
     fail_next(&cloud).await;
     let action = add_port(&client, id, 80).await.unwrap();

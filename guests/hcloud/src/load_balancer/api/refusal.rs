@@ -55,7 +55,6 @@ impl Refusal {
     /// Whether one target is refused, so that nothing is said about others.
     pub fn is_about_target(&self) -> bool {
         let codes = [
-            "not_found",
             "resolve_cloud_private_targets_error",
             "server_not_attached_to_network",
         ];

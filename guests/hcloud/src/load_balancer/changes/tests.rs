@@ -215,6 +215,51 @@ fn it_is_attached_to_the_wanted_network_and_to_no_other() {
 }
 
 #[test]
+fn a_public_interface_that_nobody_spoke_of_is_switched_on_only_where_it_has_to_be() {
+    let attach = "attach_to_network";
+    let enable = "enable_public_interface";
+    let off = |bare: bool, attached: bool| {
+        let mut found = found();
+        found["public_net"]["enabled"] = json!(false);
+        if bare {
+            found["services"] = json!([]);
+        }
+        if !attached {
+            found["private_net"] = json!([]);
+        }
+        read(found)
+    };
+    let mut public = wanted_with(&[]);
+    public.targets = targets_of(&[(server(1, false), "a")]);
+    let mut private = wanted_with(&[]);
+    private.targets = targets_of(&[(server(1, true), "a")]);
+    let switched_off = wanted_with(&[(annotations::DISABLE_PUBLIC_NETWORK, "true")]);
+    // What is wanted, whether it has no service, whether it is in the network.
+    let table: [(&Wanted, bool, bool, &[&str]); 6] = [
+        (&private, false, true, &[]),
+        (&public, false, true, &[enable]),
+        (&private, false, false, &[attach]),
+        // What a failed order leaves behind.
+        (&private, true, false, &[enable, attach]),
+        (&public, true, false, &[enable, attach]),
+        (&switched_off, true, false, &[attach]),
+    ];
+    for (wanted, bare, attached, expected) in table {
+        let writes = writes(of_itself(wanted, &known(), &off(bare, attached)));
+        let names: Vec<&str> = writes.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, expected, "{bare} {attached}");
+    }
+    let mut without_network = private.clone();
+    without_network.network = None;
+    let known = Known {
+        network: None,
+        ..known()
+    };
+    let changes = of_itself(&without_network, &known, &off(false, false));
+    assert_eq!(writes(changes)[0].0, enable);
+}
+
+#[test]
 fn labels_of_others_stay_when_ours_is_written() {
     let mut found = found();
     found["labels"] = json!({"env": "prod", "hcloud-ccm/service-uid": "other"});

@@ -77,12 +77,12 @@ async fn test_node_changes_for_stable_node_set_enabled() {
             stage.edit_node("b", taint("example.com/foo")).await;
             a_while().await;
             all_told(&stage, &[], &[]);
-            // The autoscaler takes one away. SVC-064: upstream waits for somebody else's reason.
+            // The autoscaler is about to take one away: it goes with the next change (SVC-064).
             stage
                 .edit_node("f", taint("ToBeDeletedByClusterAutoscaler"))
                 .await;
             a_while().await;
-            all_told(&stage, &SERVICES, &["a", "b", "c", "d", "e"]);
+            all_told(&stage, &[], &[]);
             // One is excluded, with an empty value.
             let label = json!({ "metadata": { "labels": {
                 "node.kubernetes.io/exclude-from-external-load-balancers": ""
@@ -91,21 +91,19 @@ async fn test_node_changes_for_stable_node_set_enabled() {
             a_while().await;
             all_told(&stage, &SERVICES, &["a", "b", "c", "d"]);
             // One is deleted.
-            stage
-                .nodes()
-                .delete("d", &DeleteParams::default())
-                .await
-                .unwrap();
+            let (nodes, params) = (stage.nodes(), DeleteParams::default());
+            nodes.delete("d", &params).await.unwrap();
             a_while().await;
             all_told(&stage, &SERVICES, &["a", "b", "c"]);
-            // One is being deleted.
-            let held = json!({ "metadata": { "finalizers": ["example.com/held"] } });
-            stage.edit_node("c", held).await;
+            // One is being deleted, and then is gone.
+            let finalizers = |all: Value| json!({ "metadata": { "finalizers": all } });
             stage
-                .nodes()
-                .delete("c", &DeleteParams::default())
-                .await
-                .unwrap();
+                .edit_node("c", finalizers(json!(["example.com/held"])))
+                .await;
+            nodes.delete("c", &params).await.unwrap();
+            a_while().await;
+            all_told(&stage, &[], &[]);
+            stage.edit_node("c", finalizers(Value::Null)).await;
             a_while().await;
             all_told(&stage, &SERVICES, &["a", "b"]);
         })
@@ -320,6 +318,35 @@ async fn edge_060_a_storm_of_nodes_costs_one_call_for_each_service() {
                 told.values().all(|told| (6..=8).contains(&told.len())),
                 "{told:?}"
             );
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_taken_back_while_the_cloud_is_told_is_told_too() {
+    let stage = Stage::new();
+    let names = ["a", "b", "c", "d", "e"];
+    stage.join_all(&names).await;
+    stage.serve("one").await;
+    stage
+        .run_while(settings(), async {
+            stage.cloud.take();
+            *stage.cloud.held.lock().unwrap() = Some(("update", "default/one".to_owned()));
+            stage.join("f").await;
+            a_while().await;
+            let nodes = stage.nodes();
+            nodes.delete("f", &DeleteParams::default()).await.unwrap();
+            a_while().await;
+            *stage.cloud.held.lock().unwrap() = None;
+            stage.cloud.let_go.notify_one();
+            a_while().await;
+            let told: Vec<usize> = stage
+                .cloud
+                .take()
+                .iter()
+                .map(|call| call.targets.len())
+                .collect();
+            assert_eq!(told, [6, 5]);
         })
         .await;
 }

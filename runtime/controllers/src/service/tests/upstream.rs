@@ -77,6 +77,38 @@ async fn svc_022_while_a_cloud_wants_patience_no_change_wakes_its_service() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn our_own_writes_do_not_shorten_a_wait() {
+    let waits = [
+        (ProviderError::Denied(String::new()), 10),
+        (
+            ProviderError::Throttled {
+                message: String::new(),
+                retry_after: Some(Duration::from_secs(120)),
+            },
+            120,
+        ),
+    ];
+    for (error, seconds) in waits {
+        let stage = Stage::new();
+        // The answer comes late enough that the watch has shown the finalizer before.
+        *stage.cloud.held.lock().unwrap() = Some(("ensure", "default/web".to_owned()));
+        stage.cloud.fail("ensure", error);
+        stage
+            .run_while(settings(), async {
+                stage.serve("web").await;
+                a_while().await;
+                *stage.cloud.held.lock().unwrap() = None;
+                stage.cloud.let_go.notify_one();
+                tokio::time::sleep(Duration::from_secs(seconds - 1)).await;
+                assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+            })
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn test_process_service_deletion() {
     let stage = Stage::new();
     stage.serve("web").await;

@@ -166,3 +166,16 @@ fn svc_084_a_status_that_cannot_be_stored_is_told_and_asked_for_again() {
     assert_eq!(talk.acts()[0], "ensure targets(2)");
     assert_eq!(world.addresses(), ["192.0.2.2"]);
 }
+
+#[test]
+fn an_owner_that_is_no_uid_is_neither_asked_for_nor_taken_over_from() {
+    let long = "x".repeat(65);
+    for owner in ["", " ", "a b", "\u{7}", "../x", long.as_str()] {
+        let mut world = world();
+        world.rules.adoption = true;
+        world.ensure = [Err(conflict(Some(owner)))].into();
+        let talk = world.talk();
+        assert_eq!(talk.again(), Duration::from_secs(10), "{owner:?}");
+        assert_eq!(world.calls.len(), 1, "{owner:?}");
+    }
+}

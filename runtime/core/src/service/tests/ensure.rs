@@ -159,7 +159,8 @@ fn svc_035_what_somebody_else_implements_is_neither_said_nor_written() {
         [
             "event Normal EnsuringLoadBalancer",
             "patch +finalizer annotations(1)",
-            "ensure targets(2)"
+            "ensure targets(2)",
+            "patch wasm-ccm.dev/LoadBalancer=true"
         ]
     );
     assert_eq!(talk.end, When::AwaitChange);
@@ -237,6 +238,7 @@ fn svc_032_without_nodes_it_is_said_once_and_the_provider_is_asked() {
         "There are no available nodes for LoadBalancer".to_owned()
     )));
     world.past.drift_due = true;
+    world.ensure = [ready(&["192.0.2.1"], 0)].into();
     assert_eq!(world.talk().said(), [] as [&str; 0]);
 }
 

@@ -86,6 +86,21 @@ fn edge_072_who_has_no_machine_yet_is_no_target() {
 }
 
 #[test]
+fn svc_064_a_node_that_is_about_to_go_wakes_nobody_and_other_addresses_do() {
+    for change in [
+        json!({ "spec": { "taints": [{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }] } }),
+        json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }),
+        json!({ "spec": { "unschedulable": true } }),
+    ] {
+        let after = changed(|node| merge(node, &change));
+        assert!(!wakes(&node("a"), &after), "{change}");
+    }
+    let moved =
+        json!({ "status": { "addresses": [{ "type": "InternalIP", "address": "10.0.0.9" }] } });
+    assert!(wakes(&node("a"), &changed(|node| merge(node, &moved))));
+}
+
+#[test]
 fn targets_are_sorted_by_name() {
     let nodes = [
         node("c"),

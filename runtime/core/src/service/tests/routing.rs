@@ -195,7 +195,8 @@ fn what_has_got_somebody_elses_class_by_way_of_another_type_is_let_go() {
 
 #[test]
 fn who_evidently_waits_for_us_is_told_once_that_nobody_comes() {
-    let changes: [(fn(&mut World), &str); 4] = [
+    type Change = fn(&mut World);
+    let changes: [(Change, &str); 4] = [
         (
             |world| world.stored["metadata"]["annotations"][OWNER] = json!("aws"),
             "the Service belongs to the provider \"aws\", which is not here: its load balancer is left as it is",

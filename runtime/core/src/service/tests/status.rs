@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::effect::When;
-use crate::load_balancer::{Ensured, PortStatus, Protocol};
+use crate::load_balancer::{Ensured, IpMode, PortStatus, Protocol};
 use crate::permit::Moment;
 use serde_json::json;
 use std::time::Duration;
@@ -191,6 +191,37 @@ fn only_what_we_own_is_written() {
         assert!(
             patch["spec"].is_null() && patch["metadata"]["labels"].is_null(),
             "{patch}"
+        );
+    }
+}
+
+#[test]
+fn what_the_api_server_fills_in_is_not_written_again() {
+    let mut world = made();
+    world.stored["status"]["loadBalancer"]["ingress"][0]["ipMode"] = json!("VIP");
+    let talk = world.talk();
+    assert_eq!(
+        talk.acts(),
+        ["ensure targets(2)"],
+        "it looks once, and it is right"
+    );
+    does_nothing(&mut world);
+    // What was said is written, and what was said otherwise.
+    for (stored, said) in [
+        (None, IpMode::Vip),
+        (Some("Proxy"), IpMode::Vip),
+        (Some("VIP"), IpMode::Proxy),
+    ] {
+        let mut world = made();
+        world.stored["status"]["loadBalancer"]["ingress"][0]["ipMode"] = json!(stored);
+        let mut one = status(&["192.0.2.1"]);
+        one.ingress[0].ip_mode = Some(said);
+        world.past.drift_due = true;
+        world.ensure = [answered(Ensured::Ready(one), 0)].into();
+        world.talk();
+        assert_eq!(
+            world.stored["status"]["loadBalancer"]["ingress"][0]["ipMode"],
+            said.as_str()
         );
     }
 }

@@ -139,14 +139,14 @@ fn a_way_in_keeps_to_the_documented_caps() {
             "port 0 is none",
         ),
         (
-            "100 ports",
-            |way| way.ports = vec![port(80, None); 100],
+            "256 ports",
+            |way| way.ports = vec![port(80, None); 256],
             "accepted",
         ),
         (
-            "101 ports",
-            |way| way.ports = vec![port(80, None); 101],
-            "101 ports, at most 100",
+            "257 ports",
+            |way| way.ports = vec![port(80, None); 257],
+            "257 ports, at most 256",
         ),
         (
             "a long error",

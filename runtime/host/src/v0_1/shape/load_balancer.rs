@@ -11,8 +11,8 @@ const KEY_BYTES: usize = 317;
 const VALUE_BYTES: usize = 4096;
 const INGRESS: usize = 16;
 const PLACE_BYTES: usize = 253;
-/// Twice the listeners of the largest load balancers that were looked at.
-const PORTS: usize = 100;
+/// More than any Service has in practice; core allows as many.
+const PORTS: usize = 256;
 /// A qualified name, as the contract has it.
 const ERROR_BYTES: usize = 316;
 const HINT_BYTES: usize = 4096;

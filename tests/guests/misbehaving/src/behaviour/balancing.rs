@@ -16,7 +16,7 @@ behaviours! {
     Spin = "spin",
     /// Takes memory until it gets no more. Ends in a trap that says so.
     MemoryBomb = "memory-bomb",
-    /// An error whose owner has 1 MiB. The conflict stays one, without an owner: a part of one would be somebody else.
+    /// A conflict whose owner has 1 MiB. An error of the guest, and no conflict with nobody, whose things may be taken over.
     HugeOwner = "huge-owner",
     /// An error whose text has control characters, terminal codes and 1 MiB of length. Cut and cleaned.
     GarbageError = "garbage-error",

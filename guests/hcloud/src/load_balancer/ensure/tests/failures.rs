@@ -113,6 +113,12 @@ fn a_certificate_goes_with_its_service_also_when_the_annotation_went_before() {
     assert!(stage.project.borrow().certificates.is_empty());
 }
 
+fn in_network(project: Project) -> Stage {
+    let mut stage = Stage::with(project, &[("HCLOUD_NETWORK", "4711")]);
+    stage.annotate(annotations::USE_PRIVATE_IP, "true");
+    stage
+}
+
 fn request(stage: &Stage, hint: Option<Vec<u8>>) -> EnsureRequest {
     EnsureRequest {
         service: stage.service.clone(),
@@ -123,9 +129,21 @@ fn request(stage: &Stage, hint: Option<Vec<u8>>) -> EnsureRequest {
 }
 
 #[test]
+fn addresses_that_come_late_are_waited_for_with_or_without_a_hint() {
+    for forgetful in [false, true] {
+        let mut project = project(1, false);
+        project.unaddressed = 4;
+        let mut stage = Stage::new(project);
+        stage.forgetful = forgetful;
+        let status = stage.ensure().unwrap();
+        assert_eq!(status.ingress.len(), 2, "{forgetful}");
+    }
+}
+
+#[test]
 fn an_action_that_fails_is_an_error_once_and_then_there_is_a_new_look() {
     let mut project = project(1, false);
-    project.failed = (1..=110).collect();
+    project.failed = vec![102];
     let stage = Stage::new(project);
     let begun = ensure(&stage.settings, &request(&stage, None)).unwrap();
     let Ensured::Pending(pending) = begun.ensured else {
@@ -135,7 +153,24 @@ fn an_action_that_fails_is_an_error_once_and_then_there_is_a_new_look() {
     assert!(matches!(failed, Err(Error::Unavailable(_))), "{failed:?}");
     // A host that keeps the hint of a call that failed is not stuck with it.
     let again = ensure(&stage.settings, &request(&stage, pending.hint)).unwrap();
-    assert!(matches!(again.ensured, Ensured::Ready(_)), "{again:?}");
+    assert!(matches!(again.ensured, Ensured::Pending(_)), "{again:?}");
+}
+
+#[test]
+fn what_a_failed_order_leaves_behind_is_finished() {
+    for (forgetful, locks) in [(false, true), (false, false), (true, false)] {
+        let mut project = project(1, locks);
+        project.failed = vec![102];
+        let mut stage = in_network(project);
+        stage.forgetful = forgetful;
+        let status = stage.ensure().unwrap();
+        assert_eq!(
+            status.ingress.len(),
+            3,
+            "public addresses, and one in the network"
+        );
+        assert_eq!(brief(&stage.only()), as_wanted(), "{forgetful}");
+    }
 }
 
 #[test]
@@ -153,6 +188,47 @@ fn a_node_that_cannot_be_a_target_keeps_no_other_from_being_one() {
     assert!(said.message().contains("node-2"), "{said:?}");
     assert_eq!(brief(&stage.only()).1, ["1", "3", "4"]);
     stage.project.borrow_mut().detached.clear();
+    stage.ensure().unwrap();
+    assert_eq!(brief(&stage.only()), as_wanted());
+}
+
+#[test]
+fn a_node_whose_server_is_gone_is_an_event_and_no_error() {
+    for (polls, locks) in [(0, false), (1, false), (1, true)] {
+        for at_order in [true, false] {
+            let mut project = project(polls, locks);
+            project.absent = vec![2, 4];
+            let mut stage = Stage::new(project);
+            if !at_order {
+                let kept = std::mem::take(&mut stage.nodes);
+                stage.ensure().unwrap();
+                stage.nodes = kept;
+            }
+            let status = stage.ensure().unwrap();
+            assert_eq!(status.ingress.len(), 2);
+            assert_eq!(brief(&stage.only()).1, ["1", "3"], "{polls} {locks}");
+            let mut events = stage.events.iter().rev();
+            let event = events.find(|one| one.reason == "ServerNotFound");
+            let message = &event.unwrap().message;
+            assert!(message.ends_with("node-2, node-4"), "{message}");
+            stage.update_targets().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_load_balancer_that_goes_in_the_middle_is_made_again() {
+    let mut stage = Stage::new(project(1, true));
+    stage.nodes.truncate(1);
+    stage.ensure().unwrap();
+    stage.nodes = (1..=4).map(server).collect();
+    let begun = ensure(&stage.settings, &request(&stage, None)).unwrap();
+    let Ensured::Pending(pending) = begun.ensured else {
+        panic!("{begun:?}");
+    };
+    stage.project.borrow_mut().load_balancers.clear();
+    let went = ensure(&stage.settings, &request(&stage, pending.hint)).unwrap();
+    assert!(matches!(went.ensured, Ensured::Pending(_)), "{went:?}");
     stage.ensure().unwrap();
     assert_eq!(brief(&stage.only()), as_wanted());
 }

@@ -1,0 +1,80 @@
+//! The set of nodes behind a load balancer that is otherwise as it should be (SVC-066 to SVC-070).
+
+use std::sync::Arc;
+
+use super::waiting::{Doing, Obstacle};
+use super::{Facts, Step, cloud_service, normal, warning};
+use crate::cloud::{CloudNode, ProviderError};
+use crate::effect::ServiceEffect;
+use crate::load_balancer::{Progress, UpdateRequest};
+use crate::permit::Mode;
+
+/// How many names of nodes an Event has (SVC-069).
+const MOST_NAMES: usize = 20;
+
+pub(super) fn ask<'a>(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'a> {
+    if let Some(step) = super::only_look(facts) {
+        return step;
+    }
+    let request = UpdateRequest {
+        service: Arc::new(cloud_service(&facts.service)),
+        targets,
+        hint: facts.past.hint.clone(),
+    };
+    Step::Do(vec![ServiceEffect::UpdateTargets(Arc::new(request))])
+}
+
+/// SVC-032, as long as it is so once.
+pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceEffect> {
+    const REASON: &str = "UnAvailableLoadBalancer";
+    let is_known = facts.past.is_unavailable || facts.has_said(REASON);
+    (targets.is_empty() && !is_known)
+        .then(|| warning(REASON, "There are no available nodes for LoadBalancer"))
+}
+
+/// SVC-068 to SVC-070. Any failure but the cloud's wish for patience has the whole looked at, at once.
+pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
+    const UPDATED: &str = "UpdatedLoadBalancer";
+    const FAILED: &str = "UpdateLoadBalancerFailed";
+    let asked = facts.learnt.asked.as_ref()?;
+    match facts.learnt.updated.as_ref()? {
+        Ok(Progress::Pending(pending)) => Some(Step::Wait(Obstacle::Pending(pending))),
+        Ok(Progress::Done) => {
+            let event = match asked.targets.is_empty() {
+                true => unavailable(facts, &asked.targets),
+                false if facts.has_said(UPDATED) => None,
+                false => Some(normal(UPDATED, "Updated load balancer with new hosts")),
+            };
+            event.map(|event| Step::Do(vec![event]))
+        }
+        Err(ProviderError::Elsewhere) => None,
+        Err(_) if facts.world.mode != Mode::Enforce => Some(Step::Rest),
+        // What was said and done about it is done.
+        Err(_) if facts.learnt.ensured.is_some() => None,
+        Err(error) if !facts.has_said(FAILED) => {
+            let message = update_failed(&asked.targets, error);
+            Some(Step::Do(vec![warning(FAILED, &message)]))
+        }
+        Err(error @ ProviderError::Throttled { .. }) => {
+            let doing = Doing::Update;
+            Some(Step::Wait(Obstacle::Provider { doing, error }))
+        }
+        Err(_) => None,
+    }
+}
+
+fn update_failed(targets: &[CloudNode], error: &ProviderError) -> String {
+    let mut names: Vec<String> = targets
+        .iter()
+        .take(MOST_NAMES)
+        .map(|node| node.name.clone())
+        .collect();
+    if targets.len() > MOST_NAMES {
+        names.push(format!("<{} more>", targets.len() - MOST_NAMES));
+    }
+    format!(
+        "Error updating load balancer with new hosts [{}] [node names limited, total number of nodes: {}], error: {error}",
+        names.join(" "),
+        targets.len()
+    )
+}

@@ -1,0 +1,57 @@
+//! What all conversations about Services share. Decides nothing but whose a Service is.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+
+use super::routing::{Claim, Claims, Owner};
+use crate::ownership::Claimant;
+use crate::permit::Mode;
+use crate::settings::ServiceRules;
+
+/// What all conversations of one controller share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct World {
+    /// The provider that acts.
+    pub claimant: Arc<Claimant>,
+    /// The prefixes of the annotations that it may set.
+    pub prefixes: Arc<[String]>,
+    /// What decisions are held against.
+    pub rules: Arc<ServiceRules>,
+    /// Whether changes are made.
+    pub mode: Mode,
+    /// Which Services are whose.
+    pub claims: Arc<Claims>,
+}
+
+impl World {
+    /// A world with one provider.
+    pub fn new(
+        claimant: Arc<Claimant>,
+        prefixes: Arc<[String]>,
+        rules: Arc<ServiceRules>,
+        mode: Mode,
+    ) -> World {
+        let claims = Claims::of(Claim {
+            name: claimant.name.clone(),
+            classes: rules.classes.clone(),
+            is_default: rules.is_default,
+            prefixes: prefixes.to_vec(),
+        });
+        World {
+            claimant,
+            prefixes,
+            rules,
+            mode,
+            claims: Arc::new(claims),
+        }
+    }
+
+    /// Whether the provider speaks for `service`.
+    pub fn owns(&self, service: &Service) -> bool {
+        match self.claims.owner(service) {
+            Owner::Recorded(claim) | Owner::Implied(claim) => claim.name == self.claimant.name,
+            Owner::Absent(_) | Owner::Nobody => false,
+        }
+    }
+}
