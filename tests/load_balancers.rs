@@ -18,10 +18,10 @@ mod input;
 mod inventory;
 #[path = "load_balancers/life.rs"]
 mod life;
-#[path = "load_balancers/manager.rs"]
-mod manager;
 #[path = "load_balancers/migration.rs"]
 mod migration;
+#[path = "load_balancers/mortal.rs"]
+mod mortal;
 #[path = "load_balancers/mutant.rs"]
 mod mutant;
 #[path = "cloud_lies/random.rs"]

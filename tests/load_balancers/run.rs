@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::inventory::{Findings, duplicated, findings};
 use crate::life::{Life, Moment};
-use crate::manager;
+use crate::mortal;
 use crate::mutant::Mutant;
 use crate::stage::{Running, Setup, Stage};
 use crate::tenants::Tenants;
@@ -145,7 +145,7 @@ impl Play<'_> {
         });
         self.crashes = self.crashes.saturating_sub(1);
         let life = Life::new(death);
-        let manager = manager::start(self.stage, self.managers, &life, self.mutant).await?;
+        let manager = mortal::start(self.stage, self.managers, &life, self.mutant).await?;
         if let Some(mutant) = self.mutant {
             mutant.spoil(self.stage);
         }

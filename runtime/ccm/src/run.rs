@@ -98,7 +98,8 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     for warning in provider.warnings() {
         tracing::warn!("{warning}");
     }
-    if !groups.is_idle() && !provider.capabilities().instances {
+    let knows_nodes = flags.node_controller || flags.node_lifecycle_controller;
+    if !groups.is_idle() && knows_nodes && !provider.capabilities().instances {
         return Err(RunError::NoInstances(provider.name().to_owned()).into());
     }
     let mut settings =

@@ -10,7 +10,7 @@ use crate::load_balancer::AnnotationChange;
 /// More annotations than this in one answer are left out.
 const MOST: usize = 16;
 /// The longest value, in bytes.
-const LONGEST: usize = 1024;
+const LONGEST: usize = 4096;
 
 /// What is to be written, where it is not there already, and what was left out.
 pub(super) fn granted(
