@@ -184,12 +184,16 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
 }
 
 /// In observe mode changes are not even worked out: the provider is asked what there is, and that is all.
-fn only_look<'a>(facts: &Facts) -> Option<Step<'a>> {
+fn only_look(facts: &Facts) -> Option<Step<'_>> {
     if facts.world.mode != Mode::Observe {
         return None;
     }
-    Some(match facts.learnt.got {
-        Some(_) => Step::Rest,
+    Some(match &facts.learnt.got {
+        Some(Ok(_)) => Step::Rest,
+        Some(Err(error)) => {
+            let doing = waiting::Doing::Check;
+            Step::Wait(Obstacle::Provider { doing, error })
+        }
         None => Step::Do(vec![ServiceEffect::Get(
             cloud_service(&facts.service).into(),
         )]),

@@ -204,6 +204,7 @@ impl Memory {
         } = conclusion;
         let service = facts.service.clone();
         let has_vanished_before = facts.is_gone;
+        let is_outdated = facts.is_outdated();
         self.past = Past::after(facts, &when, now);
         if has_written && let Some(version) = version(&service) {
             self.written = Some((version, now));
@@ -213,7 +214,9 @@ impl Memory {
         }
         self.concluded = Some(service);
         // Whoever vanished while the conversation was held gets another one about that.
-        self.due_at = (self.is_gone && !has_vanished_before).then_some(now);
+        // So does one that was changed meanwhile, unless the cloud wants to be left alone.
+        let is_unfinished = self.is_gone && !has_vanished_before || is_outdated;
+        self.due_at = is_unfinished.then_some(now);
         match when {
             When::AwaitChange | When::Blocked { .. } if has_vanished_before => Next::Over,
             When::AwaitChange | When::Blocked { .. } if self.is_due() => Next::At(now),
@@ -224,11 +227,7 @@ impl Memory {
                 }
                 self.next_at().map_or(Next::OnChange, Next::At)
             }
-            When::Retry { after, .. } => {
-                let at = now.after(after);
-                self.due_at.get_or_insert(at);
-                Next::At(at)
-            }
+            When::Retry { after, .. } => Next::At(*self.due_at.get_or_insert(now.after(after))),
             When::NotBefore { after, .. } => {
                 let at = now.after(after);
                 self.due_at.get_or_insert(at);

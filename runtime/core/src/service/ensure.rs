@@ -130,7 +130,7 @@ fn too_early<'a>(
 }
 
 fn ensure<'a>(
-    facts: &Facts,
+    facts: &'a Facts,
     wanted: &Arc<CloudService>,
     targets: Arc<[CloudNode]>,
     adopt: Option<String>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 
+use super::cloud_service;
 use super::past::Past;
 use super::stored::{annotations, uid};
 use super::targets::Targets;
@@ -109,6 +110,17 @@ impl Facts {
             past,
             learnt: Learnt::default(),
         }
+    }
+
+    /// Whether the Service has changed since the provider was asked about it: our own write shows what somebody else
+    /// has written meanwhile, and no other news of it comes.
+    pub fn is_outdated(&self) -> bool {
+        let asked = self.learnt.asked.as_ref();
+        !self.is_gone
+            && !self.learnt.is_over
+            && !self.learnt.is_released
+            && asked
+                .is_some_and(|asked| asked.service != without_status(&cloud_service(&self.service)))
     }
 
     /// Adds how `effect` ended.

@@ -12,7 +12,7 @@ use crate::permit::Mode;
 /// How many names of nodes an Event has (SVC-069).
 const MOST_NAMES: usize = 20;
 
-pub(super) fn ask<'a>(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'a> {
+pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
     if let Some(step) = super::only_look(facts) {
         return step;
     }

@@ -311,3 +311,22 @@ fn source_ranges_that_cannot_be_read_open_nothing() {
         Some(("False".to_owned(), "Invalid".to_owned()))
     );
 }
+
+/// The answer to our own write is newer than the change, so that nobody else brings news of it.
+#[test]
+fn edge_063_what_is_changed_while_the_status_is_written_is_not_lost() {
+    let mut world = made();
+    world.stored["spec"]["ports"][0]["port"] = json!(81);
+    world.ensure = [ready(&["192.0.2.7"], 1)].into();
+    world.meanwhile = Some(|service| service["spec"]["ports"][0]["port"] = json!(82));
+    assert!(world.talk().is_outdated);
+    assert_eq!(world.addresses(), ["192.0.2.7"]);
+    let next = world.talk();
+    assert!(!next.is_outdated);
+    assert!(
+        next.acts().iter().any(|act| act.starts_with("ensure")),
+        "{:?}",
+        next.acts()
+    );
+    assert!(!world.talk().is_outdated);
+}

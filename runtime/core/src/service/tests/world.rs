@@ -70,6 +70,8 @@ pub(super) struct Talk {
     /// Reason and message of every Event.
     pub(super) events: Vec<(String, String)>,
     pub(super) end: When,
+    /// Whether the Service has changed since the provider was asked.
+    pub(super) is_outdated: bool,
 }
 
 /// A new Service, two nodes, and a provider that makes everything at once.
@@ -271,6 +273,7 @@ impl World {
             effects: Vec::new(),
             events: Vec::new(),
             end: When::AwaitChange,
+            is_outdated: false,
         };
         for _ in 0..100 {
             let now = Now {
@@ -279,6 +282,7 @@ impl World {
             };
             match decide(&facts, now) {
                 Decision::Done(end) => {
+                    talk.is_outdated = facts.is_outdated();
                     self.past = Past::after(facts, &end, self.now);
                     talk.end = end;
                     return talk;
