@@ -207,23 +207,22 @@ const CALL_TIME: Duration = Duration::from_secs(60);
 /// How long the process finishes what is on the wire when told to stop; below the 30 s that a pod has.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// What is known of the cluster itself.
-pub(crate) struct Surrounds {
-    /// The API server's addresses, as far as they are known.
+/// Addresses of the cluster's own, as far as they are known.
+#[derive(Default)]
+pub(crate) struct ClusterAddresses {
+    /// The API server's.
     pub api_server: Vec<IpAddr>,
-    /// The ranges of the pods.
-    pub pod_cidrs: Vec<IpNet>,
+    /// The ranges of Services and pods.
+    pub ranges: Vec<IpNet>,
 }
 
 /// The service controller's settings.
 pub(crate) fn service_settings(
     flags: &ServiceFlags,
     load_balancers: LoadBalancerConfig,
-    service_cidrs: &[IpNet],
-    cluster: &Surrounds,
+    cluster: &ClusterAddresses,
 ) -> ServiceSettings {
     let unset = ServiceSettings::default();
-    let refused = service_cidrs.iter().chain(&cluster.pod_cidrs);
     ServiceSettings {
         concurrent_syncs: flags.concurrent_syncs.unwrap_or(unset.concurrent_syncs),
         drift_check: flags.drift_check,
@@ -232,7 +231,7 @@ pub(crate) fn service_settings(
             is_default: load_balancers.is_default,
             adoption: load_balancers.adoption,
             ingress: IngressRules {
-                refused: refused.copied().collect(),
+                refused: cluster.ranges.clone(),
                 api_server: cluster.api_server.clone(),
                 allowed: load_balancers.ingress_cidrs,
             },

@@ -28,7 +28,7 @@ use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 
 use crate::assemble;
-use crate::assemble::Surrounds;
+use crate::assemble::ClusterAddresses;
 use crate::cli::DemoOptions;
 use crate::config::LoadBalancerConfig;
 use crate::config::ModuleRef;
@@ -156,12 +156,9 @@ fn changes(cloud: &Hetzner) -> usize {
 
 /// As without any flag.
 fn settings() -> ccm_controllers::Settings {
-    let cluster = Surrounds {
-        api_server: Vec::new(),
-        pod_cidrs: Vec::new(),
-    };
+    let cluster = ClusterAddresses::default();
     let load_balancers = LoadBalancerConfig::default();
-    let service = assemble::service_settings(&ServiceFlags::UNSET, load_balancers, &[], &cluster);
+    let service = assemble::service_settings(&ServiceFlags::UNSET, load_balancers, &cluster);
     assemble::settings(
         &NodeFlags::UNSET,
         &LifecycleFlags::UNSET,

@@ -26,7 +26,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::assemble::{self, Surrounds};
+use crate::assemble::{self, ClusterAddresses};
 use crate::audit::AuditWriter;
 use crate::flags::RunFlags;
 use crate::migration::Migration;
@@ -79,16 +79,11 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         flags.provider_module.as_deref(),
     )?;
     let module = config.module.to_string();
-    let cluster = Surrounds {
-        api_server,
-        pod_cidrs: ranges(&flags.cluster_cidrs),
-    };
-    let service = assemble::service_settings(
-        &flags.service,
-        config.load_balancers.clone(),
-        &flags.node.service_cidrs,
-        &cluster,
-    );
+    let mut ranges = flags.node.service_cidrs.clone();
+    ranges.extend(networks(&flags.cluster_cidrs));
+    let cluster = ClusterAddresses { api_server, ranges };
+    let service =
+        assemble::service_settings(&flags.service, config.load_balancers.clone(), &cluster);
     let host = assemble::host(flags.compiled_cache_dir)?;
     let provider = assemble::load(&host, config, flags.cluster_name, flags.cluster_cidrs)
         .await
@@ -145,8 +140,8 @@ fn print_plan(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// The ranges among these texts. What is none is handed to the provider as it is, and means nothing to us.
-fn ranges(texts: &[String]) -> Vec<IpNet> {
-    texts.iter().filter_map(|text| text.parse().ok()).collect()
+fn networks(texts: &[String]) -> impl Iterator<Item = IpNet> {
+    texts.iter().filter_map(|text| text.parse().ok())
 }
 
 /// The controllers that `--controllers` leaves on, by their canonical names.

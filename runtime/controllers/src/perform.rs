@@ -52,10 +52,8 @@ pub(crate) use request::chain;
 pub(crate) enum Lane {
     /// Nodes that wait for their initialisation.
     New,
-    /// All others.
+    /// All others. Acts about Services look at no lane.
     Known,
-    /// Services.
-    Services,
 }
 
 impl Lane {
@@ -214,7 +212,7 @@ impl Door {
         &self.metrics
     }
 
-    /// The provider's name and the prefixes of the annotations that it may set.
+    /// The prefixes of the annotations that the provider may set.
     pub(crate) fn annotation_prefixes(&self) -> Arc<[String]> {
         self.cloud.provider.annotation_prefixes().into()
     }
@@ -245,7 +243,7 @@ impl Door {
         }
         let lane = match lane {
             Lane::New => &self.new,
-            Lane::Known | Lane::Services => &self.known,
+            Lane::Known => &self.known,
         };
         // Requests are boxed: thousands of conversations wait for a look-up, a few at a time write, and all of them would
         // be as large as the largest of these futures.

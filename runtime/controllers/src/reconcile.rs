@@ -93,16 +93,11 @@ impl Facts for service::Facts {
     }
 
     fn object(&self) -> String {
-        let metadata = &self.service.metadata;
-        format!(
-            "service/{}/{}",
-            metadata.namespace.as_deref().unwrap_or_default(),
-            metadata.name.as_deref().unwrap_or_default()
-        )
+        service::service_ref(&self.service).to_string()
     }
 
     fn lane(&self) -> Lane {
-        Lane::Services
+        Lane::Known
     }
 
     fn failures(&self) -> u32 {
@@ -114,13 +109,13 @@ impl Facts for service::Facts {
 pub(crate) struct Conclusion<F> {
     /// When to come back.
     pub(crate) when: When,
-    /// What is known at the end; the node may be newer than the cache's.
+    /// What is known at the end; the object may be newer than the cache's.
     pub(crate) facts: F,
     /// Whether something was written to the object.
     pub(crate) has_written: bool,
 }
 
-/// Holds one conversation about one node.
+/// Holds one conversation about one object.
 pub(crate) async fn converse<F: Facts>(mut facts: F, door: &Door, clock: Clock) -> Conclusion<F> {
     let mut has_written = false;
     let mut has_withheld = false;

@@ -7,7 +7,6 @@ use std::net::IpAddr;
 use ccm_core::effect::{InUse, OwnerState, ServiceRef};
 use ccm_core::service::{Addresses, is_load_balancer, recorded_owner, service_ref};
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// See the module's documentation. Services are known by UID; one that was made again replaces the old one.
 #[derive(Default)]
@@ -87,15 +86,7 @@ impl Roster {
 
     fn strike(&mut self, uid: &str) {
         if let Some(Listed { service, .. }) = self.services.remove(uid) {
-            self.addresses.forget(&Service {
-                metadata: ObjectMeta {
-                    namespace: Some(service.namespace),
-                    name: Some(service.name),
-                    uid: Some(service.uid),
-                    ..ObjectMeta::default()
-                },
-                ..Service::default()
-            });
+            self.addresses.forget(&service);
         }
     }
 }

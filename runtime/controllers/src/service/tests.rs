@@ -223,20 +223,7 @@ async fn edge_066_a_service_that_vanishes_without_its_finalizer_leaks_no_load_ba
             stage.cloud.take();
             stage.remove_by_force("web").await;
             a_while().await;
-            let asked = stage.cloud.asked();
-            assert!(
-                asked.contains(&"delete default/web".to_owned()),
-                "{asked:?}"
-            );
-            assert!(
-                stage
-                    .cloud
-                    .there
-                    .lock()
-                    .unwrap()
-                    .iter()
-                    .all(String::is_empty)
-            );
+            stage.cloud.removed("default/web");
         })
         .await;
 }

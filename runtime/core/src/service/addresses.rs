@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 
 use super::stored::{load_balancer_status, service_ref, spec};
-use crate::effect::InUse;
+use crate::effect::{InUse, ServiceRef};
 use crate::load_balancer::Ingress;
 
 /// See the module's documentation. Services are known by namespace and name; one that was made again replaces the
@@ -45,8 +45,8 @@ impl Addresses {
     }
 
     /// `service` does not exist any more.
-    pub fn forget(&mut self, service: &Service) {
-        self.remove(&service_ref(service).to_string());
+    pub fn forget(&mut self, service: &ServiceRef) {
+        self.remove(&service.to_string());
     }
 
     /// Those of `ips` that another Service than the one with this UID has.

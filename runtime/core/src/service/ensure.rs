@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::facts::{Asked, without_status};
+use super::facts::Asked;
 use super::handed::{Handed, handed};
 use super::stored::{load_balancer_status, uid};
 use super::waiting::{Doing, Obstacle};
@@ -26,7 +26,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
     if let Err(error) = source_ranges(&facts.service) {
         return Step::Wait(Obstacle::SourceRanges(error));
     }
-    let wanted = without_status(&cloud_service(&facts.service));
+    let wanted = facts.wanted();
     if !facts.learnt.is_marked && !super::is_marked(&facts.service, &facts.world) {
         let mut effects = announce(facts, &wanted);
         effects.push(ServiceEffect::Patch(mark(facts)));

@@ -119,8 +119,12 @@ impl Facts {
         !self.is_gone
             && !self.learnt.is_over
             && !self.learnt.is_released
-            && asked
-                .is_some_and(|asked| asked.service != without_status(&cloud_service(&self.service)))
+            && asked.is_some_and(|asked| asked.service != self.wanted())
+    }
+
+    /// What the provider would be asked for now.
+    pub(super) fn wanted(&self) -> Arc<CloudService> {
+        without_status(cloud_service(&self.service))
     }
 
     /// Adds how `effect` ended.
@@ -187,7 +191,7 @@ impl Facts {
             learnt.targets = Some(request.targets.clone());
         }
         learnt.asked = Some(Asked {
-            service: without_status(&request.service),
+            service: without_status((*request.service).clone()),
             targets: request.targets.clone(),
             adopt: request.adopt.clone(),
         });
@@ -204,7 +208,7 @@ impl Facts {
                     learnt.targets = Some(request.targets.clone());
                 }
                 learnt.asked = Some(Asked {
-                    service: without_status(&request.service),
+                    service: without_status((*request.service).clone()),
                     targets: request.targets.clone(),
                     adopt: None,
                 });
@@ -212,7 +216,7 @@ impl Facts {
             }
             ServiceEffect::Delete(request) => {
                 learnt.asked = Some(Asked {
-                    service: without_status(&request.service),
+                    service: without_status((*request.service).clone()),
                     targets: Arc::from([]),
                     adopt: None,
                 });
@@ -364,8 +368,7 @@ impl Facts {
 }
 
 /// What is compared: a status that we have written ourselves is no reason to ask again.
-pub(super) fn without_status(service: &CloudService) -> Arc<CloudService> {
-    let mut service = service.clone();
+fn without_status(mut service: CloudService) -> Arc<CloudService> {
     service.status = crate::load_balancer::LoadBalancerStatus::default();
     Arc::new(service)
 }

@@ -56,6 +56,13 @@ impl Balancers {
             .collect()
     }
 
+    /// Since the last time it was asked to remove this Service's load balancer, and now there is none.
+    pub(super) fn removed(&self, service: &str) {
+        let asked = self.asked();
+        assert!(asked.contains(&format!("delete {service}")), "{asked:?}");
+        assert!(self.there.lock().unwrap().iter().all(String::is_empty));
+    }
+
     pub(super) fn take(&self) -> Vec<Call> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }

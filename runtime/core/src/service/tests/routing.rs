@@ -295,7 +295,7 @@ fn an_address_is_in_use_by_whoever_else_has_it() {
         None,
         "what it does not have any more"
     );
-    addresses.forget(&dns);
+    addresses.forget(&crate::service::service_ref(&dns));
     assert_eq!(who(&addresses, "u2", "10.96.0.10"), None);
     // Made again under the same name.
     addresses.apply(&of("web", "u9", json!({}), json!([{ "ip": "192.0.2.1" }])));
