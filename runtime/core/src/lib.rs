@@ -32,6 +32,7 @@ pub mod permit;
 pub mod plan;
 pub mod provider_id;
 pub mod retry;
+pub mod rollout;
 pub mod service;
 pub mod settings;
 pub mod tenure;

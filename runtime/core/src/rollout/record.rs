@@ -1,0 +1,109 @@
+//! What is written down about one provider's versions, and what people order. Every replica reads it, only the leader
+//! writes it. Holds no rules.
+
+/// Rejected versions that are remembered; the oldest is forgotten first. Each takes less than 2 KiB of an object that
+/// may have 1 MiB.
+pub const MOST_REJECTED: usize = 32;
+/// Approved versions that are remembered.
+pub const MOST_APPROVED: usize = 32;
+
+/// One version of a provider's module: these bytes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Release {
+    /// `sha256:<hex>` of the component's bytes, uncompressed. What a version is told by; never a tag.
+    pub digest: String,
+    /// The version that its manifest names, for people.
+    pub version: String,
+    /// Where exactly these bytes can be had again: an `oci://` reference with the manifest's digest where there is one,
+    /// otherwise the place they were offered at.
+    pub origin: String,
+}
+
+/// A version that serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Which.
+    pub release: Release,
+    /// Since when, in seconds since the Unix epoch.
+    pub since: u64,
+}
+
+/// How far a version has come that does not serve yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Its bytes are here.
+    Fetched,
+    /// Somebody that the operator trusts vouches for it.
+    Verified,
+    /// It requests what is not granted: the operator has to change the grants, or leave it.
+    WaitsForGrants,
+    /// It requests more than the version that serves, within the grants: somebody has to approve it.
+    WaitsForApproval,
+    /// It is compiled, and has started under its limits.
+    Compiled,
+    /// It has proven its credential, as far as it can.
+    SelfTested,
+    /// Its answers to reads are compared with those of the version that serves.
+    Shadow,
+    /// It answers a part of the calls.
+    Canary,
+}
+
+/// A version that does not serve yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trial {
+    /// Which.
+    pub release: Release,
+    /// How far it is.
+    pub phase: Phase,
+    /// Since when it is there, in seconds since the Unix epoch.
+    pub since: u64,
+    /// What it waits for, or has shown so far; lines for people, like those of a plan. At most 64.
+    pub lines: Vec<String>,
+}
+
+/// A version that is not tried again until its bytes change or a person says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// `sha256:<hex>` of its bytes.
+    pub digest: String,
+    /// The version that its manifest names; empty where that could not be read.
+    pub version: String,
+    /// Why, for people; sanitised, at most 1 KiB.
+    pub reason: String,
+    /// When, in seconds since the Unix epoch.
+    pub at: u64,
+}
+
+/// What is written down about one provider. The `status` of the object `Provider`, or memory where there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Record {
+    /// What serves.
+    pub active: Option<Placed>,
+    /// What served before, and can again.
+    pub previous: Option<Release>,
+    /// What is on its way.
+    pub trial: Option<Trial>,
+    /// Not to be tried again; the latest first, at most [`MOST_REJECTED`].
+    pub rejected: Vec<Rejected>,
+    /// Digests whose wider requests a person has approved; the latest first, at most [`MOST_APPROVED`].
+    pub approved: Vec<String>,
+    /// What keeps the source from being read or the version from being served, for people. Empty: nothing.
+    pub trouble: String,
+}
+
+/// What people order, by annotations on the object `Provider`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Orders {
+    /// `wasm-ccm.dev/pin`: only this digest may serve.
+    pub pin: Option<String>,
+    /// `wasm-ccm.dev/pause`: nothing new begins, and what is on its way is put off.
+    pub pause: bool,
+    /// `wasm-ccm.dev/roll-back`: back to the previous version, and the one that serves is rejected. Taken away when it is
+    /// done.
+    pub roll_back: bool,
+    /// `wasm-ccm.dev/approve`: the wider requests of this digest are approved.
+    pub approve: Option<String>,
+    /// `wasm-ccm.dev/retry`: this digest may be tried again. Taken away when it is done.
+    pub retry: Option<String>,
+}

@@ -1,0 +1,1 @@
+//! What a new version asks for that the old one did not.

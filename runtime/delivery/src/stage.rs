@@ -1,0 +1,1 @@
+//! Performs what `core::rollout` decides for one provider. Decides nothing itself.

@@ -1,0 +1,34 @@
+//! On which terms a module is loaded: the operator's side of it. Looks at no module's bytes.
+
+use ccm_host::grant::Grants;
+use ccm_host::{GuestConfig, Inspection};
+
+/// What the operator grants and configures for one provider. Implemented by whoever reads the configuration.
+pub trait TermsOf: Send + Sync {
+    /// The terms for this module. Built-in ones belong to the bytes of a shipped module; written ones to whatever is
+    /// loaded.
+    ///
+    /// # Errors
+    /// What is missing, for people: one line each.
+    fn terms(&self, inspection: &Inspection) -> Result<Terms, Vec<String>>;
+}
+
+/// See [`TermsOf`].
+#[derive(Clone, Default)]
+pub struct Terms {
+    /// What the module may do.
+    pub grants: Grants,
+    /// What it is told.
+    pub config: GuestConfig,
+    /// What it may use at most.
+    pub limits: LimitsGranted,
+}
+
+/// The operator's limits for one provider; the host's ceilings hold in any case. `None`: what the manifest wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitsGranted {
+    /// Linear memory of one call, in MiB.
+    pub memory_mib: Option<u32>,
+    /// Time of one call, in seconds.
+    pub call_seconds: Option<u32>,
+}
