@@ -15,6 +15,8 @@ mod deletes;
 mod normal;
 #[path = "api/patches.rs"]
 mod patches;
+#[path = "api/providers.rs"]
+mod providers;
 #[path = "api/reads.rs"]
 mod reads;
 #[path = "api/row.rs"]
@@ -47,6 +49,7 @@ fn table() -> Vec<Row> {
     table.extend(watches::rows());
     table.extend(services::rows());
     table.extend(small::rows());
+    table.extend(providers::rows());
     table
 }
 
@@ -87,6 +90,9 @@ async fn a_real_api_server_answers_like_the_in_memory_one() {
 
     let server = ApiServer::start().await.expect("a real API server");
     let client = server.client_for("admin").await.expect("a client for it");
+    run::define_providers(&client)
+        .await
+        .expect("the definition of Provider");
     let mut wrong = Vec::new();
     for (number, row) in table().iter().enumerate().filter(|(_, row)| !row.forgets) {
         wrong.extend(match run::prepare(&client, row, number).await {

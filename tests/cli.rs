@@ -1,8 +1,24 @@
 //! The binary as a person or a script meets it: help, completion, exit codes, messages, JSON.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "cli/component.rs"]
+mod component;
+#[path = "cli/config.rs"]
+mod config;
+#[path = "cli/diff.rs"]
+mod diff;
+#[path = "cli/hostile.rs"]
+mod hostile;
+#[path = "cli/pack.rs"]
+mod pack;
+#[path = "cli/status.rs"]
+mod status;
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -12,17 +28,63 @@ struct Said {
     err: String,
 }
 
+/// A command that ends by itself is given so long; whoever runs until somebody stops it fails the test.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 fn ccm(arguments: &[&str]) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HCLOUD_")) {
         command.env_remove(name);
     }
-    let output = command.args(arguments).output().unwrap();
-    Said {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
+    // Files, not pipes: nobody has to read while it runs.
+    let (mut out, mut err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    let mut child = command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(out.try_clone().unwrap())
+        .stderr(err.try_clone().unwrap())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break Some(status),
+            None if begun.elapsed() > PATIENCE => break None,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    if status.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
+    let whole = |file: &mut File| {
+        let mut text = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        text
+    };
+    let (out, err) = (whole(&mut out), whole(&mut err));
+    let Some(status) = status else {
+        panic!("{arguments:?} does not end: {out}{err}");
+    };
+    Said {
+        code: status.code().unwrap(),
+        out,
+        err,
+    }
+}
+
+/// The same, with this on standard input.
+fn ccm_reading(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ccm"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
 }
 
 fn file(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
@@ -39,7 +101,14 @@ fn text(path: &Path) -> &str {
 fn help_names_every_command_and_the_exit_codes() {
     let said = ccm(&["--help"]);
     assert_eq!(said.code, 0);
-    for word in ["run", "provider", "completion", "demo", "Exit codes"] {
+    for word in [
+        "run",
+        "provider",
+        "config",
+        "completion",
+        "demo",
+        "Exit codes",
+    ] {
         assert!(said.out.contains(word), "{word}: {}", said.out);
     }
     assert!(!said.out.contains("__compile"), "{}", said.out);
@@ -60,7 +129,37 @@ fn completion_scripts_know_the_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let said = ccm(&["completion", shell]);
         assert_eq!(said.code, 0);
-        assert!(said.out.contains("provider-module"), "{shell}");
+        for word in [
+            "provider-module",
+            "certificate-identity",
+            "configmap",
+            "registry-config",
+        ] {
+            assert!(said.out.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+#[test]
+fn every_command_for_modules_helps_with_an_example_and_its_exit_codes() {
+    for command in [
+        &["provider", "pack"][..],
+        &["provider", "inspect"],
+        &["provider", "check"],
+        &["provider", "diff"],
+        &["provider", "push"],
+        &["provider", "pull"],
+        &["provider", "sign"],
+        &["provider", "verify"],
+        &["provider", "status"],
+        &["config", "check"],
+    ] {
+        let said = ccm(&[command, &["--help"]].concat());
+        assert_eq!(said.code, 0, "{command:?}: {}", said.err);
+        let example = format!("  ccm {} ", command.join(" "));
+        for part in ["Example", &example, "Exit codes: 0"] {
+            assert!(said.out.contains(part), "{command:?}: {part}: {}", said.out);
+        }
     }
 }
 
@@ -319,7 +418,7 @@ fn a_module_that_wants_more_than_it_is_granted_is_refused_line_by_line() {
     let module = file(&folder, "other.wasm", &other_module());
     let secret = file(&folder, "token", b"secret\n");
     let config = format!(
-        "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: hcloud\n  grants:\n    targets:\n    - name: api\n      endpoint: https://api.hetzner.cloud/v1\n      credential: {{ bearer: {{ file: {} }} }}\n      rules:\n      - {{ methods: [GET], path: /servers, access: read }}\n",
+        "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: hcloud\n  grants:\n    targets:\n    - name: api\n      endpoint: https://api.hetzner.cloud/v1\n      credential: {{ bearer: {{ file: {} }} }}\n      rules:\n      - {{ methods: [GET], path: /servers, access: read }}\n",
         text(&secret)
     );
     let config = file(&folder, "ccm.yaml", config.as_bytes());
@@ -343,7 +442,6 @@ fn files_that_are_no_modules_are_refused_by_name_and_reason() {
     let whole = other_module();
     let core = [0, b'a', b's', b'm', 1, 0, 0, 0];
     let cases: &[(&str, &[u8], &str)] = &[
-        ("empty.wasm", b"", "the file is empty"),
         ("text.wasm", b"hello, this is text", "not WebAssembly"),
         ("cut.wasm", &whole[..whole.len() / 2], "offset"),
         ("core.wasm", &core, "component"),
@@ -367,7 +465,12 @@ fn files_that_are_no_modules_are_refused_by_name_and_reason() {
     ]);
     assert_eq!(said.code, 1);
     assert!(said.err.contains("nothing.wasm"), "{}", said.err);
+    // Which of the files is meant?
     let said = ccm(&["provider", "check", text(folder.path())]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert!(said.out.contains("there are several"), "{}", said.out);
+    let empty = file(&folder, "empty.wasm", b"");
+    let said = ccm(&["provider", "check", text(&empty)]);
     assert_eq!(said.code, 1);
-    assert!(said.err.contains("not a regular file"), "{}", said.err);
+    assert!(said.err.contains("it is empty"), "{}", said.err);
 }

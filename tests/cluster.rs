@@ -11,6 +11,10 @@
 mod bootstrap;
 #[path = "cluster/conflicts.rs"]
 mod conflicts;
+#[path = "cluster/delivered.rs"]
+mod delivered;
+#[path = "cluster/deploy.rs"]
+mod deploy;
 #[path = "cluster/initialise.rs"]
 mod initialise;
 #[path = "cluster/kubelet.rs"]
@@ -31,6 +35,8 @@ mod node_ip;
 mod outage;
 #[path = "cluster/policy.rs"]
 mod policy;
+#[path = "cluster/providers.rs"]
+mod providers;
 #[path = "cluster/record.rs"]
 mod record;
 #[path = "cluster/refused.rs"]

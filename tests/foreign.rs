@@ -1,8 +1,13 @@
 //! A guest that others' tools build, and no line of ours but the contract: `cargo component` makes it, the binary checks
-//! it, the host runs it. It needs cargo-component 0.21 and the target wasm32-wasip1, and says so when they are missing.
+//! it, the host runs it; and the shipped guest, built by the same tool. Both need cargo-component 0.21 and the target
+//! wasm32-wasip1, and say so when they are missing.
 //! And clients of others before our simulators; they need Python 3.11 with pip.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "foreign/builds.rs"]
+mod builds;
+#[path = "cli/registry.rs"]
+mod commands;
 #[path = "foreign/hcloud.rs"]
 mod hcloud;
 #[path = "foreign/python.rs"]
@@ -101,17 +106,20 @@ fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
     }
 }
 
-async fn find(module: Module) {
+fn host() -> Host {
     let compiler = Compiler {
         program: CCM.into(),
         arguments: vec!["__compile".into()],
     };
-    let host = Host::new(HostOptions {
+    Host::new(HostOptions {
         compiler,
         cache_dir: None,
     })
-    .unwrap();
-    let provider = host
+    .unwrap()
+}
+
+async fn find(module: Module) {
+    let provider = host()
         .load(module, Grants::default(), GuestConfig::default())
         .await
         .unwrap();

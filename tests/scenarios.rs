@@ -22,6 +22,8 @@ mod broken_deletions;
 mod broken_services;
 #[path = "scenarios/cloud.rs"]
 mod cloud;
+#[path = "scenarios/cloud_lines.rs"]
+mod cloud_lines;
 #[path = "scenarios/deletions.rs"]
 mod deletions;
 #[path = "scenarios/disturbance.rs"]
@@ -46,6 +48,8 @@ mod mutations;
 mod nodes;
 #[path = "scenarios/people.rs"]
 mod people;
+#[path = "scenarios/providers.rs"]
+mod providers;
 #[path = "scenarios/replay.rs"]
 mod replay;
 #[path = "scenarios/script.rs"]

@@ -96,6 +96,24 @@ pub(crate) async fn until_forgotten(client: &Client) -> Result<()> {
     .await?
 }
 
+/// Applies the definition that users apply, and waits until a real server serves the kind.
+#[cfg(feature = "cluster")]
+pub(crate) async fn define_providers(client: &Client) -> Result<()> {
+    let definition = include_str!("../../deploy/kustomize/base/crd.yaml");
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let define = crate::row::post(path, definition).typed("application/yaml");
+    let names = Names::default();
+    succeed(client, &define, &names).await?;
+    let list = crate::row::get("/apis/wasm-ccm.dev/v1alpha1/providers");
+    tokio::time::timeout(PATIENCE, async {
+        while send(client, &list, &names).await?.0 != 200 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    })
+    .await?
+}
+
 async fn succeed(client: &Client, ask: &Ask, names: &Names) -> Result<Value> {
     let (code, body) = send(client, ask, names).await?;
     ensure!((200..300).contains(&code), "answered {code}: {body}");

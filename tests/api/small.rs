@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, MERGE, Row, get, patch, post, put, row};
+use crate::row::{Ask, MERGE, Row, delete, get, patch, post, put, row};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{n}/leases";
 const OLD: &str = "/api/v1/namespaces/{n}/events";
@@ -166,5 +166,99 @@ fn data() -> Vec<Row> {
                 422,
             )
             .refused("Invalid"),
+        row("a_secret_has_at_most_a_mebibyte")
+            .when(
+                post(
+                    secrets,
+                    json!({"metadata": {"name": "a"}, "stringData": {"k": "x".repeat((1 << 20) + 1)}}),
+                ),
+                422,
+            )
+            .refused("Invalid")
+            .has("/details/causes/0/reason", "FieldValueTooLong")
+            .any_words(),
+        row("a_secret_is_merged_key_by_key")
+            .given(post(
+                secrets,
+                json!({"metadata": {"name": "a"}, "data": {"k": "dmFsdWU=", "l": "dmFsdWU="}}),
+            ))
+            .when(
+                patch(
+                    MERGE,
+                    "/api/v1/namespaces/{n}/secrets/a",
+                    json!({"data": {"k": "b3RoZXI=", "l": null}}),
+                ),
+                200,
+            )
+            .has("/data", json!({"k": "b3RoZXI="})),
+        row("a_config_map_keeps_bytes_and_text_apart")
+            .when(
+                post(
+                    maps,
+                    json!({"metadata": {"name": "a"}, "data": {"t": ""}, "binaryData": {"b": "AGFzbQ=="}}),
+                ),
+                201,
+            )
+            .has("/binaryData", json!({"b": "AGFzbQ=="}))
+            .has("/data", json!({"t": ""})),
+        row("bytes_are_written_in_base64")
+            .when(
+                post(
+                    maps,
+                    json!({"metadata": {"name": "a"}, "binaryData": {"b": "not base64!"}}),
+                ),
+                400,
+            )
+            .refused("BadRequest")
+            .any_words(),
+        row("a_config_key_stands_in_one_of_the_maps")
+            .when(
+                post(
+                    maps,
+                    json!({"metadata": {"name": "a"}, "data": {"k": "x"}, "binaryData": {"k": "AGFzbQ=="}}),
+                ),
+                422,
+            )
+            .refused("Invalid")
+            .any_words(),
+        row("a_config_map_may_have_a_mebibyte")
+            .when(
+                post(
+                    maps,
+                    json!({"metadata": {"name": "a"}, "data": {"k": "x".repeat(1 << 20)}}),
+                ),
+                201,
+            ),
+        row("a_config_map_has_no_more_than_a_mebibyte")
+            .when(
+                post(
+                    maps,
+                    json!({"metadata": {"name": "a"}, "data": {"k": "x".repeat(1 << 20)}, "binaryData": {"b": "AA=="}}),
+                ),
+                422,
+            )
+            .refused("Invalid")
+            .has("/details/causes/0/reason", "FieldValueTooLong")
+            .any_words(),
+        row("a_config_map_is_watched_by_its_name")
+            .given(post(maps, json!({"metadata": {"name": "a"}, "data": {"k": "1"}})))
+            .given(post(maps, json!({"metadata": {"name": "b"}, "data": {"k": "1"}})))
+            .watching(
+                "/api/v1/namespaces/{n}/configmaps?watch=1&fieldSelector=metadata.name%3Da&resourceVersion={0.rv}",
+                2,
+            )
+            .meanwhile(patch(
+                MERGE,
+                "/api/v1/namespaces/{n}/configmaps/b",
+                json!({"data": {"k": "2"}}),
+            ))
+            .meanwhile(patch(
+                MERGE,
+                "/api/v1/namespaces/{n}/configmaps/a",
+                json!({"data": {"k": "3"}}),
+            ))
+            .meanwhile(delete("/api/v1/namespaces/{n}/configmaps/a"))
+            .has("/events/0/object/data/k", "3")
+            .has("/events/1/type", "DELETED"),
     ]
 }

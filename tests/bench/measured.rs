@@ -156,7 +156,7 @@ fn configuration(endpoint: &str) -> Result<Value> {
         "rules": manifest["targets"][0]["rules"],
     });
     Ok(json!({
-        "apiVersion": "config.wasm-ccm.dev/v1alpha1",
+        "apiVersion": "wasm-ccm.dev/v1alpha1",
         "kind": "ProviderConfiguration",
         "providers": [{"name": "hcloud", "grants": {"targets": [target]}}],
     }))

@@ -94,10 +94,7 @@ impl World {
             memory: Memory::default(),
             budgets: Budgets::new(&Allowances::default()),
             on_the_wire: VecDeque::new(),
-            claimant: Arc::new(Claimant {
-                name: "sim".to_owned(),
-                schemes: vec!["sim".to_owned()],
-            }),
+            claimant: Arc::new(Claimant::alone("sim", vec!["sim".to_owned()])),
             rules: Arc::new(Mutant::rules(mutant)),
             versions: 0,
             spent: Vec::new(),

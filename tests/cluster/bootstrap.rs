@@ -109,16 +109,17 @@ async fn a_cluster_whose_only_node_waits_for_everything_becomes_usable() {
                 .replace("/var/cache/ccm", compiled.to_str().unwrap())
         })
         .collect();
-    let variables: Vec<_> = container
-        .env
-        .iter()
-        .flatten()
-        .map(|variable| variable.name.as_str())
-        .collect();
-    assert_eq!(variables, ["HCLOUD_TOKEN"]);
+    let variables: Vec<_> = container.env.iter().flatten().collect();
+    let [variable] = variables.as_slice() else {
+        panic!("{variables:?}");
+    };
+    assert_eq!(variable.name, "HCLOUD_TOKEN_FILE");
+    let mounted = Some("/etc/ccm-credentials/token");
+    assert_eq!(variable.value.as_deref(), mounted);
+    let token = world.file("token", world.token());
     let endpoint = world.endpoint();
     let variables = [
-        ("HCLOUD_TOKEN", world.token()),
+        ("HCLOUD_TOKEN_FILE", token.to_str().unwrap()),
         ("HCLOUD_ENDPOINT", &endpoint),
     ];
     let mut ccm = world.spawn(&arguments, &variables);

@@ -96,5 +96,5 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     let log = world.asked();
     let refused: Vec<_> = log.iter().filter(|entry| entry.code == 403).collect();
     assert!(refused.is_empty(), "not granted: {refused:?}");
-    assert_eq!(used(&log), granted());
+    assert_eq!(used(&log), granted(&world.rights));
 }

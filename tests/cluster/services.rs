@@ -81,6 +81,16 @@ impl<'a> Services<'a> {
         .await;
     }
 
+    /// Waits until the Service's clients are sent to this host name.
+    pub(crate) async fn shows(&self, ccm: &mut Process, name: &str, hostname: &str) {
+        until(ccm, &format!("{name} at {hostname}"), async || {
+            let service = self.get(name).await?;
+            let ingress = &service["status"]["loadBalancer"]["ingress"][0];
+            (ingress["hostname"] == hostname).then_some(())
+        })
+        .await;
+    }
+
     /// Waits until there is no such Service.
     pub(crate) async fn is_gone(&self, ccm: &mut Process, name: &str) {
         until(ccm, &format!("the end of {name}"), async || {

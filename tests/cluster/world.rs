@@ -41,6 +41,8 @@ pub(crate) struct Setup {
     pub(crate) etcd_link: bool,
     /// Further flags of kube-apiserver.
     pub(crate) server_flags: Vec<String>,
+    /// Files of rights beside those of the base in `deploy/kustomize`, relative to it.
+    pub(crate) rights: &'static [&'static str],
 }
 
 impl Default for Setup {
@@ -49,6 +51,7 @@ impl Default for Setup {
             cloud: Options::new(TOKEN),
             etcd_link: false,
             server_flags: Vec::new(),
+            rights: &[],
         }
     }
 }
@@ -61,6 +64,8 @@ pub(crate) struct World {
     pub(crate) cloud_link: Link,
     pub(crate) nodes: Api<Node>,
     events: Api<Event>,
+    /// What of `deploy/` grants rights here.
+    pub(crate) rights: Vec<Value>,
     kubeconfig: PathBuf,
     folder: TempDir,
 }
@@ -76,7 +81,9 @@ impl World {
         .await
         .unwrap();
         let admin = api.client_for("admin").await.unwrap();
-        let token = deploy(&admin).await;
+        let files = ["rbac.yaml"].iter().chain(setup.rights);
+        let rights: Vec<Value> = files.flat_map(|file| manifests(file)).collect();
+        let token = deploy(&admin, &rights).await;
         let cloud = Hetzner::start(setup.cloud).await.unwrap();
         Self {
             kubeconfig: api.kubeconfig_with_token("ccm", &token).unwrap(),
@@ -84,6 +91,7 @@ impl World {
             cloud,
             nodes: Api::all(admin.clone()),
             events: Api::default_namespaced(admin),
+            rights,
             folder: TempDir::new().unwrap(),
             api,
         }
@@ -112,7 +120,7 @@ impl World {
             target["caFile"] = json!(self.file("cloud-ca.crt", authority));
         }
         json!({
-            "apiVersion": "config.wasm-ccm.dev/v1alpha1",
+            "apiVersion": "wasm-ccm.dev/v1alpha1",
             "kind": "ProviderConfiguration",
             "providers": [{"name": "hcloud", "config": values, "grants": {"targets": [target]}}],
         })
@@ -293,10 +301,10 @@ pub(crate) fn manifests(file: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(&text).unwrap()
 }
 
-/// Applies the rights of `deploy/` and returns a token of its service account.
-async fn deploy(admin: &Client) -> String {
+/// Applies these rights and returns a token of the service account of `deploy/`.
+async fn deploy(admin: &Client, rights: &[Value]) -> String {
     let params = PostParams::default();
-    for manifest in manifests("rbac.yaml") {
+    for manifest in rights.iter().cloned() {
         match manifest["kind"].as_str() {
             Some("ClusterRole") => create(&Api::<ClusterRole>::all(admin.clone()), manifest).await,
             Some("ClusterRoleBinding") => {
@@ -312,7 +320,7 @@ async fn deploy(admin: &Client) -> String {
                 )
                 .await;
             }
-            other => panic!("rbac.yaml holds {other:?}"),
+            other => panic!("a file of rights holds {other:?}"),
         }
     }
     let account = manifests("serviceaccount.yaml").remove(0);
@@ -341,6 +349,6 @@ where
     api.create(&PostParams::default(), &object).await.unwrap();
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

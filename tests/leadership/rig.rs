@@ -201,7 +201,7 @@ impl Rig {
         let port = |address: SocketAddr| format!(":{}/", address.port());
         let (there, here) = (port(self.cloud.address()), port(link.address()));
         json!({
-            "apiVersion": "config.wasm-ccm.dev/v1alpha1",
+            "apiVersion": "wasm-ccm.dev/v1alpha1",
             "kind": "ProviderConfiguration",
             "providers": [{
                 "name": "hcloud",

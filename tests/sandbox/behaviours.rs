@@ -169,6 +169,20 @@ fn law(behaviour: Behaviour) -> Law {
         })
         .called(&[Call::Find, Call::Find, Call::FindFresh]),
 
+        Behaviour::FailsSometimes => {
+            answers(|replies| assert_eq!(found(&replies[0]).len(), 2)).asking(Mood::Well, 2)
+        }
+        Behaviour::OtherZone => answers(|replies| {
+            let machines = found(&replies[0]);
+            assert!(
+                machines
+                    .iter()
+                    .all(|one| one.zone.as_deref() == Some("zone-2"))
+            );
+            assert!(replies[0].complete);
+        })
+        .asking(Mood::Well, 2),
+
         Behaviour::HttpInInit => {
             says("refused: GET /machines/probe: no requests are sent during init")
         }

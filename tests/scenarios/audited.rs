@@ -119,14 +119,28 @@ pub(crate) fn broken(writes: &[Write], records: &[Audited]) -> Vec<String> {
     found
 }
 
+/// Takes the records of these changes at one cloud out of `records`.
+pub(crate) fn of(changes: &[Changed], records: &mut Vec<AuditedChange>) -> Vec<AuditedChange> {
+    let mut theirs = Vec::new();
+    for change in changes {
+        let is_its = |record: &AuditedChange| is_of(record, change);
+        if let Some(index) = records.iter().position(is_its) {
+            theirs.push(records.remove(index));
+        }
+    }
+    theirs
+}
+
+fn is_of((path, uid): &AuditedChange, change: &Changed) -> bool {
+    path.ends_with(&format!("/{}", change.what)) && *uid == change.uid
+}
+
 /// What is wrong with the records of these changes at the cloud.
 pub(crate) fn unrecorded(changes: &[Changed], records: &[AuditedChange]) -> Vec<String> {
     let mut left = records.to_vec();
     let mut found = Vec::new();
     for change in changes {
-        let is_its = |(path, uid): &AuditedChange| {
-            path.ends_with(&format!("/{}", change.what)) && *uid == change.uid
-        };
+        let is_its = |record: &AuditedChange| is_of(record, change);
         match left.iter().position(is_its) {
             Some(index) => drop(left.remove(index)),
             None => found.push(format!(

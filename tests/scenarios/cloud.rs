@@ -1,12 +1,12 @@
 //! A cloud that answers as the script says, apart from the one call that is to go wrong. Knows nothing of Kubernetes.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccm_core::cloud::{
-    Address, AddressType, Capabilities, CloudEvent, CloudNode, CloudProvider, FindReply, Instance,
-    Lookup, ProviderError, Reply,
+    Capabilities, CloudEvent, CloudNode, CloudProvider, FindReply, Lookup, ProviderError, Reply,
 };
 use ccm_core::load_balancer::{
     AnnotationChange, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found,
@@ -16,22 +16,32 @@ use ccm_core::permit::Permit;
 use futures::TryFutureExt as _;
 use tokio::time::Instant;
 
+use crate::cloud_lines::{error, instance};
 use crate::disturbance::CallFault;
 use crate::lies::Lie;
 use crate::life::{Act, Life};
 use crate::load_balancer_answers::PREFIX;
 use crate::load_balancers::{Ask, LoadBalancers, Operation, Told, key_of};
 use crate::script::Line;
+use crate::stage::seconds;
 use crate::tamper::Tamper;
 
+/// The provider that there is when a script says nothing else.
+pub(crate) const SIM: &str = "sim";
 /// How long a slow answer takes; shorter than a call may last.
 pub(crate) const SLOW: Duration = Duration::from_secs(20);
 /// What a throttled call asks for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The provider `sim` with the scheme `sim`. Clones are the same cloud.
+/// A provider, `sim` with the scheme `sim` unless the script says otherwise. Clones are the same cloud.
 #[derive(Clone)]
 pub(crate) struct ScriptedCloud {
+    name: String,
+    schemes: Vec<String>,
+    prefixes: Vec<String>,
+    capabilities: Capabilities,
+    /// How many calls were made, of all clouds of a scenario.
+    made: Arc<AtomicUsize>,
     said: Arc<Mutex<Said>>,
     balancers: LoadBalancers,
     /// Of the process that calls; `None`: nobody kills it.
@@ -80,12 +90,12 @@ struct Said {
     truth: Vec<Truth>,
     /// Instead of every answer.
     error: Option<ProviderError>,
+    /// How long an answer about nodes takes.
+    late: Duration,
     /// Instead of the truth.
     lie: Option<Lie>,
     /// The sizes of the calls since they were asked for last.
     calls: Vec<usize>,
-    /// How many calls were made in all.
-    made: usize,
     /// What is wrong with which call.
     fault: Option<(CallFault, usize)>,
     answered: Vec<Answered>,
@@ -98,11 +108,42 @@ impl ScriptedCloud {
         sequence: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> ScriptedCloud {
         ScriptedCloud {
+            name: SIM.to_owned(),
+            schemes: vec![SIM.to_owned()],
+            prefixes: vec![PREFIX.to_owned()],
+            capabilities: Capabilities {
+                instances: true,
+                load_balancer: true,
+                ..Capabilities::default()
+            },
+            made: Arc::default(),
             said: Arc::default(),
             balancers: LoadBalancers::new(tamper, sequence),
             life: None,
             keeps_answers: tamper == Some(Tamper::KeepsAnswers),
         }
+    }
+
+    /// Another cloud beside this one, of which nothing is known yet.
+    pub(crate) fn beside(&self, name: &str) -> ScriptedCloud {
+        ScriptedCloud {
+            name: name.to_owned(),
+            schemes: vec![name.to_owned()],
+            prefixes: vec![format!("{name}.example/")],
+            said: Arc::default(),
+            balancers: self.balancers.beside(),
+            ..self.clone()
+        }
+    }
+
+    /// The same cloud, which owns this scheme.
+    pub(crate) fn with_scheme(&mut self, scheme: &str) {
+        self.schemes = vec![scheme.to_owned()];
+    }
+
+    /// The same cloud, which can do this.
+    pub(crate) fn with_capabilities(&mut self, change: impl FnOnce(&mut Capabilities)) {
+        change(&mut self.capabilities);
     }
 
     /// Its load balancers.
@@ -118,6 +159,7 @@ impl ScriptedCloud {
             "honest" => said.lie = None,
             "lies" => said.lie = Some(Lie::read(line)?),
             "fails" => said.error = Some(error(line, 2)?),
+            "takes" => said.late = seconds(line.word(2)?)?,
             name => {
                 let lookup = match line.word(2)? {
                     "gone" => Lookup::Gone,
@@ -149,9 +191,14 @@ impl ScriptedCloud {
         }
     }
 
-    /// How many calls were made.
+    /// How many calls were made, of this cloud and those beside it.
     pub(crate) fn made(&self) -> usize {
-        self.said.lock().unwrap().made
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// The number of the call that begins.
+    fn next_call(&self) -> usize {
+        self.made.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Every answer about every node.
@@ -170,85 +217,17 @@ impl ScriptedCloud {
     }
 }
 
-/// The error that stands in a line from the word at `from` on.
-pub(crate) fn error(line: &Line, from: usize) -> Result<ProviderError, String> {
-    let why = line.rest(from + 1);
-    Ok(match line.word(from)? {
-        "throttled" => {
-            let seconds = line
-                .word(from + 1)?
-                .parse()
-                .map_err(|_| "throttled wants seconds".to_owned())?;
-            ProviderError::Throttled {
-                message: "slow down".to_owned(),
-                retry_after: Some(Duration::from_secs(seconds)),
-            }
-        }
-        "conflict" => ProviderError::Conflict {
-            message: "somebody else has it".to_owned(),
-            owner: Some(why).filter(|owner| !owner.is_empty()),
-        },
-        "elsewhere" => ProviderError::Elsewhere,
-        "invalid" => ProviderError::Invalid(why),
-        "unsupported" => ProviderError::Unsupported(why),
-        "unavailable" => ProviderError::Unavailable(why),
-        "internal" => ProviderError::Internal(why),
-        "denied" => ProviderError::Denied(why),
-        "trapped" => ProviderError::Trapped(why),
-        other => return Err(format!("no provider error is called {other:?}")),
-    })
-}
-
-fn instance(line: &Line) -> Result<Instance, String> {
-    let mut instance = Instance::default();
-    for (key, value) in line.pairs(2)? {
-        match key {
-            "id" => instance.provider_id = value.to_owned(),
-            "type" => instance.instance_type = Some(value.to_owned()),
-            "zone" => instance.zone = Some(value.to_owned()),
-            "region" => instance.region = Some(value.to_owned()),
-            "shutdown" => {
-                let value = value.parse().map_err(|_| "shutdown wants true or false")?;
-                instance.shutdown = Some(value);
-            }
-            "addr" => instance.addresses.push(address(value)?),
-            "label" => {
-                let (key, value) = value.split_once(':').ok_or("label wants KEY:VALUE")?;
-                instance.labels.push((key.to_owned(), value.to_owned()));
-            }
-            other => return Err(format!("an instance has no {other:?}")),
-        }
-    }
-    Ok(instance)
-}
-
-fn address(text: &str) -> Result<Address, String> {
-    let (kind, address) = text.split_once(':').ok_or("addr wants TYPE:ADDRESS")?;
-    let address_type =
-        AddressType::parse(kind).ok_or_else(|| format!("no address type is called {kind:?}"))?;
-    Ok(Address {
-        address_type,
-        address: address.to_owned(),
-    })
-}
-
 impl CloudProvider for ScriptedCloud {
     fn name(&self) -> &str {
-        "sim"
+        &self.name
     }
 
     fn schemes(&self) -> &[String] {
-        static SCHEMES: std::sync::LazyLock<Vec<String>> =
-            std::sync::LazyLock::new(|| vec!["sim".to_owned()]);
-        &SCHEMES
+        &self.schemes
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            instances: true,
-            load_balancer: true,
-            ..Capabilities::default()
-        }
+        self.capabilities
     }
 
     fn find_fresh<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
@@ -260,9 +239,7 @@ impl CloudProvider for ScriptedCloud {
     }
 
     fn annotation_prefixes(&self) -> &[String] {
-        static PREFIXES: std::sync::LazyLock<Vec<String>> =
-            std::sync::LazyLock::new(|| vec![PREFIX.to_owned()]);
-        &PREFIXES
+        &self.prefixes
     }
 
     fn ensure_load_balancer<'a>(
@@ -326,6 +303,26 @@ impl CloudProvider for ScriptedCloud {
 }
 
 impl ScriptedCloud {
+    /// One call, as it is carried out at the cloud.
+    async fn answer(self, asked: Vec<Asked>, is_fresh: bool) -> Result<FindReply, ProviderError> {
+        let number = self.next_call();
+        let (fault, honest, late) = {
+            let mut said = self.said.lock().unwrap();
+            said.calls.push(asked.len());
+            let honest = said.scripted(&asked, is_fresh, number);
+            (said.fault(number), honest, said.late)
+        };
+        tokio::time::sleep(late).await;
+        let reply = disturbed(honest, fault).await;
+        if let Ok(reply) = &reply {
+            self.said
+                .lock()
+                .unwrap()
+                .note(&asked, reply, is_fresh, number);
+        }
+        reply
+    }
+
     fn progress(&self, ask: Ask, permit: Arc<Permit>) -> Reply<'static, ProgressReply> {
         let (events, annotations) = self.besides(&ask.service);
         Box::pin(self.call(ask, permit).map_ok(|told| ProgressReply {
@@ -342,11 +339,8 @@ impl ScriptedCloud {
 
     /// One call about a load balancer, as [`answer`] is one about nodes.
     fn call(&self, ask: Ask, permit: Arc<Permit>) -> Reply<'static, Told> {
-        let fault = {
-            let mut said = self.said.lock().unwrap();
-            said.made += 1;
-            said.fault()
-        };
+        let number = self.next_call();
+        let fault = self.said.lock().unwrap().fault(number);
         let call = self.balancers.clone().call(ask, permit, fault);
         match self.life.clone() {
             Some(life) => Box::pin(async move { life.effect(Act::Call, call).await }),
@@ -359,7 +353,8 @@ impl ScriptedCloud {
             name: node.name.clone(),
             provider_id: node.provider_id.clone(),
         });
-        let call = answer(self.said.clone(), asked.collect(), is_fresh);
+        let (cloud, asked) = (self.clone(), asked.collect());
+        let call = async move { cloud.answer(asked, is_fresh).await };
         match self.life.clone() {
             Some(life) => Box::pin(async move { life.effect(Act::Call, call).await }),
             None => Box::pin(call),
@@ -367,38 +362,24 @@ impl ScriptedCloud {
     }
 }
 
-/// One call, as it is carried out at the cloud.
-async fn answer(
-    said: Arc<Mutex<Said>>,
-    asked: Vec<Asked>,
-    is_fresh: bool,
-) -> Result<FindReply, ProviderError> {
-    let (fault, honest) = {
-        let mut said = said.lock().unwrap();
-        said.made += 1;
-        said.calls.push(asked.len());
-        (said.fault(), said.scripted(&asked, is_fresh))
-    };
-    let reply = disturbed(honest, fault).await;
-    if let Ok(reply) = &reply {
-        said.lock().unwrap().note(&asked, reply, is_fresh);
-    }
-    reply
-}
-
 fn names(nodes: &[CloudNode]) -> BTreeSet<String> {
     nodes.iter().map(|node| node.name.clone()).collect()
 }
 
 impl Said {
-    /// What is wrong with the call that was counted last.
-    fn fault(&self) -> Option<CallFault> {
-        let (fault, _) = self.fault.filter(|(_, number)| *number == self.made)?;
+    /// What is wrong with this call.
+    fn fault(&self, call: usize) -> Option<CallFault> {
+        let (fault, _) = self.fault.filter(|(_, number)| *number == call)?;
         Some(fault)
     }
 
     /// What the script says: the truth, or the lie.
-    fn scripted(&self, asked: &[Asked], is_fresh: bool) -> Result<FindReply, ProviderError> {
+    fn scripted(
+        &self,
+        asked: &[Asked],
+        is_fresh: bool,
+        call: usize,
+    ) -> Result<FindReply, ProviderError> {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
@@ -419,13 +400,12 @@ impl Said {
             complete: true,
         };
         if let Some(lie) = lie {
-            lie.tell(&names, &mut reply, self.made);
+            lie.tell(&names, &mut reply, call);
         }
         Ok(reply)
     }
 
-    fn note(&mut self, asked: &[Asked], reply: &FindReply, is_fresh: bool) {
-        let call = self.made;
+    fn note(&mut self, asked: &[Asked], reply: &FindReply, is_fresh: bool, call: usize) {
         let answered = asked
             .iter()
             .zip(&reply.lookups)

@@ -249,6 +249,14 @@ pub(crate) fn call_faults(calls: usize) -> Vec<Disturbance> {
 }
 
 impl Disturbance {
+    /// Whether the cloud is made to say that machines are not its own, or gone, which are.
+    pub(crate) fn is_a_lie(self) -> bool {
+        matches!(
+            self,
+            Disturbance::Call(CallFault::NobodyMine | CallFault::AllGone, _)
+        )
+    }
+
     /// The word, and where.
     pub(crate) fn parts(self) -> (&'static str, usize) {
         match self {

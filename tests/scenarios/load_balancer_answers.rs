@@ -9,7 +9,8 @@ use ccm_core::load_balancer::{
     AnnotationChange, Ingress, IpMode, LoadBalancerStatus, Pending, PortStatus, Protocol,
 };
 
-use crate::cloud::{PATIENCE, SLOW, error};
+use crate::cloud::{PATIENCE, SLOW};
+use crate::cloud_lines::error;
 use crate::disturbance::CallFault;
 use crate::load_balancers::{Ask, LoadBalancers, Operation, Told, key};
 use crate::script::Line;

@@ -188,6 +188,14 @@ impl LoadBalancers {
         }
     }
 
+    /// Another cloud's: none.
+    pub(crate) fn beside(&self) -> LoadBalancers {
+        LoadBalancers {
+            state: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     /// The same ones, called by the so many-th process.
     pub(crate) fn called_by(&self, process: usize) -> LoadBalancers {
         LoadBalancers {

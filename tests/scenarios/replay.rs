@@ -72,7 +72,13 @@ pub(crate) fn replay(name: &str, text: &str, group: Group) -> Result<(), Failed>
     if !undisturbed.broken.is_empty() {
         return Err(format!("undisturbed:\n{}", undisturbed.broken.join("\n")).into());
     }
-    let every = group.every(&undisturbed).into_iter();
+    let is_honest = |one: &Disturbance| {
+        let is_said = script
+            .iter()
+            .any(|line| line.word(0) == Ok(stage::HONEST_FAULTS));
+        !is_said || !one.is_a_lie()
+    };
+    let every = group.every(&undisturbed).into_iter().filter(is_honest);
     let name = format!("{name} {}", group.title());
     let every = every.map(|one| (one.to_string(), one)).collect();
     let few = match group {

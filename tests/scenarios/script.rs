@@ -38,6 +38,14 @@ impl Line {
         word.ok_or_else(|| format!("{:?} has too few words", self.text))
     }
 
+    /// The line that begins with the word at `index`.
+    pub(crate) fn from(&self, index: usize) -> Line {
+        Line {
+            text: self.text.clone(),
+            words: self.words.get(index..).unwrap_or_default().to_vec(),
+        }
+    }
+
     /// Everything from the word at `index` on.
     pub(crate) fn rest(&self, index: usize) -> String {
         self.words

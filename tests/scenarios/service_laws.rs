@@ -17,17 +17,17 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::audited::{self, AuditedChange};
+use crate::cloud::SIM;
 use crate::ingress_laws;
 use crate::laws::{list, told};
 use crate::load_balancer_answers::PREFIX;
 use crate::load_balancers::{Called, Changed, Operation, Recorded};
 
-/// The provider.
-const US: &str = "sim";
-
 /// What was recorded of Services.
 #[derive(Default)]
 pub(crate) struct ServiceRecord {
+    /// The provider; none: the one that there is when a script says nothing else.
+    pub(crate) provider: Option<String>,
     /// Everybody's writes of nodes and Services, in their order.
     pub(crate) history: Vec<Write>,
     /// Who the controllers are at the API server.
@@ -62,6 +62,10 @@ fn after(write: &Write) -> Option<&Value> {
 }
 
 impl ServiceRecord {
+    fn us(&self) -> &str {
+        self.provider.as_deref().unwrap_or(SIM)
+    }
+
     /// Writes of Services, with the last one first, up to this request.
     fn writes(&self, until: u64) -> impl Iterator<Item = &Write> {
         let all = self.history.iter().rev();
@@ -90,7 +94,7 @@ impl ServiceRecord {
             .writes(at)
             .filter(|one| one.request.identity == self.identity);
         let last = ours.find(|one| uid(before(one)) == of || uid(after(one)) == of);
-        let is_guarded = |object: &Value| has_finalizer(object) && recorded(object) == US;
+        let is_guarded = |object: &Value| has_finalizer(object) && recorded(object) == self.us();
         match last {
             Some(last) => after(last).is_some_and(is_guarded),
             None => matches!(self.state(of, at), State::Present(object) if is_guarded(object)),
@@ -104,7 +108,7 @@ impl ServiceRecord {
         match (recorded(service), class) {
             ("", None) => rules.is_default,
             ("", Some(class)) => rules.classes.contains(class),
-            (owner, _) => owner == US,
+            (owner, _) => owner == self.us(),
         }
     }
 

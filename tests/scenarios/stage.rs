@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccm_controllers::{Metrics, Pace, Settings};
-use ccm_core::settings::ServiceRules;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb, Write};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -13,8 +12,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::audited::Audit;
-use crate::cloud::ScriptedCloud;
+use crate::audited::{self, Audit};
+use crate::cloud::{SIM, ScriptedCloud};
 use crate::disturbance::{Asked, CallFault, Disturbance};
 use crate::laws::{self, Record};
 use crate::life::{Act, LATE, Life, Moment};
@@ -22,6 +21,7 @@ use crate::load_balancer_answers;
 use crate::load_balancers;
 use crate::nodes;
 use crate::people::People;
+use crate::providers::Providers;
 use crate::script::Line;
 use crate::service_laws::ServiceRecord;
 use crate::services;
@@ -30,6 +30,9 @@ use crate::tamper::Tamper;
 use crate::transcript::Transcript;
 use crate::wire::Wire;
 
+/// The line of a script whose end depends on what is true: whoever of two finders is made to say that a machine is not
+/// its own has decided whose it is.
+pub(crate) const HONEST_FAULTS: &str = "honest-faults";
 /// Who the controllers are at the API server.
 const CONTROLLERS: &str = "ccm";
 
@@ -113,7 +116,7 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
         }
         // What is done from here on is no place for a disturbance: nothing would come after it.
         let (effects, mutations) = (stage.life.effects(), stage.life.mutations().0);
-        let (asked, calls) = (stage.wire.asked(), stage.cloud.made());
+        let (asked, calls) = (stage.wire.asked(), stage.providers.sim().made());
         tokio::time::sleep(if run.is_calm { stage.rest } else { REST }).await;
         stage.stop().await;
         for line in transcript.take().iter().filter(|_| run.is_calm) {
@@ -137,7 +140,7 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
 
 struct Stage {
     cluster: Cluster,
-    cloud: ScriptedCloud,
+    providers: Providers,
     wire: Wire,
     life: Life,
     run: Run,
@@ -153,8 +156,8 @@ struct Stage {
     orphan: Option<String>,
     /// How many processes there were, those that were never needed included.
     processes: usize,
-    /// When a process was started, and with which rules for Services.
-    starts: Arc<Mutex<Vec<(Instant, ServiceRules)>>>,
+    /// When a process was started.
+    starts: Arc<Mutex<Vec<Instant>>>,
     /// Of all processes.
     audit: Audit,
 }
@@ -185,7 +188,7 @@ impl Stage {
             orphan: None,
             processes: 0,
             cluster,
-            cloud,
+            providers: Providers::new(cloud),
             wire,
             life: Life::new(death),
             run,
@@ -205,7 +208,7 @@ impl Stage {
             None => false,
             Some(Disturbance::Death(_)) => self.life.is_over(),
             Some(Disturbance::Request(..)) => self.wire.hits() > 0,
-            Some(Disturbance::Call(_, number)) => self.cloud.made() >= number,
+            Some(Disturbance::Call(_, number)) => self.providers.sim().made() >= number,
         }
     }
 
@@ -214,15 +217,24 @@ impl Stage {
         let all = self.cluster.writes();
         let starts = self.starts.lock().unwrap().clone();
         let is_object = |write: &&Write| matches!(write.request.resource, "nodes" | "services");
-        let services = ServiceRecord {
-            history: all.iter().filter(is_object).cloned().collect(),
-            identity: CONTROLLERS,
-            cloud: self.cloud.balancers().recorded(),
-            audited: self.audit.changes(),
-            mode: self.configuration.mode,
-            allowances: self.configuration.allowances.clone(),
-            starts: starts.clone(),
-        };
+        let history: Vec<Write> = all.iter().filter(is_object).cloned().collect();
+        let mut audited = self.audit.changes();
+        let services = self.providers.clouds().map(|(name, cloud)| {
+            let cloud = cloud.balancers().recorded();
+            ServiceRecord {
+                provider: Some(name.clone()),
+                history: history.clone(),
+                identity: CONTROLLERS,
+                audited: audited::of(&cloud.changes, &mut audited),
+                cloud,
+                mode: self.configuration.mode,
+                allowances: self.configuration.allowances.clone(),
+                starts: self.providers.rules(name),
+            }
+        });
+        let mut services: Vec<ServiceRecord> = services.collect();
+        // What nobody has done.
+        services[0].audited.append(&mut audited);
         let (writes, others): (Vec<Write>, Vec<Write>) = all
             .into_iter()
             .partition(|write| write.request.identity == CONTROLLERS);
@@ -230,10 +242,10 @@ impl Stage {
             |write: &&Write| (write.request.resource, write.request.verb) == ("nodes", "create");
         laws::broken(&Record {
             writes,
-            answered: self.cloud.answered(),
-            truth: self.cloud.truth(),
+            answered: self.providers.answered(),
+            truth: self.providers.truth(),
             surveys: self.transcript.surveys(),
-            starts: starts.into_iter().map(|(at, _)| at).collect(),
+            starts,
             mode: self.configuration.mode,
             allowances: self.configuration.allowances.clone(),
             began: Some((self.began, BEGIN.parse().expect("a date"))),
@@ -258,18 +270,35 @@ impl Stage {
         let Some(verb) = line.words.first() else {
             return Ok(Vec::new());
         };
-        match verb.as_str() {
-            "cloud" => self.cloud.say(line)?,
-            "balancer" => load_balancer_answers::say(self.cloud.balancers(), line)?,
+        // `at NAME …`: the same line, at another cloud.
+        let (cloud, line) = match verb.as_str() {
+            "at" => (line.word(1)?.to_owned(), &line.from(2)),
+            _ => (SIM.to_owned(), line),
+        };
+        let cloud = self.providers.cloud(&cloud).cloned();
+        match line.word(0)? {
+            "provider" => {
+                let fault = match self.run.disturbance {
+                    Some(Disturbance::Call(fault, number)) => Some((fault, number)),
+                    _ => None,
+                };
+                self.providers.say(line, fault)?;
+            }
+            "cloud" => cloud?.say(line)?,
+            "balancer" => load_balancer_answers::say(cloud?.balancers(), line)?,
             "node" => self.people.create_node(line, wall(self.began)).await?,
             "service" => {
                 let (uid, key) = self.people.create_service(line).await?;
-                self.cloud.balancers().introduce(&uid, &key);
+                for (_, cloud) in self.providers.clouds() {
+                    cloud.balancers().introduce(&uid, &key);
+                }
             }
             "change" => self.people.change(line, wall(self.began)).await?,
             "edit" => self.people.edit_status(line).await?,
             "delete" => self.people.delete(line.word(1)?).await?,
             "force" => self.people.force(line.word(1)?).await?,
+            // For replays.
+            HONEST_FAULTS => {}
             "orphan" => self.orphan = Some(load_balancers::key(line.word(1)?)),
             "cluster" => self.disturb(line)?,
             "plan" | "observe" | "controllers" | "setting" => self.configuration.say(line)?,
@@ -290,9 +319,9 @@ impl Stage {
                 self.stop().await;
                 self.start();
             }
-            "calls" => return Ok(vec![format!("| {:?}", self.cloud.calls())]),
-            "balancers" => return Ok(self.cloud.balancers().describe()),
-            "balancer-calls" => return Ok(vec![self.cloud.balancers().count()]),
+            "calls" => return Ok(vec![format!("| {:?}", cloud?.calls())]),
+            "balancers" => return Ok(cloud?.balancers().describe()),
+            "balancer-calls" => return Ok(vec![cloud?.balancers().count()]),
             "show" => return self.people.show(line.word(1)?).await,
             "nodes" => return Ok(vec![format!("| {}", self.names().await.join(" "))]),
             other => return Err(format!("no line begins with {other:?}")),
@@ -308,30 +337,27 @@ impl Stage {
         let mut run = |life: Option<Life>| {
             let client = self.cluster.client_as(CONTROLLERS);
             self.processes += 1;
-            let cloud = self.cloud.called_by(life.clone(), self.processes);
+            let settings = self.configuration.settings(Pace::REAL);
+            let rules = settings.service.rules.clone();
+            let provided = self
+                .providers
+                .of_process(self.processes, life.clone(), rules);
             let audit = Arc::new(self.audit.heard_by(life.clone()));
             let client = self.wire.client(client, life);
-            let (configuration, starts) = (self.configuration.clone(), self.starts.clone());
+            let starts = self.starts.clone();
             let transcript = self.transcript.clone();
             let began = self.began;
             async move {
-                let rules = configuration.services.rules.clone();
-                starts.lock().unwrap().push((Instant::now(), rules));
+                starts.lock().unwrap().push(Instant::now());
                 transcript.note_process();
-                let pace = Pace::REAL.starting(wall(began));
-                let (provider, metrics) = (Arc::new(cloud), Metrics::default());
+                let settings = Settings {
+                    audit,
+                    pace: Pace::REAL.starting(wall(began)),
+                    ..settings
+                };
                 let forever = std::future::pending();
-                ccm_controllers::run(
-                    client,
-                    provider,
-                    Settings {
-                        audit,
-                        ..configuration.settings(pace)
-                    },
-                    metrics,
-                    forever,
-                )
-                .await
+                ccm_controllers::run_all(client, provided, settings, Metrics::default(), forever)
+                    .await
             }
         };
         let life = self.life.clone();
@@ -344,6 +370,7 @@ impl Stage {
     }
 
     async fn stop(&mut self) {
+        self.providers.die();
         if let Some(running) = self.running.take() {
             running.abort();
             let ended = running.await;
@@ -413,9 +440,11 @@ impl Stage {
         {
             let _ = writeln!(text, "{:#}", services::essence(service));
         }
-        for (balancer, line) in self.cloud.balancers().there() {
-            if without != Some(&balancer.name) {
-                let _ = writeln!(text, "{line}");
+        for (name, cloud) in self.providers.clouds() {
+            for (balancer, line) in cloud.balancers().there() {
+                if without != Some(&balancer.name) {
+                    let _ = writeln!(text, "{name} {line}");
+                }
             }
         }
         text

@@ -12,6 +12,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use crate::cloud::SIM;
+
 /// The lines so far. Clones are the same transcript.
 #[derive(Clone, Default)]
 pub(crate) struct Transcript {
@@ -88,6 +90,10 @@ impl Surveyed {
 
 /// What happens at every deletion, and what nobody sees.
 fn is_dull(effect: &str) -> bool {
+    let effect = match effect.split_once("] ") {
+        Some((_, effect)) => effect,
+        None => effect,
+    };
     ["find ", "read ", "take budget "]
         .iter()
         .any(|word| effect.starts_with(word))
@@ -112,16 +118,20 @@ impl<S: Subscriber> Layer<S> for Transcript {
         }
         let mut lines = self.lines.lock().unwrap();
         let mut say = |line: String| lines.push((Instant::now(), line));
+        let by = match field("provider") {
+            "" | SIM => String::new(),
+            provider => format!("[{provider}] "),
+        };
         match event.metadata().target() {
             "decision" => {
-                say(format!("> {}", field("effect")));
+                say(format!("> {by}{}", field("effect")));
                 if field("outcome") != "done" {
-                    say(format!("< {}", field("outcome")));
+                    say(format!("< {by}{}", field("outcome")));
                 }
             }
-            "waiting" => say(format!("~ {} {}", field("object"), field("done"))),
+            "waiting" => say(format!("~ {by}{} {}", field("object"), field("done"))),
             "initialised" => say(format!(
-                "= {} waited {}, attempt {}: {}",
+                "= {by}{} waited {}, attempt {}: {}",
                 field("object"),
                 field("waited"),
                 field("attempts"),

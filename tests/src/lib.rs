@@ -3,6 +3,9 @@
 #![forbid(unsafe_code)]
 
 pub mod apiserver;
+pub mod built;
 pub mod link;
 pub mod observed;
 pub mod process;
+pub mod registry;
+pub mod versions;

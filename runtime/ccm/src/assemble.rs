@@ -1,7 +1,6 @@
 //! From configuration to a loaded provider: reads files and variables, picks the grants and hands both to
 //! the host. Shared by `run` and `provider check`, so that what `check` says is what `run` does.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::net::IpAddr;
@@ -10,25 +9,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use ccm_controllers::{Controllers, PlanBook, Settings};
 use ccm_core::audit::NoAudit;
+use ccm_core::brake::Allowances;
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
     AddressRules, IngressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings,
     ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
-use ccm_host::manifest::Manifest;
-use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
+use ccm_host::{Compiler, Host, HostOptions, LoadError, Loading, Module, Provider};
 use ipnet::IpNet;
 
-use crate::builtin::{self, Terms};
-use crate::config::{self, LoadBalancerConfig, Mistakes, ModuleRef, ProviderConfig, Surroundings};
+use crate::config::{LoadBalancerConfig, Mistakes, Surroundings};
 use crate::flags::{LifecycleFlags, NodeFlags, ServiceFlags};
+use crate::terms::ConfiguredTerms;
 
-/// Larger modules are refused before they are read to the end; the pre-scan's own limit is the same.
-const MODULE_CAP: u64 = 32 << 20;
 /// Configuration, certificates and tokens.
 const TEXT_CAP: u64 = 1 << 20;
 
@@ -39,6 +36,7 @@ pub(crate) const PROCESS: Surroundings<'static> = Surroundings {
         let bytes = read(path, TEXT_CAP).map_err(|error| error.to_string())?;
         String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
     },
+    secret: &|_| Err("there is no cluster to read it from".to_owned()),
 };
 
 /// A host whose compile child is this very binary.
@@ -54,109 +52,30 @@ pub(crate) fn host(cache_dir: Option<PathBuf>) -> anyhow::Result<Host> {
     })?)
 }
 
-/// Finds the provider that `name` means: one of the configuration file, an embedded one, or, with
-/// `module` given, one that only this module describes. `module` replaces what the others say.
-pub(crate) fn find(
-    name: &str,
-    file: Option<&Path>,
-    module: Option<&str>,
-) -> anyhow::Result<ProviderConfig> {
-    let mut configured = match file {
-        Some(path) => read_config(path)?,
-        None => Vec::new(),
-    };
-    let module = module
-        .map(ModuleRef::parse)
-        .transpose()
-        .map_err(anyhow::Error::msg)?;
-    let position = configured.iter().position(|provider| provider.name == name);
-    let mut found = match position {
-        Some(position) => configured.swap_remove(position),
-        None if module.is_some() || builtin::module(name).is_some() => {
-            ProviderConfig::unwritten(name)
-        }
-        None => {
-            let known = configured
-                .iter()
-                .map(|provider| provider.name.as_str())
-                .chain(builtin::names());
-            bail!(
-                "unknown cloud provider {name:?}: known are {}",
-                known.collect::<Vec<_>>().join(", ")
-            );
-        }
-    };
-    if let Some(module) = module {
-        found.module = module;
-    }
-    Ok(found)
-}
-
-/// Reads a configuration file.
-pub(crate) fn read_config(path: &Path) -> anyhow::Result<Vec<ProviderConfig>> {
-    let text = (PROCESS.file)(path)
-        .map_err(anyhow::Error::msg)
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    config::parse(&text, &PROCESS)
-        .with_context(|| format!("{} is not a valid configuration", path.display()))
-}
-
-/// The module's bytes.
-pub(crate) fn module(reference: &ModuleRef) -> anyhow::Result<Module> {
-    let source = reference.to_string();
-    let wasm = match reference {
-        ModuleRef::Embedded(name) => match builtin::module(name) {
-            Some(wasm) => wasm.to_vec(),
-            None => bail!(
-                "no module {name:?} is embedded: embedded are {}",
-                builtin::names().join(", ")
-            ),
-        },
-        ModuleRef::File(path) => {
-            read(path, MODULE_CAP).with_context(|| format!("cannot read {}", path.display()))?
-        }
-    };
-    Ok(Module { source, wasm })
-}
-
-/// Loads a configured provider in the sandbox.
+/// Loads a module in the sandbox, as a configured provider.
+///
+/// # Errors
+/// All that is wrong with the configuration, by our account and the module's; or why the module cannot be used.
 pub(crate) async fn load(
     host: &Host,
-    config: ProviderConfig,
-    cluster_name: String,
-    cluster_cidrs: Vec<String>,
+    terms: &ConfiguredTerms,
+    module: Module,
 ) -> anyhow::Result<Provider> {
-    let module = module(&config.module)?;
     let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
-    if let Some(pinned) = &config.digest
-        && *pinned != inspection.digest.to_string()
-    {
-        bail!(
-            "{} has digest {}, but {pinned} is configured",
-            module.source,
-            inspection.digest
-        );
-    }
-    let (terms, values) = match (config.grants, builtin::recognise(&module.wasm)) {
-        (Some(grants), _) => (Terms::written(grants), config.values),
-        (None, Some(guest)) => profile(guest, &inspection.manifest, config.values),
-        (None, None) => bail!(
-            "{} is not a module that this binary ships, so it needs grants: `ccm provider inspect -o grants` prints what it requests, to be put into --config",
-            module.source
-        ),
-    };
-    let guest_config = GuestConfig {
-        cluster_name,
-        cluster_cidrs,
-        values,
-    };
-    for warning in &terms.warnings {
-        tracing::warn!("{warning}");
-    }
+    let (terms, mut mistakes) = terms
+        .read(&inspection)
+        .map(|(read, mistakes)| {
+            let loading = Loading {
+                name: Some(terms.config.name.clone()),
+                grants: read.grants,
+                config: read.config,
+                limits: read.limits,
+            };
+            (loading, mistakes)
+        })
+        .map_err(|mistake| Mistakes(vec![mistake]))?;
     // With mistakes the module is only asked for its own, so that all of them are told at once.
-    let loaded = host.load(module, terms.grants, guest_config).await;
-    let mut mistakes = terms.mistakes;
-    match loaded {
+    match host.load_as(module, terms).await {
         Ok(provider) if mistakes.is_empty() => return Ok(provider),
         Err(error) if mistakes.is_empty() => return Err(error.into()),
         Err(error @ (LoadError::Config { .. } | LoadError::Init { .. })) => {
@@ -166,17 +85,6 @@ pub(crate) async fn load(
         Ok(_) | Err(_) => {}
     }
     Err(Mistakes(mistakes).into())
-}
-
-/// Grants and values of a shipped module: variables first, what the file says over them.
-fn profile(
-    guest: &str,
-    manifest: &Manifest,
-    configured: BTreeMap<String, String>,
-) -> (Terms, BTreeMap<String, String>) {
-    let mut values = builtin::values(manifest, &PROCESS);
-    values.extend(configured);
-    (builtin::grants(guest, manifest, &values, &PROCESS), values)
 }
 
 /// Reads a regular file of at most `cap` bytes through one handle, so that it cannot change underneath.
@@ -208,7 +116,7 @@ const CALL_TIME: Duration = Duration::from_secs(60);
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Addresses of the cluster's own, as far as they are known.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct ClusterAddresses {
     /// The API server's.
     pub api_server: Vec<IpAddr>,
@@ -217,27 +125,34 @@ pub(crate) struct ClusterAddresses {
 }
 
 /// The service controller's settings.
-pub(crate) fn service_settings(
-    flags: &ServiceFlags,
-    load_balancers: LoadBalancerConfig,
-    cluster: &ClusterAddresses,
-) -> ServiceSettings {
+pub(crate) fn service_settings(flags: &ServiceFlags, rules: ServiceRules) -> ServiceSettings {
     let unset = ServiceSettings::default();
     ServiceSettings {
         concurrent_syncs: flags.concurrent_syncs.unwrap_or(unset.concurrent_syncs),
         drift_check: flags.drift_check,
-        rules: ServiceRules {
-            classes: load_balancers.classes,
-            is_default: load_balancers.is_default,
-            adoption: load_balancers.adoption,
-            ingress: IngressRules {
-                refused: cluster.ranges.clone(),
-                api_server: cluster.api_server.clone(),
-                allowed: load_balancers.ingress_cidrs,
-            },
-            ..ServiceRules::default()
-        },
+        rules,
         ..unset
+    }
+}
+
+/// The rules for the Services of one provider, which is the only one or not.
+pub(crate) fn service_rules(
+    load_balancers: &LoadBalancerConfig,
+    is_alone: bool,
+    cluster: &ClusterAddresses,
+    allowances: &Allowances,
+) -> ServiceRules {
+    ServiceRules {
+        classes: load_balancers.classes.clone(),
+        is_default: load_balancers.is_default.unwrap_or(is_alone),
+        adoption: load_balancers.adoption,
+        ingress: IngressRules {
+            refused: cluster.ranges.clone(),
+            api_server: cluster.api_server.clone(),
+            allowed: load_balancers.ingress_cidrs.clone(),
+        },
+        allowances: allowances.clone(),
+        ..ServiceRules::default()
     }
 }
 

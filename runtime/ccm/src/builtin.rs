@@ -5,12 +5,14 @@
 mod profile;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use ccm_host::Digest;
 use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
 use ccm_host::manifest::Manifest;
 
 use self::profile::{Login, PROFILES, Profile, TargetProfile};
-use crate::config::Surroundings;
+use crate::config::{ProviderConfig, Surroundings};
 
 /// The embedded module of this name.
 pub(crate) fn module(name: &str) -> Option<&'static [u8]> {
@@ -29,11 +31,35 @@ pub(crate) fn names() -> Vec<&'static str> {
 }
 
 /// The name of the embedded module that has exactly these bytes.
-pub(crate) fn recognise(wasm: &[u8]) -> Option<&'static str> {
-    embedded_guests::all()
-        .iter()
-        .find(|guest| guest.wasm == wasm)
-        .map(|guest| guest.name)
+pub(crate) fn recognise(digest: &Digest) -> Option<&'static str> {
+    static DIGESTS: LazyLock<Vec<(&str, Digest)>> = LazyLock::new(|| {
+        let guests = embedded_guests::all().into_iter();
+        guests
+            .map(|guest| (guest.name, Digest::of(guest.wasm)))
+            .collect()
+    });
+    let mut known = DIGESTS.iter();
+    known
+        .find(|(_, known)| known == digest)
+        .map(|(name, _)| *name)
+}
+
+/// The secrets that a provider's built-in profile reads from files, as they are now: who compares them knows whether
+/// one was rotated. Those that cannot be read are left out.
+pub(crate) fn ambient(config: &ProviderConfig, surroundings: &Surroundings<'_>) -> Vec<Secret> {
+    if config.grants.is_some() {
+        return Vec::new();
+    }
+    let targets = PROFILES.iter().flat_map(|profile| profile.targets);
+    let variables = targets.flat_map(|target| match &target.login {
+        Login::Token { variable, .. } => vec![*variable],
+        Login::Basic { user, password } => vec![*user, *password],
+    });
+    let paths = variables.filter_map(|name| (surroundings.variable)(&format!("{name}_FILE")));
+    paths
+        .filter_map(|path| (surroundings.file)(path.as_ref()).ok())
+        .map(Secret::new)
+        .collect()
 }
 
 /// Values for the configuration keys that the manifest declares, from variables of the same names.

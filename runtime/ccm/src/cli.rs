@@ -5,14 +5,14 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, FromArgMatches as _, Subcommand as _, value_parser};
 use clap_complete::Shell;
 
 use crate::flags::{self, RunFlags};
+use crate::provider::{self, ConfigCommand, ProviderCommand};
 
 /// What the command line asks for.
 pub(crate) enum Command {
@@ -20,8 +20,10 @@ pub(crate) enum Command {
     Demo(DemoOptions),
     /// Run the controllers against a real cluster.
     Run(Box<RunFlags>),
-    /// Look at provider modules.
-    Provider(ProviderCommand),
+    /// Make provider modules and look at them.
+    Provider(Box<ProviderCommand>),
+    /// Look at a configuration.
+    Config(ConfigCommand),
     /// Print a completion script.
     Completion(Shell),
     /// Print the version.
@@ -36,30 +38,6 @@ pub(crate) struct DemoOptions {
     pub json: bool,
     /// Serve the simulated cloud over TLS with a private CA.
     pub tls: bool,
-}
-
-/// How a result is printed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
-    /// As the `grants` part of a configuration file, to be read, shortened and pasted.
-    Grants,
-}
-
-/// `ccm provider …`.
-pub(crate) enum ProviderCommand {
-    /// Says what a module is and what it asks for; runs nothing of it.
-    Inspect { file: PathBuf, output: Output },
-    /// Loads a module under limits and says yes, or why not.
-    Check {
-        file: PathBuf,
-        config: Option<PathBuf>,
-        online: bool,
-        output: Output,
-    },
 }
 
 /// What is printed instead of running a command: help, version or a usage error.
@@ -90,7 +68,12 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
         .map_err(|error| Answer(hint(error)))?;
     Ok(match matches.subcommand() {
         Some(("run", run)) => Command::Run(Box::new(RunFlags::from_matches(run).map_err(Answer)?)),
-        Some(("provider", provider)) => Command::Provider(provider_command(provider)),
+        Some(("provider", matches)) => Command::Provider(Box::new(
+            ProviderCommand::from_arg_matches(matches).map_err(Answer)?,
+        )),
+        Some(("config", matches)) => {
+            Command::Config(ConfigCommand::from_arg_matches(matches).map_err(Answer)?)
+        }
         Some(("completion", completion)) => {
             Command::Completion(one::<Shell>(completion, "shell").unwrap_or(Shell::Bash))
         }
@@ -120,27 +103,6 @@ fn hint(mut error: clap::Error) -> clap::Error {
     error
 }
 
-fn provider_command(matches: &ArgMatches) -> ProviderCommand {
-    let (name, matches) = matches.subcommand().unwrap_or(("inspect", matches));
-    let file = one::<PathBuf>(matches, "file").unwrap_or_default();
-    let output = match one::<String>(matches, "output").as_deref() {
-        Some("json") => Output::Json,
-        Some("grants") => Output::Grants,
-        _ => Output::Text,
-    };
-    if name == "check" {
-        let config = one::<PathBuf>(matches, "config");
-        let online = matches.get_flag("online");
-        return ProviderCommand::Check {
-            file,
-            config,
-            online,
-            output,
-        };
-    }
-    ProviderCommand::Inspect { file, output }
-}
-
 fn demo_options(matches: &ArgMatches) -> DemoOptions {
     DemoOptions {
         json: one::<String>(matches, "output").as_deref() == Some("json"),
@@ -154,13 +116,6 @@ fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Opti
 
 /// The whole command line as clap knows it.
 pub(crate) fn command() -> clap::Command {
-    let file = || {
-        Arg::new("file")
-            .required(true)
-            .value_name("FILE")
-            .value_parser(value_parser!(PathBuf))
-            .help("The component (.wasm)")
-    };
     let output = |values: &'static [&'static str]| {
         Arg::new("output")
             .short('o')
@@ -175,7 +130,7 @@ pub(crate) fn command() -> clap::Command {
     clap::Command::new("ccm")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A cloud-controller-manager for Kubernetes whose cloud providers are sandboxed WebAssembly components.")
-        .after_help("Without a command: the demo. It needs no cluster and no account, and ends by itself.\nExit codes: 0 done, 1 wrong options or a failure, 2 the module is refused (provider inspect, provider check) or the plan is not empty (run --plan-for), 3 the plan is empty and not everything could be judged.")
+        .after_help("Without a command: the demo. It needs no cluster and no account, and ends by itself.\nExit codes: 0 done, 1 wrong options or a failure, 2 what was looked at is refused, not trusted or asks for more (provider, config check) or the plan is not empty (run --plan-for), 3 the plan is empty and not everything could be judged.")
         .subcommand(
             clap::Command::new("demo")
                 .about("Show the main job on a simulated cluster and a simulated cloud, with a real component in the real sandbox (the default)")
@@ -183,32 +138,18 @@ pub(crate) fn command() -> clap::Command {
                 .arg(flag("tls", "Serve the simulated cloud over TLS with a private CA that the grant names")),
         )
         .subcommand(flags::run_command())
-        .subcommand(
+        .subcommand(ProviderCommand::augment_subcommands(
             clap::Command::new("provider")
-                .about("Look at provider modules")
+                .about("Make provider modules, look at them, compare, carry and sign them")
                 .subcommand_required(true)
-                .arg_required_else_help(true)
-                .subcommand(
-                    clap::Command::new("inspect")
-                        .about("Say what a module is and what it asks for, without running any of it")
-                        .arg(file())
-                        .arg(output(&["text", "json", "grants"])),
-                )
-                .subcommand(
-                    clap::Command::new("check")
-                        .about("Load a module in the sandbox, under limits, and say yes, or why not")
-                        .arg(file())
-                        .arg(
-                            Arg::new("config")
-                                .long("config")
-                                .value_name("FILE")
-                                .value_parser(value_parser!(PathBuf))
-                                .help("Configuration with the grants to check against; without it: exactly what the module requests, no credentials"),
-                        )
-                        .arg(flag("online", "Also call the module's self-check, which sends a request to the cloud"))
-                        .arg(output(&["text", "json"])),
-                ),
-        )
+                .arg_required_else_help(true),
+        ))
+        .subcommand(ConfigCommand::augment_subcommands(
+            clap::Command::new("config")
+                .about("Look at a configuration")
+                .subcommand_required(true)
+                .arg_required_else_help(true),
+        ))
         .subcommand(
             clap::Command::new("completion")
                 .about("Print a shell completion script")
@@ -251,6 +192,6 @@ pub(crate) fn print_error(error: &anyhow::Error) {
     for cause in error.chain().skip(1) {
         text.push_str(&format!("  caused by: {cause}\n"));
     }
-    // Nothing sensible can be done when standard error is gone.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    // Causes are told by clouds, registries and modules, too. Nothing sensible can be done when standard error is gone.
+    let _ = std::io::stderr().write_all(provider::visible(&text).as_bytes());
 }

@@ -7,15 +7,22 @@
 mod lifecycle;
 mod narrate;
 mod service;
+mod swap;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
 use ccm_controllers::Pace;
+use ccm_core::brake::Allowances;
 use ccm_core::names;
-use ccm_core::permit::{Access, Moment, Permit};
+use ccm_core::permit::{Access, Mode, Moment, Permit};
+use ccm_core::settings::ServiceRules;
+use ccm_core::tenure::Tenure;
+use ccm_delivery::metrics::Metrics;
+use ccm_delivery::stage::Lead;
 use ccm_host::egress::rules::{Line, Rule};
 use ccm_host::egress::{Egress, EgressLimits, FetchRequest};
 use ccm_host::grant::{Credential, Grants, Secret};
@@ -29,10 +36,11 @@ use kube::api::{ObjectMeta, PostParams};
 
 use crate::assemble;
 use crate::assemble::ClusterAddresses;
+use crate::builtin;
 use crate::cli::DemoOptions;
-use crate::config::LoadBalancerConfig;
-use crate::config::ModuleRef;
+use crate::config::ProviderConfig;
 use crate::flags::{LifecycleFlags, NodeFlags, ServiceFlags};
+use crate::fleet::{Fleet, Shared, location};
 use lifecycle::Stage;
 use narrate::Narrator;
 
@@ -78,15 +86,32 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
         ),
     );
 
-    let host = assemble::host(None)?;
-    let provider = Arc::new(load(&host, &cloud).await?);
-    introduce(&provider, narrator);
+    let folder = tempfile::tempdir().context("cannot make a folder for the module")?;
+    let file = folder.path().join("hcloud.wasm");
+    let wasm = embedded()?;
+    swap::put(&file, wasm)?;
+    let host = Arc::new(assemble::host(None)?);
+    let mut fleet = Fleet::begin(shared(host.clone()), vec![configured(&file, &cloud)?])?;
+    fleet.baton().take(
+        Lead {
+            tenure: Arc::new(Tenure::unlimited()),
+        },
+        None,
+    );
+    fleet.ready().await?;
+    let provided = fleet.provided();
+    let active = fleet
+        .active("hcloud")
+        .context("the provider does not serve")?;
+    let keeping = tokio::spawn(fleet.keep());
+    let manifest = active.serving().provider.manifest().clone();
+    introduce(&active.serving().provider, narrator);
 
     let cluster = Cluster::with_clock(simulated());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let controllers = tokio::spawn(ccm_controllers::run(
+    let controllers = tokio::spawn(ccm_controllers::run_all(
         cluster.client_as("ccm"),
-        provider.clone(),
+        provided,
         ccm_controllers::Settings {
             pace: Pace::times(PACE),
             ..settings()
@@ -123,13 +148,15 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     })
     .await?;
 
-    refuse_request(provider.manifest(), &cloud, narrator).await?;
-    refuse_module(&host, provider.manifest(), &cloud, narrator).await?;
+    swap::show(&file, wasm, &active, narrator).await?;
+    refuse_request(&manifest, &cloud, narrator).await?;
+    refuse_module(&host, &manifest, &cloud, narrator).await?;
 
     narrator.end();
     // Dropping the sender stops the controllers, too; the receiver may already be gone if they failed.
     let _ = stop.send(());
     controllers.await.context("the controllers crashed")??;
+    keeping.abort();
     let changes = changes(&cloud);
     ensure!(changes == 2, "the cloud was changed {changes} times");
     narrator.say(
@@ -156,15 +183,40 @@ fn changes(cloud: &Hetzner) -> usize {
 
 /// As without any flag.
 fn settings() -> ccm_controllers::Settings {
-    let cluster = ClusterAddresses::default();
-    let load_balancers = LoadBalancerConfig::default();
-    let service = assemble::service_settings(&ServiceFlags::UNSET, load_balancers, &cluster);
     assemble::settings(
         &NodeFlags::UNSET,
         &LifecycleFlags::UNSET,
-        service,
-        cluster.api_server,
+        assemble::service_settings(&ServiceFlags::UNSET, ServiceRules::default()),
+        Vec::new(),
     )
+}
+
+/// As `ccm run`, without a cluster to read from and with nothing kept.
+fn shared(host: Arc<Host>) -> Shared {
+    Shared {
+        host,
+        store: None,
+        client: None,
+        cluster_name: "kubernetes".to_owned(),
+        cluster_cidrs: Vec::new(),
+        mode: Mode::Enforce,
+        service_rules: Box::new(|load_balancers, is_alone| {
+            let unknown = ClusterAddresses::default();
+            assemble::service_rules(load_balancers, is_alone, &unknown, &Allowances::default())
+        }),
+        pace: PACE,
+        metrics: Metrics::default(),
+    }
+}
+
+/// The provider whose module is in this file, as a configuration would describe it.
+fn configured(file: &Path, cloud: &Hetzner) -> anyhow::Result<ProviderConfig> {
+    let manifest = ccm_host::inspect("hcloud", embedded()?)?.manifest;
+    let mut config = ProviderConfig::unwritten("hcloud");
+    config.source = location(&file.display().to_string())?;
+    config.grants = Some(grants(&manifest, cloud)?);
+    config.values = guest_config().values;
+    Ok(config)
 }
 
 /// The cluster's clock, as fast as the controllers'.
@@ -190,8 +242,8 @@ fn grants(manifest: &Manifest, cloud: &Hetzner) -> anyhow::Result<Grants> {
     Ok(grants)
 }
 
-fn embedded() -> anyhow::Result<Module> {
-    assemble::module(&ModuleRef::Embedded("hcloud".to_owned()))
+fn embedded() -> anyhow::Result<&'static [u8]> {
+    builtin::module("hcloud").context("the module is not embedded")
 }
 
 fn guest_config() -> GuestConfig {
@@ -204,13 +256,6 @@ fn guest_config() -> GuestConfig {
         )]
         .into(),
     }
-}
-
-async fn load(host: &Host, cloud: &Hetzner) -> anyhow::Result<Provider> {
-    let module = embedded()?;
-    let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
-    let grants = grants(&inspection.manifest, cloud)?;
-    Ok(host.load(module, grants, guest_config()).await?)
 }
 
 fn introduce(provider: &Provider, narrator: &Narrator) {
@@ -381,7 +426,11 @@ async fn refuse_module(
     for target in &mut grants.targets {
         target.rules.truncate(1);
     }
-    match host.load(embedded()?, grants, guest_config()).await {
+    let module = Module {
+        source: "embedded:hcloud".to_owned(),
+        wasm: embedded()?.to_vec(),
+    };
+    match host.load(module, grants, guest_config()).await {
         Ok(_) => bail!("a module was loaded with less than it requests"),
         Err(refusal) => {
             let causes: Vec<_> = anyhow::Error::from(refusal)

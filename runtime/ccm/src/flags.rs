@@ -23,8 +23,8 @@ pub(crate) use table::{FLAGS, Kind, State};
 
 /// What `ccm run` was told, read and checked.
 pub(crate) struct RunFlags {
-    /// `--cloud-provider`; never empty (PROC-003).
-    pub cloud_provider: String,
+    /// `--cloud-provider`. Without it, all providers of the configuration; there is one then (PROC-003).
+    pub cloud_provider: Option<String>,
     /// `--config`, or `--cloud-config`.
     pub config: Option<PathBuf>,
     /// `--provider-module`.
@@ -226,7 +226,7 @@ fn go_bool(text: &str) -> Result<bool, String> {
 }
 
 /// A Go duration: numbers with units, such as `1h30m`, `500ms` or `0`.
-fn go_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
     let expected = || "expected a duration such as 5m, 1h30m or 500ms".to_owned();
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -242,12 +242,12 @@ impl RunFlags {
     /// Everything that is wrong with the flags together, in one message (PROC-003).
     pub(crate) fn from_matches(matches: &ArgMatches) -> Result<RunFlags, clap::Error> {
         let mut mistakes = Vec::new();
-        let cloud_provider = text(matches, "cloud-provider").unwrap_or_default();
-        if cloud_provider.is_empty() {
-            mistakes.push("--cloud-provider cannot be empty".to_owned());
-        }
         let config = path(matches, "config");
         let cloud_config = path(matches, "cloud-config");
+        let cloud_provider = text(matches, "cloud-provider").filter(|name| !name.is_empty());
+        if cloud_provider.is_none() && config.is_none() && cloud_config.is_none() {
+            mistakes.push("--cloud-provider cannot be empty".to_owned());
+        }
         if config.is_some() && cloud_config.is_some() && config != cloud_config {
             mistakes.push("--config and --cloud-config mean the same: give one of them".to_owned());
         }

@@ -9,11 +9,13 @@ mod cli;
 mod config;
 mod demo;
 mod flags;
+mod fleet;
 mod leadership;
 mod migration;
 mod provider;
 mod run;
 mod telemetry;
+mod terms;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         cli::Command::Demo(options) => report(demo::main(&options)),
         cli::Command::Run(flags) => run::main(*flags).unwrap_or_else(|error| report(Err(error))),
         cli::Command::Provider(command) => provider::main(&command),
+        cli::Command::Config(command) => provider::config_main(&command),
         cli::Command::Completion(shell) => cli::print_completion(shell),
         cli::Command::Version => cli::print_version(),
     }

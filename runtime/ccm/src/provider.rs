@@ -1,70 +1,200 @@
-//! `ccm provider …`: look at modules before trusting them. A refused module is exit code 2, so that a script can
-//! tell it from a file that could not be read (1).
+//! `ccm provider …` and `ccm config …`: make modules, look at them, compare, carry and sign them, before anything is
+//! trusted; and what a cluster says of those it runs. What is refused is exit code 2, so that a script can tell it
+//! from what could not be read (1).
 
+mod arguments;
 mod check;
+mod cluster;
+mod config_check;
+mod configmap;
+mod configured;
+mod diff;
 mod inspect;
+mod output;
+mod pack;
+mod place;
+mod registry;
+mod section;
+mod sign;
+mod status;
+mod terminal;
+mod verify;
 
-use std::path::Path;
+use std::fmt;
 use std::process::ExitCode;
 
-use crate::cli::{self, Output, ProviderCommand};
+use ccm_delivery::source::SourceError;
+use ccm_delivery::trust::Distrust;
+use ccm_host::LoadError;
+use serde_json::json;
 
-/// The module was read and is refused.
+use self::arguments::Form;
+pub(crate) use self::arguments::{ConfigCommand, ProviderCommand};
+use self::terminal::Screen;
+pub(crate) use self::terminal::visible;
+use crate::cli;
+
+/// What was looked at is refused, or more than was there before.
 const REFUSED: u8 = 2;
 
-/// Runs one of the commands and prints its result.
+/// Runs one of the commands of `ccm provider` and prints its result.
 pub(crate) fn main(command: &ProviderCommand) -> ExitCode {
-    let verdict = match command {
-        ProviderCommand::Inspect { file, output } => inspect::inspect(file, *output),
-        ProviderCommand::Check {
-            file,
-            config,
-            online,
-            output,
-        } => check::check(file, config.as_deref(), *online, *output),
+    let (subject, form) = subject(command);
+    let screen = Screen::of_people(form == Form::Text);
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return finish(Err(error.into()), &subject, form),
     };
-    match verdict {
-        Ok(Verdict {
-            text,
-            accepted: true,
-        }) => cli::print(text.as_bytes()),
-        Ok(Verdict {
-            text,
-            accepted: false,
-        }) => {
-            cli::print(text.as_bytes());
-            ExitCode::from(REFUSED)
+    let outcome = runtime.block_on(run(command, screen));
+    // Name look-ups block threads of the runtime; they must not keep the process from ending.
+    runtime.shutdown_background();
+    finish(outcome, &subject, form)
+}
+
+/// Runs one of the commands of `ccm config` and prints its result.
+pub(crate) fn config_main(command: &ConfigCommand) -> ExitCode {
+    let ConfigCommand::Check(options) = command;
+    let form = options.printed.output;
+    let subject = options.file.display().to_string();
+    finish(config_check::check(options), &subject, form)
+}
+
+async fn run(command: &ProviderCommand, screen: Screen) -> anyhow::Result<Verdict> {
+    match command {
+        ProviderCommand::Pack(options) => pack::pack(options, screen).await,
+        ProviderCommand::Inspect(options) => inspect::inspect(options, screen).await,
+        ProviderCommand::Check(options) => check::check(options, screen).await,
+        ProviderCommand::Diff(options) => diff::diff(options, screen).await,
+        ProviderCommand::Push(options) => registry::send(options, screen).await,
+        ProviderCommand::Pull(options) => registry::receive(options, screen).await,
+        ProviderCommand::Sign(options) => sign::sign(options, screen).await,
+        ProviderCommand::Verify(options) => verify::verify(options, screen).await,
+        ProviderCommand::Status(options) => status::status(options).await,
+    }
+}
+
+/// What a command is about, for messages, and how it prints.
+fn subject(command: &ProviderCommand) -> (String, Form) {
+    use ProviderCommand as Command;
+    let (subject, form) = match command {
+        Command::Pack(options) => (&options.module.place, options.printed.output),
+        Command::Inspect(options) => (&options.module.place, options.output.into()),
+        Command::Check(options) => (&options.module.place, options.printed.output),
+        Command::Diff(options) => (&options.new, options.printed.output),
+        Command::Push(options) => (&options.place, options.printed.output),
+        Command::Pull(options) => (&options.from, options.printed.output),
+        Command::Sign(options) => (&options.module.place, options.printed.output),
+        Command::Verify(options) => match (&options.place, &options.provider) {
+            (Some(place), _) => (place, options.printed.output),
+            (None, name) => return (name.clone().unwrap_or_default(), options.printed.output),
+        },
+        Command::Status(options) => {
+            return (
+                options.name.clone().unwrap_or_default(),
+                options.output.into(),
+            );
         }
+    };
+    (subject.to_string(), form)
+}
+
+/// Prints what came out, and gives the exit code.
+fn finish(outcome: anyhow::Result<Verdict>, subject: &str, form: Form) -> ExitCode {
+    let verdict = match outcome {
+        Ok(verdict) => verdict,
+        Err(error) if is_refusal(&error) => refused(subject, &error, form),
         Err(error) => {
             cli::print_error(&error);
-            ExitCode::FAILURE
+            return ExitCode::FAILURE;
         }
+    };
+    let text = match form {
+        Form::Text => visible(&verdict.text),
+        Form::Json => verdict.text,
+    };
+    let printed = cli::print(text.as_bytes());
+    if verdict.is_yes {
+        printed
+    } else {
+        ExitCode::from(REFUSED)
     }
 }
 
 /// What a command found out.
 struct Verdict {
-    /// To be printed as it is.
+    /// To be printed.
     text: String,
-    /// Whether the module is fit to be used.
-    accepted: bool,
+    /// Whether it is what one would like to hear.
+    is_yes: bool,
 }
 
-/// The verdict on a module that is refused: every cause on a line of its own.
-fn refused(file: &Path, error: &anyhow::Error, output: Output) -> Verdict {
-    let causes: Vec<_> = error.chain().map(ToString::to_string).collect();
-    let text = if output == Output::Json {
-        let answer = serde_json::json!({ "file": file.display().to_string(), "ok": false, "reasons": causes });
-        format!("{answer:#}\n")
-    } else {
-        let mut text = format!("{}: no\n", file.display());
-        for line in causes.iter().flat_map(|cause| cause.lines()) {
-            text.push_str(&format!("  {line}\n"));
+impl Verdict {
+    fn yes(text: String) -> Verdict {
+        Verdict { text, is_yes: true }
+    }
+}
+
+/// Why a module is refused: neither the command nor the way to the module is at fault.
+#[derive(Debug)]
+struct Refusal {
+    what: String,
+    cause: anyhow::Error,
+}
+
+impl Refusal {
+    fn new(what: String, cause: impl Into<anyhow::Error>) -> Refusal {
+        Refusal {
+            what,
+            cause: cause.into(),
         }
-        text
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Refusal {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(self.cause.as_ref())
+    }
+}
+
+/// Whether this is an answer about a module, not a failure to look at it.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let by_source = matches!(
+            cause.downcast_ref::<SourceError>(),
+            Some(SourceError::Refused { .. })
+        );
+        let by_host = match cause.downcast_ref::<LoadError>() {
+            Some(LoadError::Host { .. }) | None => false,
+            Some(_) => true,
+        };
+        by_source || by_host || cause.is::<Distrust>() || cause.is::<Refusal>()
+    })
+}
+
+/// The verdict on what is refused: every cause on a line of its own.
+fn refused(subject: &str, error: &anyhow::Error, form: Form) -> Verdict {
+    let causes: Vec<_> = error.chain().map(ToString::to_string).collect();
+    let text = match form {
+        Form::Json => output::json(&json!({ "file": subject, "ok": false, "reasons": causes })),
+        Form::Text => {
+            let mut text = format!("{subject}: no\n");
+            for line in causes.iter().flat_map(|cause| cause.lines()) {
+                text.push_str(&format!("  {line}\n"));
+            }
+            text
+        }
     };
     Verdict {
         text,
-        accepted: false,
+        is_yes: false,
     }
 }

@@ -14,21 +14,29 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ccm_controllers::lease::ElectionMetrics;
-use ccm_controllers::{RunError, guarded};
-use ccm_core::cloud::CloudProvider as _;
+use ccm_controllers::{Provided, RunError, guarded};
 use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
 use ccm_core::permit::Mode;
 use ccm_core::plan::Plan;
+use ccm_core::settings::ServiceRules;
 use ccm_core::tenure::Tenure;
+use ccm_delivery::source::Location;
+use ccm_delivery::source::file::FileSource;
+use ccm_delivery::terms::TermsOf as _;
+use ccm_host::Module;
 use http::header::{HeaderValue, USER_AGENT};
 use ipnet::IpNet;
+use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::assemble::{self, ClusterAddresses};
 use crate::audit::AuditWriter;
+use crate::builtin;
+use crate::config::{Mistakes, ProviderConfig};
 use crate::flags::RunFlags;
+use crate::fleet::{Configuration, Fleet, Secrets, Shared};
 use crate::migration::Migration;
 use crate::telemetry;
 use leading::{Groups, Manager};
@@ -73,45 +81,68 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
             (SERVICE_CONTROLLER, flags.service_controller),
         ]),
     );
-    let config = assemble::find(
-        &flags.cloud_provider,
-        flags.config.as_deref(),
-        flags.provider_module.as_deref(),
-    )?;
-    let module = config.module.to_string();
     let mut ranges = flags.node.service_cidrs.clone();
     ranges.extend(networks(&flags.cluster_cidrs));
     let cluster = ClusterAddresses { api_server, ranges };
-    let service =
-        assemble::service_settings(&flags.service, config.load_balancers.clone(), &cluster);
-    let host = assemble::host(flags.compiled_cache_dir)?;
-    let provider = assemble::load(&host, config, flags.cluster_name, flags.cluster_cidrs)
+    let reader = Client::try_from(as_user(&kubernetes, "/delivery"))?;
+    let configuration = Configuration {
+        file: flags.config,
+        name: flags.cloud_provider,
+        module: flags.provider_module,
+        secrets: Secrets::of(Some(reader.clone())),
+    };
+    let providers = configuration.read().await?;
+    let allowances = flags.safety.allowances;
+    let (known, allowed) = (cluster.clone(), allowances.clone());
+    let shared = Shared {
+        host: Arc::new(assemble::host(flags.compiled_cache_dir.clone())?),
+        store: flags
+            .compiled_cache_dir
+            .map(|folder| folder.join("modules")),
+        client: Some(reader),
+        cluster_name: flags.cluster_name,
+        cluster_cidrs: flags.cluster_cidrs,
+        mode,
+        service_rules: Box::new(move |load_balancers, is_alone| {
+            assemble::service_rules(load_balancers, is_alone, &known, &allowed)
+        }),
+        pace: 1,
+        metrics: ccm_delivery::metrics::Metrics::default(),
+    };
+    for provider in &providers {
+        would_load(&shared, provider)
+            .await
+            .context("Cloud provider could not be initialized")?;
+    }
+    let mut fleet = Fleet::begin(shared, providers)?;
+    fleet
+        .ready()
         .await
         .context("Cloud provider could not be initialized")?;
-    let manifest = provider.manifest();
-    tracing::info!(provider = manifest.name, version = manifest.version, digest = %provider.digest(), module, "provider loaded");
-    for warning in provider.warnings() {
-        tracing::warn!("{warning}");
-    }
+    let provided = fleet.provided();
     let knows_nodes = flags.node_controller || flags.node_lifecycle_controller;
-    if !groups.is_idle() && knows_nodes && !provider.capabilities().instances {
-        return Err(RunError::NoInstances(provider.name().to_owned()).into());
+    if !groups.is_idle() && knows_nodes {
+        has_instances(&provided.borrow())?;
     }
+    let service = assemble::service_settings(&flags.service, ServiceRules::default());
     let mut settings =
         assemble::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
     settings.drain = flags.leadership.drain;
     settings.mode = mode;
     let book = settings.plan.clone();
-    settings.service.rules.allowances = flags.safety.allowances.clone();
-    settings.node.rules.allowances = flags.safety.allowances;
+    settings.service.rules.allowances = allowances.clone();
+    settings.node.rules.allowances = allowances;
     let manager = Manager {
         kubernetes,
-        provider: Arc::new(provider),
+        provided,
+        baton: fleet.baton(),
         settings,
         audit,
         metrics: ccm_controllers::Metrics::default(),
         election_metrics: ElectionMetrics::default(),
     };
+    // It ends with the runtime.
+    tokio::spawn(fleet.follow(configuration));
     let plan_for = flags.safety.plan_for;
     manager.lead(groups, Stop::listen(plan_for)?).await?;
     tracing::info!("stopped");
@@ -137,6 +168,49 @@ fn print_plan(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
         (true, true) => ExitCode::SUCCESS,
         (true, false) => ExitCode::from(3),
     })
+}
+
+/// What can be told before anything is begun. Of a shipped module: all that is wrong with its variables and values, by
+/// our account and its own. Of a file: whether there are terms for it at all. What else may be wrong with a file is no
+/// reason to end: an older version may serve.
+async fn would_load(shared: &Shared, provider: &ProviderConfig) -> anyhow::Result<()> {
+    match &provider.source {
+        Location::Embedded(name) => {
+            if let Some(wasm) = builtin::module(name) {
+                let module = Module {
+                    source: provider.source.to_string(),
+                    wasm: wasm.to_vec(),
+                };
+                assemble::load(&shared.host, &shared.terms(provider), module).await?;
+            }
+        }
+        Location::File(file) => {
+            let place = provider.source.to_string();
+            let source = FileSource::new(place.clone(), file.clone(), provider.name.clone());
+            if let Ok(found) = source.now().await
+                && let Ok(inspection) = ccm_host::inspect(&place, &found.wasm)
+            {
+                let terms = shared.terms(provider).terms(&inspection);
+                terms.map_err(Mistakes)?;
+            }
+        }
+        Location::ConfigMap(_) | Location::Oci(_) => {}
+    }
+    Ok(())
+}
+
+/// IFACE-003: nodes that wait for a process that cannot help them look like a slow cloud. Providers that are not here
+/// yet may have instances.
+fn has_instances(provided: &[Provided]) -> Result<(), RunError> {
+    let mut without = provided
+        .iter()
+        .filter(|provider| !provider.cloud.capabilities().instances);
+    match without.next() {
+        Some(first) if without.count() + 1 == provided.len() => {
+            Err(RunError::NoInstances(first.cloud.name().to_owned()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The ranges among these texts. What is none is handed to the provider as it is, and means nothing to us.

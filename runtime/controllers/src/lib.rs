@@ -1,10 +1,14 @@
 //! Speaks Kubernetes: watches, asks `ccm-core` what to do, and performs it. Knows nothing of Wasm.
 //!
 //! ```text
-//! watch ──► node, service ──► reconcile ──decide──► core
-//!            ▲                    │  ▲
-//!            └───── when ─────────┘  └─ outcome ── perform ──► API server, CloudProvider (look-ups through batch)
+//! watch ──► providers ──► set: node, service ──► reconcile ──decide──► core
+//!           (one for all)  (one for each) ▲         │  ▲
+//!                            └──── when ────────────┘  └─ outcome ── perform ──► API server, CloudProvider (look-ups
+//!                                                                                 through batch)
 //! ```
+//!
+//! Every provider has a set of controllers of its own, so that one that is slow or hostile delays no other; `cluster` is
+//! what they share.
 //!
 //! `perform` is the door: the only module that writes to the cluster and the only one that calls a
 //! [`CloudProvider`]. `lease` stands apart: it holds the Lease under which all this is done, and writes nothing
@@ -14,6 +18,7 @@
 
 mod batch;
 mod clock;
+mod cluster;
 pub mod guarded;
 pub mod lease;
 mod metrics;
@@ -21,10 +26,12 @@ mod node;
 mod node_lifecycle;
 mod perform;
 mod plan;
+mod providers;
 mod pruned;
 mod queue;
 mod reconcile;
 mod service;
+mod set;
 mod watch;
 
 use std::future::Future;
@@ -33,22 +40,20 @@ use std::time::Duration;
 
 use ccm_core::audit::AuditSink;
 use ccm_core::cloud::CloudProvider;
-use ccm_core::names::SERVICE_CONTROLLER;
+use ccm_core::ownership::NodeClaim;
 use ccm_core::permit::Mode;
-use ccm_core::settings::{LifecycleSettings, NodeSettings, ServiceSettings};
+use ccm_core::settings::{LifecycleSettings, NodeSettings, ServiceRules, ServiceSettings};
 use ccm_core::tenure::Tenure;
 use kube::Client;
 use thiserror::Error;
-use tokio::task::JoinSet;
 
 pub use clock::Pace;
 pub use metrics::Metrics;
 pub use perform::LeaseName;
 pub use plan::PlanBook;
+pub use providers::run_all;
 
-use perform::Door;
-
-/// What all controllers of one leadership share.
+/// What all controllers of one leadership share, those of all providers.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Which controllers run.
@@ -85,7 +90,7 @@ pub struct Controllers {
     pub node: bool,
     /// `cloud-node-lifecycle-controller`.
     pub node_lifecycle: bool,
-    /// `service-lb-controller`. It runs only where the provider makes load balancers.
+    /// `service-lb-controller`. It runs only for providers that make load balancers.
     pub service: bool,
 }
 
@@ -106,9 +111,32 @@ impl Controllers {
 /// Why the controllers could not run.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The provider has no instances, and a controller was asked for that needs them (IFACE-003).
+    /// No provider has instances, and a controller was asked for that needs them (IFACE-003).
     #[error("cloud provider {0:?} does not support instances")]
     NoInstances(String),
+    /// Providers claim the same nodes or Services, and nobody could say whose they are: all mistakes.
+    #[error("{}", .0.join("; "))]
+    Contradiction(Vec<String>),
+}
+
+/// A provider, and what is its own.
+#[derive(Clone)]
+pub struct Provided {
+    /// The provider. Its name is what is written down as the owner of nodes and Services.
+    pub cloud: Arc<dyn CloudProvider>,
+    /// Which nodes it may speak for.
+    pub nodes: NodeClaim,
+    /// What holds for its load balancers.
+    pub service: ServiceRules,
+}
+
+impl Provided {
+    /// Whether nothing has changed: the very same provider under the same rules.
+    fn is_same(&self, other: &Provided) -> bool {
+        Arc::ptr_eq(&self.cloud, &other.cloud)
+            && self.nodes == other.nodes
+            && self.service == other.service
+    }
 }
 
 /// What was left when [`run`] ended.
@@ -120,7 +148,7 @@ pub enum Stopped {
     OnTheWire,
 }
 
-/// Runs the controllers until `shutdown` ends, and then waits at most `settings.drain` for what is on
+/// Runs the controllers of one provider until `shutdown` ends, and then waits at most `settings.drain` for what is on
 /// the wire.
 ///
 /// # Assumptions
@@ -141,76 +169,12 @@ pub async fn run(
     metrics: Metrics,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<Stopped, RunError> {
-    let capabilities = provider.capabilities();
-    if settings.controllers.need_instances() && !capabilities.instances {
-        return Err(RunError::NoInstances(provider.name().to_owned()));
-    }
-    let serves = settings.controllers.service && capabilities.load_balancer;
-    if settings.controllers.service && !serves {
-        // IFACE-004; no mistake of anybody's, as most providers have none.
-        tracing::info!(
-            controller = SERVICE_CONTROLLER,
-            "not started: the cloud provider does not support external load balancers"
-        );
-    }
-    // Whatever is in here is aborted when this function returns.
-    let mut background = JoinSet::new();
-    let door = Arc::new(Door::new(
-        client.clone(),
-        provider,
-        settings.clone(),
-        metrics,
-        &mut background,
-    ));
-    let planner = door.planner();
-    planner.expect_passes(usize::from(settings.controllers.need_instances()) + usize::from(serves));
-    let (news, said) = service::node_news();
-    let nodes = watch::nodes(client.clone(), serves.then_some(news));
-    let mut services = serves.then(|| {
-        let targets = service::NodeSet::new(nodes.store.clone(), said, &settings.service);
-        let changes = watch::services(client);
-        service::ServiceController::new(door.clone(), settings.service.clone(), changes, targets)
-    });
-    let mut lifecycle = node_lifecycle::NodeLifecycleController::new(
-        door.clone(),
-        settings.lifecycle.clone(),
-        nodes.store.clone(),
-        !settings.controllers.node,
-    );
-    // It also keeps the store true that the others look at.
-    let mut node = node::NodeController::new(
-        door,
-        settings.node.clone(),
-        settings.controllers.node,
-        nodes,
-    );
-    let serving = async {
-        match &mut services {
-            Some(services) => services.run().await,
-            None => std::future::pending().await,
-        }
+    let provided = Provided {
+        cloud: provider,
+        nodes: NodeClaim::default(),
+        service: settings.service.rules.clone(),
     };
-    tokio::select! {
-        () = node.run() => {}
-        () = serving => {}
-        () = lifecycle.run(), if settings.controllers.node_lifecycle => {}
-        () = shutdown => {}
-    }
-    settings.tenure.end();
-    planner.sum_up();
-    let drained = async {
-        node.drain().await;
-        lifecycle.drain().await;
-        if let Some(services) = &mut services {
-            services.drain().await;
-        }
-    };
-    if tokio::time::timeout(settings.drain, drained).await.is_err() {
-        tracing::warn!(
-            drain = ?settings.drain,
-            "stopped while requests were still on the wire; what they did is not known"
-        );
-        return Ok(Stopped::OnTheWire);
-    }
-    Ok(Stopped::Drained)
+    // Whoever could change it is here until the end.
+    let (_kept, provided) = tokio::sync::watch::channel(Arc::from([provided]));
+    run_all(client, provided, settings, metrics, shutdown).await
 }

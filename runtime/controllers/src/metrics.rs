@@ -20,20 +20,26 @@ const DOUBLED: [f64; 15] = [
 /// Of one call of the provider: from what takes one request to what runs into its time.
 const CALLS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0];
 
+/// Labels with values that are fixed words, and the provider's name. What upstream has has upstream's labels only.
+type ByProvider<const WORDS: usize> = (
+    [(&'static str, &'static str); WORDS],
+    [(&'static str, String); 1],
+);
+
 /// The controllers' metrics. Clones are the same metrics.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     taint_removal: Histogram,
     initial_sync: Histogram,
-    held: Family<[(&'static str, &'static str); 1], Counter>,
+    held: Family<ByProvider<1>, Counter>,
     planned: Family<[(&'static str, &'static str); 1], Gauge>,
-    held_deletions: Family<[(&'static str, &'static str); 1], Counter>,
+    held_deletions: Family<ByProvider<1>, Counter>,
     target_updates: Counter,
     failed_target_updates: Counter,
     target_update: Histogram,
     node_pass: Histogram,
-    operations: Family<[(&'static str, &'static str); 2], Counter>,
-    operation: Family<[(&'static str, &'static str); 1], Histogram>,
+    operations: Family<ByProvider<2>, Counter>,
+    operation: Family<ByProvider<1>, Histogram>,
 }
 
 /// What a provider is asked about a load balancer.
@@ -142,14 +148,20 @@ impl Metrics {
         metrics
     }
 
-    /// The provider was asked about a load balancer, with this result and for so long.
-    pub(crate) fn asked(&self, operation: Operation, result: &'static str, took: Duration) {
+    /// This provider was asked about a load balancer, with this result and for so long.
+    pub(crate) fn asked(
+        &self,
+        provider: &str,
+        operation: Operation,
+        result: &'static str,
+        took: Duration,
+    ) {
         let took = took.as_secs_f64();
         let operation_label = ("operation", operation.as_str());
-        let labels = [operation_label, ("result", result)];
+        let labels = ([operation_label, ("result", result)], by(provider));
         self.operations.get_or_create(&labels).inc();
         self.operation
-            .get_or_create(&[operation_label])
+            .get_or_create(&([operation_label], by(provider)))
             .observe(took);
         if operation == Operation::UpdateTargets {
             self.target_updates.inc();
@@ -165,9 +177,9 @@ impl Metrics {
         self.node_pass.observe(took.as_secs_f64());
     }
 
-    /// A node's deletion is held by this condition.
-    pub(crate) fn held_deletion(&self, condition: &'static str) {
-        let labels = [("condition", condition)];
+    /// The deletion of a node of this provider is held by this condition.
+    pub(crate) fn held_deletion(&self, condition: &'static str, provider: &str) {
+        let labels = ([("condition", condition)], by(provider));
         self.held_deletions.get_or_create(&labels).inc();
     }
 
@@ -180,9 +192,10 @@ impl Metrics {
         }
     }
 
-    /// A change was held.
-    pub(crate) fn held(&self, brake: Brake) {
-        self.held.get_or_create(&[("brake", brake.as_str())]).inc();
+    /// A change of this provider was held.
+    pub(crate) fn held(&self, brake: Brake, provider: &str) {
+        let labels = ([("brake", brake.as_str())], by(provider));
+        self.held.get_or_create(&labels).inc();
     }
 
     /// A node that is `age` old has lost its taint. Its addresses were stored before, so that its
@@ -191,6 +204,10 @@ impl Metrics {
         self.taint_removal.observe(age.as_secs_f64());
         self.initial_sync.observe(age.as_secs_f64());
     }
+}
+
+fn by(provider: &str) -> [(&'static str, String); 1] {
+    [("provider", provider.to_owned())]
 }
 
 #[cfg(test)]
@@ -230,11 +247,12 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         metrics.asked(
+            "sim",
             Operation::UpdateTargets,
             "timed-out",
             Duration::from_secs(3),
         );
-        metrics.asked(Operation::Ensure, "success", Duration::from_secs(3));
+        metrics.asked("sim", Operation::Ensure, "success", Duration::from_secs(3));
         metrics.passed_nodes(Duration::from_secs(20_000));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
@@ -245,8 +263,8 @@ mod tests {
             "service_controller_update_loadbalancer_host_latency_seconds_bucket{le=\"4.0\"} 1",
             "service_controller_nodesync_latency_seconds_bucket{le=\"16384.0\"} 0",
             "service_controller_nodesync_latency_seconds_count 1",
-            "ccm_load_balancer_operations_total{operation=\"ensure\",result=\"success\"} 1",
-            "ccm_load_balancer_operation_duration_seconds_count{operation=\"update-targets\"} 1",
+            "ccm_load_balancer_operations_total{operation=\"ensure\",result=\"success\",provider=\"sim\"} 1",
+            "ccm_load_balancer_operation_duration_seconds_count{operation=\"update-targets\",provider=\"sim\"} 1",
         ] {
             assert!(
                 text.lines().any(|one| one == line),

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use ccm_core::node::{Facts, is_uninitialized};
 use ccm_core::permit::Moment;
 use ccm_core::settings::{NodeRules, NodeSettings};
-use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher::Event;
+use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::batch;
@@ -20,7 +19,6 @@ use crate::clock::Clock;
 use crate::perform::Door;
 use crate::queue::Queue;
 use crate::reconcile::{Conclusion, converse};
-use crate::watch::Watched;
 use memory::Memory;
 
 /// How many conversations are held at once: two full batches of new nodes and two of known ones, of which one is
@@ -29,11 +27,12 @@ use memory::Memory;
 const MOST_CONVERSATIONS: usize = 4 * batch::MOST;
 
 /// See the module's documentation.
-pub(crate) struct NodeController<S> {
+pub(crate) struct NodeController {
     door: Arc<Door>,
     settings: NodeSettings,
     rules: Arc<NodeRules>,
-    nodes: Watched<S>,
+    nodes: Store<Node>,
+    changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
     queue: Queue,
     memories: HashMap<String, Memory>,
@@ -43,8 +42,22 @@ pub(crate) struct NodeController<S> {
     /// How many of them were not urgent.
     calm: usize,
     pass: Pass,
-    acts: bool,
     has_passed: bool,
+}
+
+/// What a provider's controller hears of nodes, once the store has it. One watch serves all of them.
+#[derive(Debug, Clone)]
+pub(crate) enum NodeChange {
+    /// This one is like this now.
+    Applied(Arc<Node>),
+    /// There is no node of this name any more.
+    Deleted(String),
+    /// All nodes were listed.
+    Listed,
+    /// Another provider has said something about the node of this name that was waited for.
+    Reconsidered(String),
+    /// There are other providers than before.
+    Reassigned,
 }
 
 /// The periodic pass over all initialised nodes (NODE-050).
@@ -57,24 +70,20 @@ enum Pass {
     UnderWay(HashSet<String>),
 }
 
-impl<S> NodeController<S>
-where
-    S: Stream<Item = Event<Node>> + Unpin,
-{
-    /// A controller that acts through `door`.
-    /// One that does not act only keeps up with the cluster, for others.
+impl NodeController {
+    /// A controller that acts through `door` on the cluster's nodes, of which `changes` tells.
     pub(crate) fn new(
         door: Arc<Door>,
         settings: NodeSettings,
-        acts: bool,
-        nodes: Watched<S>,
+        changes: mpsc::UnboundedReceiver<NodeChange>,
     ) -> Self {
         let clock = door.clock();
         NodeController {
+            nodes: door.cluster.nodes.clone(),
             door,
             rules: Arc::new(settings.rules.clone()),
             settings,
-            nodes,
+            changes,
             clock,
             queue: Queue::default(),
             memories: HashMap::new(),
@@ -82,18 +91,15 @@ where
             names: HashMap::new(),
             calm: 0,
             pass: Pass::NotYet,
-            acts,
             has_passed: false,
         }
     }
 
-    /// Runs until the watch ends, which it does not.
+    /// Runs until nobody tells it of nodes any more.
     pub(crate) async fn run(&mut self) {
         loop {
-            if self.acts {
-                self.begin_pass();
-                self.start_conversations();
-            }
+            self.begin_pass();
+            self.start_conversations();
             let timer = self.next_moment().map(|moment| self.clock.instant(moment));
             // In this order, so that the same world gives the same sequence of conversations.
             tokio::select! {
@@ -103,8 +109,8 @@ where
                         self.conclude(ended);
                     }
                 }
-                event = self.nodes.changes.next() => match event {
-                    Some(event) => self.see(&event),
+                change = self.changes.recv() => match change {
+                    Some(change) => self.see(&change),
                     None => return,
                 },
                 () = wait_until(timer) => {}
@@ -118,16 +124,11 @@ where
     }
 
     /// NODE-002, but only changes that can matter wake a node (EDGE-051).
-    fn see(&mut self, event: &Event<Node>) {
-        match event {
-            Event::Apply(node) => {
-                self.door.neighbours().apply(node);
-                self.wake(node);
-            }
-            Event::Delete(node) => self.forget(name(node)),
-            // During a list the store is still the old one.
-            Event::Init | Event::InitApply(_) => {}
-            Event::InitDone => {
+    fn see(&mut self, change: &NodeChange) {
+        match change {
+            NodeChange::Applied(node) => self.wake(node),
+            NodeChange::Deleted(name) => self.forget(name),
+            NodeChange::Listed => {
                 let nodes = self.sorted();
                 let names: HashSet<&str> = nodes.iter().map(|node| name(node)).collect();
                 let gone: Vec<String> = self
@@ -137,12 +138,22 @@ where
                     .cloned()
                     .collect();
                 gone.iter().for_each(|name| self.forget(name));
-                for node in &nodes {
-                    self.door.neighbours().apply(node);
-                }
                 nodes.iter().for_each(|node| self.wake(node));
                 if let Pass::NotYet = self.pass {
                     self.pass = Pass::Next(self.clock.now());
+                }
+            }
+            NodeChange::Reconsidered(name) => {
+                if self.memories.contains_key(name) {
+                    self.queue.ask(name, self.clock.now(), true);
+                }
+            }
+            NodeChange::Reassigned => {
+                for node in self.sorted().iter().filter(|node| is_uninitialized(node)) {
+                    if let Some(memory) = self.memories.get_mut(name(node)) {
+                        memory.reconsider();
+                    }
+                    self.wake(node);
                 }
             }
         }
@@ -151,21 +162,28 @@ where
     /// There is no such node any more (NODE-010).
     fn forget(&mut self, name: &str) {
         self.memories.remove(name);
-        self.door.neighbours().forget(name);
         self.door.planner().gone(&format!("node/{name}"));
+        self.leave(name);
+    }
+
+    /// Nothing is to be done about this node any more.
+    fn leave(&mut self, name: &str) {
         self.queue.forget(name);
         self.passed(name);
     }
 
     /// All nodes, by name: the same world gives the same order.
     fn sorted(&self) -> Vec<Arc<Node>> {
-        let mut nodes = self.nodes.store.state();
+        let mut nodes = self.nodes.state();
         nodes.sort_unstable_by(|left, right| name(left).cmp(name(right)));
         nodes
     }
 
     fn wake(&mut self, node: &Node) {
-        if !self.acts {
+        if !self.door.claimant().is_concerned(node) {
+            if self.memories.remove(name(node)).is_some() {
+                self.leave(name(node));
+            }
             return;
         }
         let memory = self.memories.entry(name(node).to_owned()).or_default();
@@ -176,9 +194,6 @@ where
     }
 
     fn next_moment(&self) -> Option<Moment> {
-        if !self.acts {
-            return None;
-        }
         // With no room for another conversation, the end of one is what matters.
         let is_full = self.conversations.len() >= MOST_CONVERSATIONS;
         let turn = self.queue.next(self.has_room_for_calm());
@@ -198,7 +213,9 @@ where
             _ => return,
         }
         let mut known = HashSet::new();
-        for node in self.sorted().iter().filter(|node| !is_uninitialized(node)) {
+        let claimant = self.door.claimant();
+        let is_due = |node: &&Arc<Node>| !is_uninitialized(node) && claimant.is_concerned(node);
+        for node in self.sorted().iter().filter(is_due) {
             let name = name(node).to_owned();
             let memory = self.memories.entry(name.clone()).or_default();
             memory.wants_refresh();
@@ -247,7 +264,7 @@ where
     }
 
     fn start(&mut self, name: String, is_urgent: bool, now: Moment) {
-        let Some(node) = self.nodes.store.get(&ObjectRef::new(&name)) else {
+        let Some(node) = self.nodes.get(&ObjectRef::new(&name)) else {
             self.queue.finish(&name);
             self.forget(&name);
             return;
@@ -279,7 +296,8 @@ where
         let now = self.clock.now();
         // A node that was deleted meanwhile is not remembered again.
         if let Some(memory) = self.memories.get_mut(&name)
-            && let Some(node) = memory.conclude(&name, ended, now, &mut self.queue)
+            && let Some(node) =
+                memory.conclude(self.door.name(), &name, ended, now, &mut self.queue)
         {
             self.door.count_initialised(&node);
         }

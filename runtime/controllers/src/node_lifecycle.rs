@@ -43,18 +43,13 @@ enum Ended {
 }
 
 impl NodeLifecycleController {
-    /// A controller that acts through `door` on what `nodes` holds. Somebody else keeps that true, and may act on all
-    /// of them, too.
-    pub(crate) fn new(
-        door: Arc<Door>,
-        settings: LifecycleSettings,
-        nodes: Store<Node>,
-        is_alone: bool,
-    ) -> Self {
+    /// A controller that acts through `door` on the cluster's nodes. `is_alone` says that nobody else looks at all nodes
+    /// of this provider.
+    pub(crate) fn new(door: Arc<Door>, settings: LifecycleSettings, is_alone: bool) -> Self {
         NodeLifecycleController {
             clock: door.clock(),
+            nodes: door.cluster.nodes.clone(),
             door,
-            nodes,
             rules: Arc::new(settings.rules.clone()),
             settings,
             memory: Memory::default(),
@@ -122,7 +117,7 @@ impl NodeLifecycleController {
 
     /// What the node controller was told about the same machines counts, too.
     fn hear_of_others(&mut self) {
-        let neighbours = self.door.neighbours();
+        let neighbours = self.door.cluster.neighbours();
         self.memory
             .hear_of_others(|name, uid| neighbours.found(name, uid));
     }
@@ -199,7 +194,8 @@ async fn ask(survey: Survey, door: &Door, clock: Clock) -> Ended {
         )
         .await;
     let object = "nodes";
-    tracing::info!(target: "decision", controller = NODE_LIFECYCLE_CONTROLLER, object, %effect, %outcome);
+    let provider = door.name();
+    tracing::info!(target: "decision", controller = NODE_LIFECYCLE_CONTROLLER, provider, object, %effect, %outcome);
     let answer = match outcome {
         Outcome::Surveyed(answer) => answer,
         other => Err(ProviderError::Internal(format!(

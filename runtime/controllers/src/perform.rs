@@ -10,21 +10,20 @@ mod purse;
 mod request;
 mod service;
 
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use ccm_core::audit::Author;
+use ccm_core::brake::Brake;
 use ccm_core::cloud::CloudProvider;
 use ccm_core::effect::{Effect, Outcome, ServiceEffect};
 use ccm_core::names::FIELD_MANAGER;
-use ccm_core::neighbours::Neighbours;
 use ccm_core::node::is_uninitialized;
 use ccm_core::ownership::Claimant;
 use ccm_core::permit::Mode;
-use ccm_core::tenure::Tenure;
 use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
@@ -32,18 +31,18 @@ use tokio::task::JoinSet;
 use crate::Settings;
 use crate::batch::Batch;
 use crate::clock::{Clock, boottime, wall};
+use crate::cluster::{Cluster, locked};
 use crate::metrics::Metrics;
 use crate::plan::Planner;
 use crate::pruned::PrunedNode;
-use crate::service::Roster;
 use cloud::Cloud;
-use events::{About, Events};
-use ledger::Ledger;
-use purse::{Owner, Purse};
+use events::About;
 use request::stopping;
 use service::Services;
 
+pub(crate) use events::Events;
 pub use ledger::LeaseName;
+pub(crate) use purse::Purse;
 pub(crate) use request::chain;
 
 /// Which objects an effect is for. Each lane of nodes has its own look-ups and its own bound on writes; of Services no
@@ -67,30 +66,23 @@ impl Lane {
     }
 }
 
-/// See the module's documentation.
+/// See the module's documentation. Each provider has one of its own.
 pub(crate) struct Door {
+    pub(crate) cluster: Arc<Cluster>,
     nodes: Api<PrunedNode>,
     services: Services,
-    events: Events,
-    claimant: Arc<Claimant>,
-    neighbours: Arc<StdMutex<Neighbours>>,
-    purse: Purse,
+    claimant: StdMutex<Arc<Claimant>>,
     cloud: Cloud,
-    planner: Arc<Planner>,
     author: Author,
-    clock: Clock,
-    mode: Mode,
-    tenure: Arc<Tenure>,
-    metrics: Metrics,
     new: LaneState,
     known: LaneState,
 }
 
 /// One conversation's turn to write. It is taken at the first write and kept to the end, so that nodes are
 /// finished one after another: with a turn for each write, the first of a thousand nodes would be ready when
-/// the last one is half done.
+/// the last one is half done. It is one of the provider's turns, and one of the cluster's.
 #[derive(Default)]
-pub(crate) struct Turn<'a>(Option<SemaphorePermit<'a>>);
+pub(crate) struct Turn<'a>(Option<[SemaphorePermit<'a>; 2]>);
 
 struct LaneState {
     look_ups: Batch,
@@ -98,32 +90,19 @@ struct LaneState {
 }
 
 impl Door {
-    /// A door to this cluster and this provider. What it runs in the background goes into `background`.
+    /// A door of `cluster` for this provider. What it runs in the background goes into `background`.
     pub(crate) fn new(
-        client: Client,
+        cluster: Arc<Cluster>,
         provider: Arc<dyn CloudProvider>,
-        settings: Settings,
-        metrics: Metrics,
+        claimant: Arc<Claimant>,
+        settings: &Settings,
         background: &mut JoinSet<()>,
     ) -> Door {
-        let neighbours: Arc<StdMutex<Neighbours>> = Arc::default();
-        let clock = Clock::start(settings.pace);
-        let planner = Arc::new(Planner::new(
-            settings.plan.clone(),
-            settings.mode,
-            settings.audit.clone(),
-            metrics.clone(),
-        ));
         let cloud = Cloud {
-            provider: provider.clone(),
-            neighbours: neighbours.clone(),
-            mode: settings.mode,
-            planner: planner.clone(),
+            provider,
+            cluster: cluster.clone(),
             call_time: settings.call_time,
-            clock,
-            tenure: settings.tenure.clone(),
         };
-        let roster: Arc<StdMutex<Roster>> = Arc::default();
         let mut lane = |writes: usize| {
             let cloud = cloud.clone();
             let ask = move |nodes| cloud.clone().find_apart(nodes, false);
@@ -134,92 +113,59 @@ impl Door {
                 writes: Semaphore::new(writes),
             }
         };
-        let ledger = Ledger::new(client.clone(), settings.ledger, settings.tenure.clone());
-        let owner = Owner {
-            neighbours: neighbours.clone(),
-            roster: roster.clone(),
-            name: provider.name().to_owned(),
-            schemes: provider.schemes().to_vec(),
-            clock,
-            mode: settings.mode,
-            tenure: settings.tenure.clone(),
-            metrics: metrics.clone(),
-        };
-        let purse = Purse::new(&settings.node.rules.allowances, ledger, owner);
         Door {
-            nodes: Api::all(client.clone()),
-            services: Services::new(
-                client.clone(),
-                cloud.clone(),
-                roster,
-                &settings.service.rules.allowances,
-                metrics.clone(),
-            ),
-            events: Events::new(client, settings.tenure.clone()),
-            claimant: Arc::new(Claimant {
-                name: provider.name().to_owned(),
-                schemes: provider.schemes().to_vec(),
-            }),
-            neighbours: neighbours.clone(),
-            purse,
-            clock,
-            mode: settings.mode,
-            tenure: settings.tenure.clone(),
-            metrics,
+            nodes: Api::all(cluster.client.clone()),
+            services: Services::new(cloud.clone(), &settings.service.rules.allowances),
+            claimant: StdMutex::new(claimant),
             new: lane(settings.node.concurrent_syncs.get()),
             known: lane(settings.node.status_updates().get()),
             author: Author {
                 provider: cloud.provider.name().to_owned(),
                 digest: cloud.provider.digest(),
             },
-            cloud: cloud.clone(),
-            planner,
+            cloud,
+            cluster,
         }
     }
 
-    /// The provider on whose behalf the door acts.
+    /// The provider on whose behalf the door acts, and which others there are now.
     pub(crate) fn claimant(&self) -> Arc<Claimant> {
-        self.claimant.clone()
+        locked(&self.claimant).clone()
+    }
+
+    /// From now on there are other providers beside this one.
+    pub(crate) fn reassign(&self, claimant: Arc<Claimant>) {
+        *locked(&self.claimant) = claimant;
+    }
+
+    /// The provider's name.
+    pub(crate) fn name(&self) -> &str {
+        self.cloud.provider.name()
     }
 
     /// Where the plan is made, in plan mode.
-    pub(crate) fn planner(&self) -> Arc<Planner> {
-        self.planner.clone()
+    pub(crate) fn planner(&self) -> &Planner {
+        &self.cluster.planner
     }
 
     /// The clock of decisions and budgets.
     pub(crate) fn clock(&self) -> Clock {
-        self.clock
+        self.cluster.clock
     }
 
     /// Measures how long `node`, which has lost its taint just now, has waited for that.
     pub(crate) fn count_initialised(&self, node: &Node) {
-        self.metrics.initialised(age(node));
-    }
-
-    /// What is known of all nodes together. Whoever watches them keeps it true.
-    pub(crate) fn neighbours(&self) -> MutexGuard<'_, Neighbours> {
-        locked(&self.neighbours)
-    }
-
-    /// What is known of all Services together. Whoever watches them keeps it true.
-    pub(crate) fn roster(&self) -> MutexGuard<'_, Roster> {
-        self.services.roster()
+        self.cluster.metrics.initialised(age(node));
     }
 
     /// What is measured.
     pub(crate) fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.cluster.metrics
     }
 
     /// The prefixes of the annotations that the provider may set.
     pub(crate) fn annotation_prefixes(&self) -> Arc<[String]> {
         self.cloud.provider.annotation_prefixes().into()
-    }
-
-    /// Whether changes are made.
-    pub(crate) fn mode(&self) -> Mode {
-        self.mode
     }
 
     /// Carries one effect out, in the conversation that has this `turn`. Never panics; whatever goes wrong is part
@@ -231,32 +177,33 @@ impl Door {
         lane: Lane,
         turn: &mut Turn<'a>,
     ) -> Outcome {
-        let is_withheld = match self.mode {
+        let is_withheld = match self.cluster.mode {
             Mode::Enforce => false,
             Mode::Plan => is_write(effect),
             // What would be changed at the cloud is not even worked out.
             Mode::Observe => is_write(effect) || is_cloud_change(effect),
         };
         if is_withheld {
-            self.planner.withheld(effect, controller);
+            self.planner().withheld(effect, controller);
             return Outcome::Withheld;
         }
         let lane = match lane {
-            Lane::New => &self.new,
-            Lane::Known => &self.known,
+            Lane::New => (&self.new, &self.cluster.new),
+            Lane::Known => (&self.known, &self.cluster.known),
         };
         // Requests are boxed: thousands of conversations wait for a look-up, a few at a time write, and all of them would
         // be as large as the largest of these futures.
         match effect {
-            Effect::Find(node) => Outcome::Looked(self.find(lane, node).await),
+            Effect::Find(node) => Outcome::Looked(self.find(lane.0, node).await),
+            Effect::Confer(node, word) => self.confer(node, word),
             Effect::ReadNode(node) => Box::pin(self.read(node)).await,
             Effect::Survey(survey) => Outcome::Surveyed(self.survey(survey).await),
             Effect::TakeBudget(node, brake) => {
                 let object = format!("node/{}", node.name);
-                Box::pin(self.purse.take(&object, *brake)).await
+                Box::pin(self.take(&object, *brake)).await
             }
             Effect::Hold(node, condition) => {
-                self.metrics.held_deletion(condition);
+                self.metrics().held_deletion(condition, self.name());
                 let object = format_args!("node/{}", node.name);
                 tracing::warn!(controller, %object, condition, "the node's deletion is held");
                 Outcome::Recorded
@@ -275,15 +222,15 @@ impl Door {
             },
             Effect::RecordNodeEvent(node, event) => {
                 let about = About::node(node, controller);
-                Box::pin(self.events.record(&about, event)).await;
+                Box::pin(self.cluster.events.record(&about, event)).await;
                 Outcome::Recorded
             }
             Effect::Service(service, ServiceEffect::TakeBudget(brake)) => {
-                Box::pin(self.purse.take(&service.to_string(), *brake)).await
+                Box::pin(self.take(&service.to_string(), *brake)).await
             }
             Effect::Service(service, ServiceEffect::RecordEvent(event)) => {
                 let about = About::service(service);
-                Box::pin(self.events.record(&about, event)).await;
+                Box::pin(self.cluster.events.record(&about, event)).await;
                 Outcome::Recorded
             }
             Effect::Service(service, effect) => {
@@ -292,15 +239,38 @@ impl Door {
         }
     }
 
+    async fn take(&self, object: &str, brake: Brake) -> Outcome {
+        let objects = || match brake {
+            // Of a provider's own nodes; another one's are no reason to delete more of these.
+            Brake::NodeDeletion
+            | Brake::WantedDeletion
+            | Brake::ShutdownTaint
+            | Brake::InternalIp
+            | Brake::Relabel
+            | Brake::RouteDeletion
+            | Brake::CloudMutations => self.cluster.machines(&self.claimant()),
+            Brake::LoadBalancerDeletion | Brake::StatusClear => {
+                self.cluster.roster().served_by(self.name())
+            }
+        };
+        let purse = &self.cluster.purse;
+        purse.take(self.name(), object, brake, objects).await
+    }
+
     /// Waits for the conversation's turn to write, and asks whether it still may when that has come.
-    async fn may_write<'a>(&self, lane: &'a LaneState, turn: &mut Turn<'a>) -> Result<(), Outcome> {
+    async fn may_write<'a>(
+        &self,
+        (lane, all): (&'a LaneState, &'a Semaphore),
+        turn: &mut Turn<'a>,
+    ) -> Result<(), Outcome> {
         if turn.0.is_none() {
-            let Ok(permit) = lane.writes.acquire().await else {
+            // In this order: who waits for the cluster's turn is one of a few, however many nodes his provider has.
+            let (Ok(own), Ok(all)) = (lane.writes.acquire().await, all.acquire().await) else {
                 return Err(Outcome::Node(Err(stopping())));
             };
-            turn.0 = Some(permit);
+            turn.0 = Some([own, all]);
         }
-        if !self.tenure.may_begin(boottime()) {
+        if !self.cluster.tenure.may_begin(boottime()) {
             return Err(Outcome::Node(Err(stopping())));
         }
         Ok(())
@@ -316,6 +286,7 @@ fn is_write(effect: &Effect) -> bool {
         | Effect::RecordNodeEvent(..) => true,
         Effect::Find(_)
         | Effect::Survey(_)
+        | Effect::Confer(..)
         | Effect::ReadNode(_)
         | Effect::TakeBudget(..)
         | Effect::Hold(..) => false,
@@ -325,11 +296,6 @@ fn is_write(effect: &Effect) -> bool {
 
 fn is_cloud_change(effect: &Effect) -> bool {
     matches!(effect, Effect::Service(_, effect) if effect.is_cloud_change())
-}
-
-/// Nothing that is done under these locks can panic half-way; a poisoned one is as good as any.
-fn locked<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn params() -> PatchParams {

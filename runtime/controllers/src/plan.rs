@@ -59,13 +59,14 @@ impl Planner {
             mode,
             audit,
             metrics,
-            passes_left: AtomicUsize::new(1),
+            passes_left: AtomicUsize::new(0),
         }
     }
 
-    /// So many first passes have to be over before the plan is whole; one, when nobody says so.
+    /// So many more first passes have to be over before the plan is whole.
     pub(crate) fn expect_passes(&self, passes: usize) {
-        self.passes_left.store(passes, Ordering::Release);
+        self.passes_left.fetch_add(passes, Ordering::AcqRel);
+        self.book.open().set_partial();
     }
 
     /// A write to the cluster was worked out by this controller and not made.
@@ -105,7 +106,11 @@ impl Planner {
 
     /// Somebody's first pass over everything is over. When it was the last one, the plan is whole.
     pub(crate) fn passed(&self) {
-        if self.passes_left.fetch_sub(1, Ordering::AcqRel) != 1 {
+        let left = |left: usize| left.checked_sub(1);
+        let before = self
+            .passes_left
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
+        if before != Ok(1) {
             return;
         }
         self.book.open().set_whole();
@@ -266,6 +271,7 @@ mod tests {
     #[test]
     fn what_nothing_can_be_said_about_yet_is_no_part_of_a_promise() {
         let (planner, book, _) = planner(Mode::Plan);
+        planner.expect_passes(1);
         planner.passed();
         assert!(book.plan().is_sure());
         let waits = When::Blocked {

@@ -31,6 +31,8 @@ pub(crate) trait Facts {
     fn lane(&self) -> Lane;
     /// How many conversations about it have failed in a row.
     fn failures(&self) -> u32;
+    /// Whether what becomes of the object is another provider's to say.
+    fn is_anothers(&self) -> bool;
 }
 
 impl Facts for node::Facts {
@@ -54,6 +56,10 @@ impl Facts for node::Facts {
 
     fn failures(&self) -> u32 {
         self.past.failures
+    }
+
+    fn is_anothers(&self) -> bool {
+        node::Facts::is_anothers(self)
     }
 }
 
@@ -79,6 +85,10 @@ impl Facts for node_lifecycle::Facts {
     fn failures(&self) -> u32 {
         self.past.failures
     }
+
+    fn is_anothers(&self) -> bool {
+        false
+    }
 }
 
 impl Facts for service::Facts {
@@ -103,6 +113,11 @@ impl Facts for service::Facts {
     fn failures(&self) -> u32 {
         self.past.failures
     }
+
+    fn is_anothers(&self) -> bool {
+        let world = &self.world;
+        !world.is_speaker && !world.owns(&self.service)
+    }
 }
 
 /// How a conversation ended.
@@ -123,9 +138,11 @@ pub(crate) async fn converse<F: Facts>(mut facts: F, door: &Door, clock: Clock) 
     for _ in 0..MOST_ROUNDS {
         let effects = match facts.decide(clock) {
             Decision::Done(when) => {
-                log_end(&facts, &when);
-                door.planner()
-                    .concluded(&facts.object(), F::CONTROLLER, &when, has_withheld);
+                log_end(&facts, door.name(), &when);
+                if !facts.is_anothers() {
+                    let (planner, object) = (door.planner(), facts.object());
+                    planner.concluded(&object, F::CONTROLLER, &when, has_withheld);
+                }
                 return Conclusion {
                     when,
                     facts,
@@ -137,7 +154,7 @@ pub(crate) async fn converse<F: Facts>(mut facts: F, door: &Door, clock: Clock) 
         for effect in &effects {
             let lane = facts.lane();
             let outcome = door.perform(effect, F::CONTROLLER, lane, &mut turn).await;
-            log_effect(&facts, effect, &outcome, lane);
+            log_effect(&facts, door.name(), effect, &outcome, lane);
             let goes_on = outcome.is_success();
             has_written |= goes_on && is_write(effect);
             has_withheld |= matches!(outcome, Outcome::Withheld) && !is_event(effect);
@@ -177,25 +194,25 @@ fn named(node: &Node) -> String {
     format!("node/{}", node.metadata.name.as_deref().unwrap_or_default())
 }
 
-fn log_effect<F: Facts>(facts: &F, effect: &Effect, outcome: &Outcome, lane: Lane) {
+fn log_effect<F: Facts>(facts: &F, provider: &str, effect: &Effect, outcome: &Outcome, lane: Lane) {
     let (controller, object) = (F::CONTROLLER, facts.object());
     // A pass over thousands of nodes where nothing changes is not news.
     if lane == Lane::Known && outcome.is_success() && matches!(effect, Effect::Find(_)) {
-        tracing::debug!(target: "decision", controller, object, %effect, %outcome);
+        tracing::debug!(target: "decision", controller, provider, object, %effect, %outcome);
     } else {
-        tracing::info!(target: "decision", controller, object, %effect, %outcome);
+        tracing::info!(target: "decision", controller, provider, object, %effect, %outcome);
     }
 }
 
-fn log_end<F: Facts>(facts: &F, when: &When) {
+fn log_end<F: Facts>(facts: &F, provider: &str, when: &When) {
     let (controller, object) = (F::CONTROLLER, facts.object());
     match when {
         When::AwaitChange => {
-            tracing::debug!(target: "conversation", controller, object, done = %when);
+            tracing::debug!(target: "conversation", controller, provider, object, done = %when);
         }
         When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => {
             let attempt = facts.failures().saturating_add(1);
-            tracing::info!(target: "waiting", controller, object, why, attempt, done = %when);
+            tracing::info!(target: "waiting", controller, provider, object, why, attempt, done = %when);
         }
     }
 }

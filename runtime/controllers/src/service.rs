@@ -6,6 +6,7 @@
 //! has ended its conversation, and takes nobody's place.
 
 mod memory;
+mod news;
 mod nodes;
 mod roster;
 
@@ -13,35 +14,36 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use ccm_core::permit::Moment;
-use ccm_core::service::{Facts, World, has_finalizer, is_relevant, needs_cleanup};
+use ccm_core::service::{Claims, Facts, World, has_finalizer, is_relevant, needs_cleanup};
 use ccm_core::settings::ServiceSettings;
-use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Service;
-use kube::runtime::watcher::Event;
+use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
 use crate::node::wait_until;
 use crate::perform::Door;
 use crate::queue::Queue;
-use crate::reconcile::{Conclusion, converse};
+use crate::reconcile::{Conclusion, Facts as _, converse};
 use memory::{Memory, Next, Slot, uid};
 
+pub(crate) use news::{ServiceChange, ServiceNews};
 pub(crate) use nodes::{NodeNews, NodeSet, node_news};
 pub(crate) use roster::Roster;
 
 /// See the module's documentation.
-pub(crate) struct ServiceController<S> {
+pub(crate) struct ServiceController {
     door: Arc<Door>,
     settings: ServiceSettings,
     world: Arc<World>,
-    changes: S,
+    changes: mpsc::UnboundedReceiver<ServiceChange>,
     nodes: NodeSet,
     clock: Clock,
     queue: Queue,
     /// By `namespace/name`. Of Services that never had to do with a load balancer there is nothing.
     slots: BTreeMap<String, Slot>,
-    list: List,
+    /// All Services were listed once.
+    is_listed: bool,
     conversations: JoinSet<Conclusion<Facts>>,
     talks: HashMap<Id, Talk>,
     /// How many of them were not urgent.
@@ -49,15 +51,6 @@ pub(crate) struct ServiceController<S> {
     pass: Option<Pass>,
     /// Whoever was there at the start and has not had his turn yet.
     first: Option<HashSet<String>>,
-}
-
-/// The list of all Services.
-#[derive(Default)]
-struct List {
-    /// The one that is being read.
-    next: Option<(Roster, BTreeMap<String, Arc<Service>>)>,
-    /// One was read to the end.
-    is_complete: bool,
 }
 
 /// What a conversation is about.
@@ -73,24 +66,19 @@ struct Pass {
     left: HashSet<String>,
 }
 
-impl<S> ServiceController<S>
-where
-    S: Stream<Item = Event<Service>> + Unpin,
-{
-    /// A controller that acts through `door` on the Services that `changes` is about.
+impl ServiceController {
+    /// A controller that acts through `door` on the Services that `changes` is about; `claims` says which of them are
+    /// whose.
     pub(crate) fn new(
         door: Arc<Door>,
         settings: ServiceSettings,
-        changes: S,
+        claims: Arc<Claims>,
+        changes: mpsc::UnboundedReceiver<ServiceChange>,
         nodes: NodeSet,
     ) -> Self {
         let rules = Arc::new(settings.rules.clone());
-        let world = World::new(
-            door.claimant(),
-            door.annotation_prefixes(),
-            rules,
-            door.mode(),
-        );
+        let (claimant, mode) = (door.claimant(), door.cluster.mode);
+        let world = World::new(claimant, door.annotation_prefixes(), rules, mode).among(claims);
         ServiceController {
             clock: door.clock(),
             door,
@@ -100,7 +88,7 @@ where
             nodes,
             queue: Queue::default(),
             slots: BTreeMap::new(),
-            list: List::default(),
+            is_listed: false,
             conversations: JoinSet::new(),
             talks: HashMap::new(),
             calm: 0,
@@ -109,7 +97,7 @@ where
         }
     }
 
-    /// Runs until the watch ends, which it does not.
+    /// Runs until nobody tells it of Services any more.
     pub(crate) async fn run(&mut self) {
         loop {
             self.begin_pass();
@@ -123,8 +111,8 @@ where
                         self.conclude(ended);
                     }
                 }
-                event = self.changes.next() => match event {
-                    Some(event) => self.see(event),
+                change = self.changes.recv() => match change {
+                    Some(change) => self.see(change),
                     None => return,
                 },
                 () = self.nodes.changed() => self.nodes.unsettle(self.clock.now()),
@@ -139,25 +127,11 @@ where
     }
 
     /// SVC-004, and deletions: an object can vanish without its finalizer (SVC-056, EDGE-066).
-    fn see(&mut self, event: Event<Service>) {
-        match event {
-            Event::Init => self.list.next = Some(Default::default()),
-            Event::InitApply(service) => {
-                if let Some((roster, services)) = &mut self.list.next {
-                    roster.apply(&service);
-                    let key = key(&service);
-                    if is_relevant(&service) || self.slots.contains_key(&key) {
-                        services.insert(key, Arc::new(service));
-                    }
-                }
-            }
-            Event::InitDone => self.listed(),
-            Event::Apply(service) => {
-                self.door.roster().apply(&service);
-                self.apply(key(&service), Arc::new(service), false);
-            }
-            Event::Delete(service) => {
-                self.door.roster().forget(&service);
+    fn see(&mut self, change: ServiceChange) {
+        match change {
+            ServiceChange::Listed(services) => self.listed(&services),
+            ServiceChange::Applied(service) => self.apply(key(&service), service, false),
+            ServiceChange::Deleted(service) => {
                 let key = key(&service);
                 let slot = self.slots.get_mut(&key);
                 let current = slot.as_ref().and_then(|slot| slot.current.as_ref());
@@ -165,28 +139,43 @@ where
                     self.orphan(&key);
                 }
             }
+            ServiceChange::Reassigned(claims) => self.reassign(claims),
         }
     }
 
     /// A list was read to the end: it says who is there, and who is not.
-    fn listed(&mut self) {
-        let Some((mut roster, services)) = self.list.next.take() else {
-            return;
-        };
-        roster.complete();
-        *self.door.roster() = roster;
+    fn listed(&mut self, services: &BTreeMap<String, Arc<Service>>) {
         let is_gone =
             |(key, slot): &(&String, &Slot)| slot.current.is_some() && !services.contains_key(*key);
         let gone = self.slots.iter().filter(is_gone);
         let gone: Vec<String> = gone.map(|(key, _)| key.clone()).collect();
         gone.iter().for_each(|key| self.orphan(key));
         for (key, service) in services {
-            self.apply(key, service, true);
+            self.apply(key.clone(), service.clone(), true);
         }
-        if !self.list.is_complete {
-            self.list.is_complete = true;
+        if !self.is_listed {
+            self.is_listed = true;
             self.first = Some(self.slots.keys().cloned().collect());
             self.tell_that_it_passed();
+        }
+    }
+
+    /// There are other providers than before: whoever is somebody else's now, or is not any more, is looked at again.
+    fn reassign(&mut self, claims: Arc<Claims>) {
+        let before = self.world.clone();
+        self.world = Arc::new(World::clone(&before).among(claims));
+        let now = self.clock.now();
+        for (key, slot) in &mut self.slots {
+            let is_other = |service: &Service| {
+                before.claims.owner(service) != self.world.claims.owner(service)
+                    || before.is_speaker != self.world.is_speaker
+            };
+            if let Some(memory) = &mut slot.current
+                && is_other(&memory.service)
+            {
+                memory.reconsider();
+                self.queue.ask(key, now, false);
+            }
         }
     }
 
@@ -225,7 +214,7 @@ where
 
     /// SVC-008: nothing is done before all Services and all nodes are known.
     fn is_ready(&self) -> bool {
-        self.list.is_complete && self.nodes.is_complete()
+        self.is_listed && self.nodes.is_complete()
     }
 
     fn next_moment(&self) -> Option<Moment> {
@@ -359,6 +348,7 @@ where
             is_urgent,
         } = talk;
         self.calm -= usize::from(!is_urgent);
+        let is_anothers = matches!(&ended, Ok((_, conclusion)) if conclusion.facts.is_anothers());
         let slot = self.slots.entry(key.clone()).or_default();
         let next = slot.with_uid(&uid).map(|memory| match ended {
             Ok((_, conclusion)) => memory.conclude(conclusion, now, self.settings.drift_check),
@@ -383,7 +373,9 @@ where
         }
         if slot.is_empty() {
             self.slots.remove(&key);
-            self.door.planner().gone(&format!("service/{key}"));
+            if !is_anothers {
+                self.door.planner().gone(&format!("service/{key}"));
+            }
             self.queue.forget(&key);
         }
         self.queue.finish(&key);
@@ -392,7 +384,7 @@ where
 }
 
 /// `namespace/name`.
-fn key(service: &Service) -> String {
+pub(crate) fn key(service: &Service) -> String {
     let metadata = &service.metadata;
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     let name = metadata.name.as_deref().unwrap_or_default();

@@ -12,7 +12,6 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::pruned::{Pruned, PrunedNode, PrunedService};
-use crate::service::NodeNews;
 use bounded::bounded;
 
 /// After this many seconds a watch is opened anew. A connection that died silently is noticed five
@@ -27,29 +26,22 @@ pub(crate) struct Watched<S> {
     pub(crate) changes: S,
 }
 
-/// Watches all nodes, and tells `news` of every change once the store has it.
+/// Watches all nodes.
 pub(crate) fn nodes(
     client: Client,
-    mut news: Option<NodeNews>,
 ) -> Watched<impl Stream<Item = watcher::Event<Node>> + Send + Unpin> {
     let (store, writer) = reflector::store();
-    let kept = store.clone();
     let api: Api<PrunedNode> = Api::all(bounded(client));
     let changes = all(api, "nodes")
         .reflect(writer)
-        .filter_map(|event| future::ready(logged(event, "nodes")))
-        .inspect(move |event| {
-            if let Some(news) = &mut news {
-                news.see(event, &kept);
-            }
-        });
+        .filter_map(|event| future::ready(logged(event, "nodes")));
     Watched {
         store,
         changes: Box::pin(changes),
     }
 }
 
-/// Watches all Services. Most of them have no load balancer, so that whoever looks at them keeps what he needs.
+/// Watches all Services. Most of them have no load balancer, so that whoever looks at them keeps what is needed.
 pub(crate) fn services(
     client: Client,
 ) -> impl Stream<Item = watcher::Event<Service>> + Send + Unpin {

@@ -7,6 +7,7 @@
 
 mod allowance;
 mod budget;
+mod cluster;
 mod shared;
 pub mod targets;
 
@@ -14,6 +15,7 @@ use std::fmt;
 
 pub use allowance::{Allowance, Allowances};
 pub use budget::{Budget, Budgets, Standing};
+pub use cluster::{ClusterBudgets, Objects, Spent};
 pub use shared::SharedBudget;
 
 /// A kind of change that has a budget.

@@ -16,6 +16,7 @@ use crate::brake::Brake;
 use crate::cloud::{CloudEvent, FindReply, Lookup, ProviderError};
 use crate::neighbours::Clashes;
 use crate::node_lifecycle::Survey;
+use crate::ownership::{Opinion, Verdict};
 use crate::patch::{NodePatch, NodeStatusPatch};
 use crate::permit::Moment;
 
@@ -65,6 +66,8 @@ pub enum Effect {
     Find(Arc<Node>),
     /// Ask the provider about these nodes, in one call.
     Survey(Arc<Survey>),
+    /// Tell the other providers that could speak for a node what this one says of it, and hear what they say.
+    Confer(NodeRef, Word),
     /// Read a node from the API server itself, not from a cache.
     ReadNode(NodeRef),
     /// Take one change out of a brake's budget, for this node. Nothing is given back.
@@ -92,6 +95,17 @@ pub struct NodeRef {
     pub uid: String,
 }
 
+/// What one candidate for a node says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Whether it knows the machine.
+    pub opinion: Opinion,
+    /// The other candidates.
+    pub others: Vec<String>,
+    /// What may pass by itself is not worth telling people yet.
+    pub is_patient: bool,
+}
+
 /// What a deletion says beside whom it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeDeletion {
@@ -110,6 +124,8 @@ pub enum Outcome {
     Looked(Result<Looked, ProviderError>),
     /// Of [`Effect::Survey`]: one lookup for each node that was asked about, in order.
     Surveyed(Result<FindReply, ProviderError>),
+    /// Of [`Effect::Confer`]: what all say together, and whether people are to be told of it.
+    Conferred(Verdict, bool),
     /// Of the effects on nodes: the node as it is now. `None`: there is no such node.
     Node(Result<Option<Box<Node>>, ClusterError>),
     /// Of [`Effect::TakeBudget`] and [`ServiceEffect::TakeBudget`]; the error is when there is something to take again.
@@ -164,7 +180,7 @@ impl Outcome {
             Outcome::Budget(result) => result.is_ok(),
             Outcome::Surveyed(result) => result.is_ok(),
             Outcome::Service(outcome) => outcome.is_success(),
-            Outcome::Recorded | Outcome::Deleted => true,
+            Outcome::Recorded | Outcome::Deleted | Outcome::Conferred(..) => true,
             Outcome::Withheld => false,
         }
     }
@@ -178,6 +194,14 @@ impl fmt::Display for Effect {
                 write!(f, "find node/{name}")
             }
             Effect::Survey(survey) => survey.fmt(f),
+            Effect::Confer(node, word) => {
+                let others = word.others.join(" ");
+                write!(
+                    f,
+                    "confer node/{} {} with {others}",
+                    node.name, word.opinion
+                )
+            }
             Effect::ReadNode(node) => write!(f, "read node/{}", node.name),
             Effect::TakeBudget(node, brake) => write!(f, "take budget {brake} node/{}", node.name),
             Effect::PatchNodeStatus(node, patch) => {
@@ -231,6 +255,7 @@ impl fmt::Display for Outcome {
                 let lookups: Vec<String> = reply.lookups.iter().map(Lookup::to_string).collect();
                 write!(f, "{}", lookups.join(", "))
             }
+            Outcome::Conferred(verdict, _) => verdict.fmt(f),
             Outcome::Node(Ok(Some(_)))
             | Outcome::Budget(Ok(()))
             | Outcome::Recorded

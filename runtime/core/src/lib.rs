@@ -10,7 +10,7 @@
 //! engine and reads no clock, file or variable: its manifest and `clippy.toml` hold that true.
 //!
 //! Reading order, from the ground up: [`names`], [`settings`], [`tenure`], [`lease`], [`permit`], [`cloud`] and
-//! [`load_balancer`] (the port to the clouds), [`provider_id`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
+//! [`load_balancer`] (the port to the clouds), [`provider_id`], [`selector`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
 //! [`neighbours`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`], [`service`].
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ pub mod plan;
 pub mod provider_id;
 pub mod retry;
 pub mod rollout;
+pub mod selector;
 pub mod service;
 pub mod settings;
 pub mod tenure;

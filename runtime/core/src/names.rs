@@ -25,6 +25,29 @@ pub const PORTS_CONDITION: &str = "LoadBalancerPortsError";
 /// the answers or the node has no provider ID.
 pub const DELETE_UNTIL: &str = "wasm-ccm.dev/delete-until";
 
+/// The group of our own kinds.
+pub const PROVIDER_GROUP: &str = OUR_DOMAIN;
+/// Its version.
+pub const PROVIDER_VERSION: &str = "v1alpha1";
+/// The object that holds what is written down about one provider's versions.
+pub const PROVIDER_KIND: &str = "Provider";
+/// The same in URLs.
+pub const PROVIDER_PLURAL: &str = "providers";
+/// Set by a person on a Provider: only this digest may serve.
+pub const PIN: &str = "wasm-ccm.dev/pin";
+/// Set by a person on a Provider: no new version is tried, unless its value is a false truth value.
+pub const PAUSE: &str = "wasm-ccm.dev/pause";
+/// Set by a person on a Provider: back to the previous version. Taken away when it is done.
+pub const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";
+/// Set by a person on a Provider: the wider requests of this digest are approved.
+pub const APPROVE: &str = "wasm-ccm.dev/approve";
+/// Set by a person on a Provider: this digest may be tried again. Taken away when it is done.
+pub const RETRY: &str = "wasm-ccm.dev/retry";
+/// Set by a person on a Provider: this digest may be older than the minimum version.
+pub const ALLOW_DOWNGRADE: &str = "wasm-ccm.dev/allow-downgrade";
+/// Source component of the Events about Providers.
+pub const PROVIDER_EVENTS: &str = "ccm";
+
 /// Set by us on nodes whose machine is switched off (LIFE-013).
 pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// Set by the cluster autoscaler on nodes whose machine it is about to remove.

@@ -32,8 +32,8 @@ struct Neighbour {
     uid: String,
     /// The provider ID that is written down.
     stored: Option<Arc<str>>,
-    /// The provider ID that was answered last.
-    answered: Option<Arc<str>>,
+    /// The provider ID that was answered last, and by which provider.
+    answered: Option<(Arc<str>, Arc<str>)>,
     /// When it was answered last that the machine exists.
     found: Option<Moment>,
     /// Addresses of a Ready node. One that is not may be a machine that is gone, whose address has a new owner.
@@ -74,21 +74,6 @@ impl Neighbours {
     /// How many nodes there are.
     pub fn len(&self) -> usize {
         self.nodes.len()
-    }
-
-    /// How many nodes have a provider ID with one of these schemes written down.
-    pub fn of_schemes(&self, schemes: &[String]) -> usize {
-        let has = |id: &str| {
-            schemes.iter().any(|scheme| {
-                id.strip_prefix(scheme.as_str())
-                    .is_some_and(|rest| rest.starts_with("://"))
-            })
-        };
-        let stored = self
-            .nodes
-            .values()
-            .filter_map(|node| node.stored.as_deref());
-        stored.filter(|id| has(id)).count()
     }
 
     /// Whether there is no node.
@@ -134,8 +119,16 @@ impl Neighbours {
         self.replace(name, None);
     }
 
-    /// `reply` is what a provider answers at `at` about `nodes`.
-    pub fn answered(&mut self, nodes: &[CloudNode], reply: &FindReply, at: Moment) {
+    /// Only these nodes are left.
+    pub fn keep(&mut self, is_left: impl Fn(&str) -> bool) {
+        let names = self.nodes.keys().filter(|name| !is_left(name));
+        let gone: Vec<Arc<str>> = names.cloned().collect();
+        gone.iter().for_each(|name| self.forget(name));
+    }
+
+    /// `reply` is what the provider `by` answers at `at` about `nodes`.
+    pub fn answered(&mut self, by: &str, nodes: &[CloudNode], reply: &FindReply, at: Moment) {
+        let by: Arc<str> = by.into();
         for (node, lookup) in nodes.iter().zip(&reply.lookups) {
             // Whoever was deleted, or made again, while the provider was asked has no say.
             let Some(known) = self
@@ -154,13 +147,17 @@ impl Neighbours {
                 }
                 Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => None,
             };
-            if known.answered.as_deref() != answered {
-                let next = Neighbour {
-                    answered: answered.map(Arc::from),
-                    ..known.clone()
-                };
-                self.replace(&node.name, Some(next));
+            let before = known.answered.as_ref();
+            // That one provider does not know a machine takes nothing away from the one that does.
+            let is_anothers = before.is_some_and(|(_, who)| *who != by);
+            if answered.is_none() && is_anothers || before.map(|(id, _)| &**id) == answered {
+                continue;
             }
+            let next = Neighbour {
+                answered: answered.map(|id| (Arc::from(id), by.clone())),
+                ..known.clone()
+            };
+            self.replace(&node.name, Some(next));
         }
     }
 
@@ -259,7 +256,7 @@ impl Neighbours {
 
 impl Neighbour {
     fn provider_ids(&self) -> impl Iterator<Item = &Arc<str>> {
-        let answered = self.answered.as_ref();
+        let answered = self.answered.as_ref().map(|(id, _)| id);
         self.stored
             .iter()
             .chain(answered.filter(|id| self.stored.as_ref() != Some(*id)))

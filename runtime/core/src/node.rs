@@ -1,6 +1,7 @@
 //! The node controller's decisions: initialise a tainted node, keep labels and addresses true.
 //!
-//! Flow of an initialisation: ask the provider once; check what it says; write the addresses; then, in
+//! Flow of an initialisation: ask the provider once; where others could speak for the node, too, hear what they say;
+//! check what it says; write the addresses; then, in
 //! one patch, the provider ID, the labels, the owner, and the taint's removal; then say so in an Event.
 //!
 //! Guarantees: a node keeps its taint until its addresses and its provider ID are stored. A stored
@@ -10,6 +11,7 @@
 //! object is another one by now, and the taint's removal also when it has changed at all.
 
 pub mod addresses;
+mod candidates;
 mod confirm;
 mod facts;
 pub mod labels;
@@ -72,12 +74,21 @@ pub fn is_ready(node: &Node) -> bool {
 /// NODE-013 and section 2.3, in our order (departs from NODE-044 and NODE-045).
 fn initialise(facts: &Facts, now: Moment) -> Decision {
     let node = &facts.node;
-    if let Owner::Other(whose) = owner(node, &facts.claimant) {
-        return Decision::Done(When::Blocked {
-            why: format!("the node belongs to {whose}"),
-        });
+    let others = match owner(node, &facts.claimant) {
+        Owner::Other(whose) => {
+            return Decision::Done(When::Blocked {
+                why: format!("the node belongs to {whose}"),
+            });
+        }
+        Owner::Unserved(why) => return waiting::wait(facts, now, Obstacle::Unserved(why)),
+        Owner::Candidates(others) => others,
+        Owner::Recorded | Owner::Implied | Owner::Nobody => Vec::new(),
+    };
+    let found = found(facts);
+    if let Some(decision) = candidates::confer(facts, now, others) {
+        return decision;
     }
-    let checked = match found(facts) {
+    let checked = match found {
         Found::Ask(decision) => return decision,
         Found::Not(obstacle) => return waiting::wait(facts, now, obstacle),
         Found::Instance(checked) => checked,
@@ -106,7 +117,7 @@ fn initialise(facts: &Facts, now: Moment) -> Decision {
 fn maintain(facts: &Facts, now: Moment) -> Decision {
     let node = &facts.node;
     let owner = owner(node, &facts.claimant);
-    if matches!(owner, Owner::Other(_) | Owner::Nobody) {
+    if !matches!(owner, Owner::Recorded | Owner::Implied) {
         return Decision::Done(When::AwaitChange);
     }
     // The answer to the last write of the initialisation was lost, and the write was not.

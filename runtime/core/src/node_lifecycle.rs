@@ -7,7 +7,8 @@
 //! [`Memory::conclude`] keeps what the next pass has to know.
 //!
 //! Guarantees: the provider is never asked about a Ready node but to vouch for its answers, nothing is deleted
-//! without every condition in [`deletion_guard`], and a node of somebody else is never touched.
+//! without every condition in [`deletion_guard`], and a node of somebody else is never touched, nor one that several
+//! providers could speak for: who calls such a node gone may just not be its owner.
 
 mod case;
 pub mod deletion_guard;
@@ -28,7 +29,7 @@ use crate::cloud::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, When};
 use crate::names::SHUTDOWN_TAINT;
 use crate::node::{is_ready, node_ref, taints};
-use crate::ownership::{Owner, owner};
+use crate::ownership::owner;
 use crate::patch::{NodePatch, TaintChange, Taints};
 use crate::permit::Moment;
 use crate::retry;
@@ -63,7 +64,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
         return failed(facts, error);
     }
     // Whatever was found was found about a node of ours.
-    if matches!(owner(&facts.node, &facts.claimant), Owner::Other(_)) {
+    if !owner(&facts.node, &facts.claimant).is_ours() {
         return Decision::Done(When::AwaitChange);
     }
     match &facts.finding {

@@ -1,18 +1,52 @@
-//! Which provider speaks for a node. What is written down decides; nobody is an answer. Never changes
-//! an owner: a recorded one stays, also when the configuration says otherwise.
+//! Which provider speaks for a node. What is written down decides; then the scheme of the provider ID, and the selector
+//! where several providers have that scheme; and before anything is written, those whose selector matches are asked.
+//! Nobody is an answer. Never changes an owner: a recorded one stays, also when the configuration says otherwise.
+
+mod board;
+mod mistakes;
 
 use k8s_openapi::api::core::v1::Node;
 
 use crate::names::OWNER_LABEL;
 use crate::provider_id::ProviderId;
+use crate::selector::Selector;
 
-/// Who a provider is, as far as ownership goes.
+pub use board::{Board, Conferred, Heard, Opinion, Verdict};
+pub use mistakes::mistakes;
+
+/// What the configuration says about the nodes of a provider.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeClaim {
+    /// The provider ID schemes that it owns; none: those of its module.
+    pub schemes: Vec<String>,
+    /// Which nodes it may speak for; without one any.
+    pub selector: Option<Selector>,
+}
+
+/// What one provider claims of the nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The provider's name.
+    pub name: String,
+    /// The provider ID schemes that it owns.
+    pub schemes: Vec<String>,
+    /// Which nodes it may speak for; without one any.
+    pub selector: Option<Selector>,
+}
+
+/// Who a provider is, as far as ownership of nodes goes, and who the others are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimant {
     /// The provider's name.
     pub name: String,
     /// The provider ID schemes that it owns.
     pub schemes: Vec<String>,
+    /// Which nodes it may speak for; without one any.
+    pub selector: Option<Selector>,
+    /// Whether it knows machines at all. Who only makes load balancers owns no node.
+    pub has_instances: bool,
+    /// The other providers that know machines.
+    pub others: Vec<Claim>,
 }
 
 /// Who speaks for a node, seen from one provider.
@@ -23,29 +57,163 @@ pub enum Owner {
     /// This provider, because the provider ID has one of its schemes; not written down yet. So are nodes
     /// that another cloud-controller-manager initialised.
     Implied,
-    /// Nobody yet: no owner and no provider ID.
+    /// Nobody yet, and nobody but this provider could: no owner and no provider ID.
     Nobody,
+    /// Nobody yet, and this provider is one of several that could; these are the others.
+    Candidates(Vec<String>),
     /// Somebody else; the text says who.
     Other(String),
+    /// Nobody here, although somebody evidently waits for one of us; the text says why.
+    Unserved(String),
+}
+
+impl Owner {
+    /// Whether this provider may do something about the node, or be asked about it alone.
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Owner::Recorded | Owner::Implied | Owner::Nobody)
+    }
+}
+
+/// Who a node belongs to, seen from nowhere.
+enum Whose<'a> {
+    Recorded(&'a str),
+    Scheme(&'a str, Vec<&'a str>),
+    Unreadable(&'a str),
+    Candidates(Vec<&'a str>),
+}
+
+impl Claim {
+    fn has_scheme(&self, scheme: &str) -> bool {
+        self.schemes.iter().any(|ours| ours == scheme)
+    }
+
+    fn selects(&self, node: &Node) -> bool {
+        selects(self.selector.as_ref(), node)
+    }
+}
+
+impl Claimant {
+    /// The only provider there is.
+    pub fn alone(name: impl Into<String>, schemes: Vec<String>) -> Claimant {
+        Claimant {
+            name: name.into(),
+            schemes,
+            selector: None,
+            has_instances: true,
+            others: Vec::new(),
+        }
+    }
+
+    /// Whether there is something for this provider's controllers to do about `node`: it may speak for it, or it is the
+    /// first of all and says what nobody here speaks for.
+    pub fn is_concerned(&self, node: &Node) -> bool {
+        match owner(node, self) {
+            Owner::Recorded | Owner::Implied | Owner::Nobody | Owner::Candidates(_) => true,
+            Owner::Other(_) | Owner::Unserved(_) => self.is_first() && !self.is_others(node),
+        }
+    }
+
+    /// Whether this provider's load balancers may send traffic to `node`. A cloud reaches its own machines; those of
+    /// another provider here are not handed to it, since it would look for them in vain or, where numbers are given
+    /// twice, find somebody else's. Who has no machines of his own may reach any.
+    pub fn reaches(&self, node: &Node) -> bool {
+        if !self.has_instances {
+            return true;
+        }
+        match recorded_owner(node) {
+            Some(recorded) => recorded == self.name,
+            None => !self.is_others(node),
+        }
+    }
+
+    /// Whether one of the others speaks for `node`, and this one does not.
+    fn is_others(&self, node: &Node) -> bool {
+        let is_other = |name: &str| self.others.iter().any(|other| other.name == name);
+        match self.whose(node) {
+            Whose::Recorded(name) => is_other(name),
+            Whose::Scheme(_, names) | Whose::Candidates(names) => {
+                !names.contains(&&*self.name) && names.iter().any(|name| is_other(name))
+            }
+            Whose::Unreadable(_) => false,
+        }
+    }
+
+    /// Who says what concerns all of them equally: one, and always the same one.
+    fn is_first(&self) -> bool {
+        self.others.iter().all(|other| self.name < other.name)
+    }
+
+    fn whose<'a>(&'a self, node: &'a Node) -> Whose<'a> {
+        if let Some(recorded) = recorded_owner(node) {
+            return Whose::Recorded(recorded);
+        }
+        let selects = selects(self.selector.as_ref(), node);
+        let others = self.others.iter();
+        let Some(stored) = stored_provider_id(node) else {
+            let others = others.filter(|other| other.selects(node));
+            let us = (self.has_instances && selects).then_some(&*self.name);
+            let names = us.into_iter().chain(others.map(|other| &*other.name));
+            return Whose::Candidates(names.collect());
+        };
+        let Ok(id) = ProviderId::parse(stored) else {
+            return Whose::Unreadable(stored);
+        };
+        let is_ours = self.schemes.iter().any(|ours| ours == id.scheme);
+        let others: Vec<&Claim> = others.filter(|other| other.has_scheme(id.scheme)).collect();
+        // The selector decides only where the scheme does not.
+        let is_shared = others.len() + usize::from(is_ours) > 1;
+        let us = (is_ours && (selects || !is_shared)).then_some(&*self.name);
+        let others = others.into_iter();
+        let others = others.filter(|other| other.selects(node) || !is_shared);
+        let names = us.into_iter().chain(others.map(|other| &*other.name));
+        Whose::Scheme(id.scheme, names.collect())
+    }
 }
 
 /// Who speaks for `node`, as `claimant` has to see it.
 pub fn owner(node: &Node, claimant: &Claimant) -> Owner {
-    if let Some(recorded) = recorded_owner(node) {
-        return if recorded == claimant.name {
-            Owner::Recorded
-        } else {
-            Owner::Other(format!("the provider {recorded:?}"))
-        };
+    let us = &*claimant.name;
+    match claimant.whose(node) {
+        Whose::Recorded(name) if name == us => Owner::Recorded,
+        Whose::Recorded(name) => {
+            let is_here = claimant.others.iter().any(|other| other.name == name);
+            // Where there is only one provider here, the other one may well have a manager of its own.
+            match is_here || claimant.others.is_empty() {
+                true => Owner::Other(format!("the provider {name:?}")),
+                false => Owner::Unserved(format!(
+                    "the node belongs to the provider {name:?}, which is not here"
+                )),
+            }
+        }
+        Whose::Unreadable(stored) => {
+            Owner::Other(format!("whoever wrote the provider ID {stored:?}"))
+        }
+        Whose::Scheme(_, names) if names == [us] => Owner::Implied,
+        Whose::Scheme(scheme, names) => match names.as_slice() {
+            [] if claimant.schemes.iter().any(|ours| ours == scheme) => Owner::Unserved(format!(
+                "several providers have the scheme {scheme:?}, and none of their node selectors matches the node"
+            )),
+            [one] if *one != us => Owner::Other(format!("the provider {one:?}")),
+            _ => Owner::Other(format!("the owner of the scheme {scheme:?}")),
+        },
+        Whose::Candidates(names) => match names.as_slice() {
+            [] => Owner::Unserved("no provider's node selector matches the node".to_owned()),
+            [one] if *one == us => Owner::Nobody,
+            [first, others @ ..] if *first == us => {
+                Owner::Candidates(others.iter().map(|name| (*name).to_owned()).collect())
+            }
+            [one] => Owner::Other(format!("the provider {one:?}")),
+            _ => Owner::Other("other providers, by their node selectors".to_owned()),
+        },
     }
-    let Some(stored) = stored_provider_id(node) else {
-        return Owner::Nobody;
-    };
-    match ProviderId::parse(stored) {
-        Ok(id) if claimant.schemes.iter().any(|ours| ours == id.scheme) => Owner::Implied,
-        Ok(id) => Owner::Other(format!("the owner of the scheme {:?}", id.scheme)),
-        Err(_) => Owner::Other(format!("whoever wrote the provider ID {stored:?}")),
-    }
+}
+
+fn selects(selector: Option<&Selector>, node: &Node) -> bool {
+    let labels = node.metadata.labels.as_ref();
+    selector.is_none_or(|selector| match labels {
+        Some(labels) => selector.matches(labels),
+        None => selector.matches(&Default::default()),
+    })
 }
 
 /// The owner that is written down on `node`. An empty label is none.
@@ -67,49 +235,4 @@ pub fn stored_provider_id(node: &Node) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use k8s_openapi::api::core::v1::NodeSpec;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
-    fn seen_by_sim(label: Option<&str>, provider_id: Option<&str>) -> Owner {
-        let node = Node {
-            metadata: ObjectMeta {
-                labels: label.map(|name| [(OWNER_LABEL.to_owned(), name.to_owned())].into()),
-                ..ObjectMeta::default()
-            },
-            spec: Some(NodeSpec {
-                provider_id: provider_id.map(str::to_owned),
-                ..NodeSpec::default()
-            }),
-            ..Node::default()
-        };
-        let claimant = Claimant {
-            name: "sim".to_owned(),
-            schemes: vec!["sim".to_owned()],
-        };
-        owner(&node, &claimant)
-    }
-
-    #[test]
-    fn what_is_recorded_decides_over_the_scheme() {
-        assert_eq!(seen_by_sim(Some("sim"), Some("other://1")), Owner::Recorded);
-        assert!(matches!(
-            seen_by_sim(Some("other"), Some("sim://1")),
-            Owner::Other(_)
-        ));
-    }
-
-    #[test]
-    fn without_a_record_the_scheme_decides_and_without_both_nobody_owns() {
-        assert_eq!(seen_by_sim(None, Some("sim://1")), Owner::Implied);
-        assert_eq!(seen_by_sim(None, None), Owner::Nobody);
-        assert_eq!(seen_by_sim(Some(""), Some("")), Owner::Nobody);
-        for foreign in ["simx://1", "other://1", "1", "sim:1", "Sim://1"] {
-            assert!(
-                matches!(seen_by_sim(None, Some(foreign)), Owner::Other(_)),
-                "{foreign}"
-            );
-        }
-    }
-}
+mod tests;

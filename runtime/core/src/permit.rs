@@ -191,6 +191,19 @@ impl Permit {
         )
     }
 
+    /// A permit for reads in the same tenure, about the same object, until `valid_until`: for whoever asks the same once
+    /// more. Attempts to change something are refused and heard by the same audit sink.
+    pub fn reading(&self, valid_until: Moment) -> Permit {
+        Permit::new(
+            valid_until,
+            self.mode,
+            0,
+            self.tenure.clone(),
+            self.audit.clone(),
+        )
+        .about(self.subject.clone())
+    }
+
     /// The moment by which the call has to be over: its own end, or that of the tenure if that is earlier as it
     /// stands now. A renewal moves the latter.
     pub fn valid_until(&self) -> Moment {

@@ -49,6 +49,7 @@ impl Planned {
             Effect::DeleteNode(node, _) => (node, "delete"),
             Effect::Find(_)
             | Effect::Survey(_)
+            | Effect::Confer(..)
             | Effect::ReadNode(_)
             | Effect::TakeBudget(..)
             | Effect::Hold(..)
@@ -182,6 +183,11 @@ impl Plan {
     /// Everything was looked at once.
     pub fn set_whole(&mut self) {
         self.is_whole = true;
+    }
+
+    /// Somebody has come who has not looked at anything yet.
+    pub fn set_partial(&mut self) {
+        self.is_whole = false;
     }
 
     /// Whether everything was looked at once, and something can be said about all of it.

@@ -5,10 +5,40 @@
 //! ```text
 //! offered → fetched → verified → inspected ─┬→ compiled → self-tested → shadow → canary → active → previous
 //!                                           └→ waits for grants or approval
+//!
+//! facts ──decide──► Do(effects) ──performed──► facts ──decide──► … ──► Wait(when to look again)
+//!   └── offered, told, read, ended, tally: what happens meanwhile ──┘
 //! ```
+//!
+//! # Guarantees
+//! - A rejected digest never serves and is never tried, until a person orders `retry`.
+//! - A version that requests more than the one that serves is not started before somebody approves it.
+//! - What is at fault decides what follows: a module's own fault rejects it; the operator's side (grants,
+//!   configuration, trust) is waited for; a fault of the host, the network or the cloud is tried again.
+//! - One thing at a time is loaded, and only the latest offer: what came and went meanwhile is never begun.
+//! - Whoever does not lead writes nothing down and tries nothing; it loads what is written down.
 
+mod absorb;
+mod decide;
+mod facts;
+mod orders;
 mod record;
+mod rules;
+mod state;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod trial;
 
-pub use record::{
-    MOST_APPROVED, MOST_REJECTED, Orders, Phase, Placed, Record, Rejected, Release, Trial,
+pub use decide::decide;
+pub use facts::{
+    Candidate, Cause, Decision, Effect, End, Facts, Happening, Loaded, Now, Offer, Order, Setback,
+    Standing, Step, Work,
 };
+pub use record::{
+    MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, Orders, Phase, Placed, Record, Rejected,
+    Release, Trial,
+};
+pub use rules::RolloutRules;
+pub use state::{State, state};
+pub use tally::{Counts, Tally};

@@ -158,6 +158,9 @@ fn is_to_go(facts: &Facts) -> bool {
 
 /// Said where somebody evidently waits for us; once.
 fn leave_alone(facts: &Facts) -> Step<'_> {
+    if !facts.world.is_speaker {
+        return Step::Rest;
+    }
     let service = &*facts.service;
     let claims = &facts.world.claims;
     let why = match claims.owner(service) {

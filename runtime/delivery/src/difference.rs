@@ -1,1 +1,204 @@
-//! What a new version asks for that the old one did not.
+//! What a new version asks for that the old one did not, and the other way round: line by line, as a plan is printed.
+//! Compares what modules request; what is granted is another matter, and so is what follows.
+//!
+//! ```text
+//! + https DELETE api.hetzner.cloud/v1/volumes/{id}  write
+//! ~ https GET api.hetzner.cloud/v1/servers/{id}  read
+//! - https GET api.hetzner.cloud/v1/{kind}/{id}  read
+//! ```
+//!
+//! `+` is wider than everything the old version asked for, `-` is asked for no longer, and `~` is new in its wording
+//! but within what was asked for before. Only `+` makes a version [wider](Difference::is_wider).
+
+mod requests;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use ccm_host::limits::{CALL, CALL_CEILING, MEMORY_BYTES, MEMORY_CEILING_BYTES};
+use ccm_host::manifest::{Manifest, prefix_covers};
+use ccm_host::{CONTRACT_PACKAGE, Inspection};
+
+/// What stands before a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    /// Not covered by anything that the old version asks for.
+    Wider,
+    /// Asked for by the new version only, and covered.
+    Within,
+    /// Asked for by the old version only.
+    Gone,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Difference {
+    changes: Vec<(Sign, String)>,
+}
+
+impl Difference {
+    /// Compares what two modules ask for.
+    pub fn between(old: &Inspection, new: &Inspection) -> Difference {
+        let mut difference = Difference::default();
+        let (was, is) = (&old.manifest, &new.manifest);
+        difference.named(&was.name, &is.name);
+        difference.targets(was, is);
+        difference.words(
+            "annotation prefix",
+            &was.annotation_prefixes,
+            &is.annotation_prefixes,
+            prefix_covers,
+        );
+        difference.words(
+            "provider ID scheme",
+            &was.schemes,
+            &is.schemes,
+            |old, new| old == new,
+        );
+        let all = |names: &[String]| interfaces(names, "");
+        difference.words(
+            "import",
+            &all(&old.imports),
+            &all(&new.imports),
+            |old, new| old == new,
+        );
+        // Others are nobody's business: toolchains add some of their own, and the host calls none of them.
+        let package = format!("{CONTRACT_PACKAGE}/");
+        let ours = |names: &[String]| interfaces(names, &package);
+        difference.words(
+            "export",
+            &ours(&old.exports),
+            &ours(&new.exports),
+            |old, new| old == new,
+        );
+        difference.limits(was, is);
+        difference.words(
+            "required configuration key",
+            &required(was),
+            &required(is),
+            |old, new| old == new,
+        );
+        difference
+    }
+
+    /// Whether the new version asks for anything that the old one did not.
+    pub fn is_wider(&self) -> bool {
+        self.changes.iter().any(|(sign, _)| *sign == Sign::Wider)
+    }
+
+    /// Whether both ask for the same.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Everything, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        self.changes.iter().map(line).collect()
+    }
+
+    /// Only what makes the new version wider.
+    pub fn wider_lines(&self) -> Vec<String> {
+        let wider = self.changes.iter().filter(|(sign, _)| *sign == Sign::Wider);
+        wider.map(line).collect()
+    }
+
+    fn add(&mut self, sign: Sign, text: String) {
+        self.changes.push((sign, text));
+    }
+
+    /// The name gives no rights, but a person should see that this is somebody else.
+    fn named(&mut self, old: &str, new: &str) {
+        if old != new {
+            self.add(
+                Sign::Within,
+                format!("name in the manifest: {new} (before: {old})"),
+            );
+        }
+    }
+
+    /// Things that are covered one by one.
+    fn words(
+        &mut self,
+        what: &str,
+        old: &[String],
+        new: &[String],
+        covers: impl Fn(&str, &str) -> bool,
+    ) {
+        for word in new.iter().filter(|word| !old.contains(word)) {
+            let sign = match old.iter().any(|old| covers(old, word)) {
+                true => Sign::Within,
+                false => Sign::Wider,
+            };
+            self.add(sign, format!("{what} {word}"));
+        }
+        for word in old.iter().filter(|word| !new.contains(word)) {
+            self.add(Sign::Gone, format!("{what} {word}"));
+        }
+    }
+
+    /// What a call would get if nobody but the host limited it.
+    fn limits(&mut self, old: &Manifest, new: &Manifest) {
+        let memory = |manifest: &Manifest| {
+            let usual = u64::try_from(MEMORY_BYTES >> 20).unwrap_or(u64::MAX);
+            let most = u64::try_from(MEMORY_CEILING_BYTES >> 20).unwrap_or(u64::MAX);
+            manifest
+                .limits
+                .memory_mib
+                .map_or(usual, u64::from)
+                .min(most)
+        };
+        let seconds = |manifest: &Manifest| {
+            let wanted = manifest.limits.call_seconds;
+            wanted
+                .map_or(CALL.as_secs(), u64::from)
+                .min(CALL_CEILING.as_secs())
+        };
+        for (what, unit, old, new) in [
+            ("memory of a call", "MiB", memory(old), memory(new)),
+            ("time of a call", "s", seconds(old), seconds(new)),
+        ] {
+            if old != new {
+                let sign = if new > old { Sign::Wider } else { Sign::Within };
+                self.add(sign, format!("{what}: {new} {unit} (before: {old} {unit})"));
+            }
+        }
+    }
+}
+
+fn line((sign, text): &(Sign, String)) -> String {
+    let sign = match sign {
+        Sign::Wider => '+',
+        Sign::Within => '~',
+        Sign::Gone => '-',
+    };
+    format!("{sign} {text}")
+}
+
+/// Interfaces of one package without their versions: this host speaks one version of each, and links to the same
+/// functions whichever a module names.
+fn interfaces(names: &[String], package: &str) -> Vec<String> {
+    let bare = |name: &String| match name.split_once('@') {
+        Some((bare, _)) => bare.to_owned(),
+        None => name.clone(),
+    };
+    let mut found: Vec<String> = names
+        .iter()
+        .filter(|name| name.starts_with(package))
+        .map(bare)
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn required(manifest: &Manifest) -> Vec<String> {
+    let keys = manifest.config.iter().filter(|key| key.required);
+    keys.map(|key| key.key.escape_debug().to_string()).collect()
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.lines().join("\n"))
+    }
+}

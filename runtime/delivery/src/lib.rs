@@ -11,7 +11,10 @@
 pub mod active;
 pub mod artifact;
 pub mod difference;
+pub mod metrics;
+pub mod push;
 pub mod record;
+pub mod sign;
 pub mod source;
 pub mod stage;
 pub mod store;

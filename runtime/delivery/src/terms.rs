@@ -3,6 +3,8 @@
 use ccm_host::grant::Grants;
 use ccm_host::{GuestConfig, Inspection};
 
+pub use ccm_host::LimitsGranted;
+
 /// What the operator grants and configures for one provider. Implemented by whoever reads the configuration.
 pub trait TermsOf: Send + Sync {
     /// The terms for this module. Built-in ones belong to the bytes of a shipped module; written ones to whatever is
@@ -22,13 +24,4 @@ pub struct Terms {
     pub config: GuestConfig,
     /// What it may use at most.
     pub limits: LimitsGranted,
-}
-
-/// The operator's limits for one provider; the host's ceilings hold in any case. `None`: what the manifest wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LimitsGranted {
-    /// Linear memory of one call, in MiB.
-    pub memory_mib: Option<u32>,
-    /// Time of one call, in seconds.
-    pub call_seconds: Option<u32>,
 }

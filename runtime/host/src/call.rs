@@ -3,6 +3,7 @@
 
 mod failure;
 mod meter;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,8 @@ use crate::ticker::Ticker;
 use failure::Failure;
 use meter::Meter;
 
+pub(crate) use turns::Turns;
+
 /// What every call of one generation has in common.
 pub(crate) struct Calls {
     pub(crate) provider: Arc<str>,
@@ -38,6 +41,8 @@ pub(crate) struct Calls {
     pub(crate) slots: Semaphore,
     /// One for each call about load balancers that may be under way; it needs one of `slots` as well.
     pub(crate) balancing: Semaphore,
+    /// Whose guest may compute, when several do for long.
+    pub(crate) turns: Turns,
 }
 
 /// What is particular to one call.
@@ -107,7 +112,7 @@ impl Calls {
     ) -> Result<Result<R, ProviderError>, (&'static str, Failure)> {
         let _ticking = self.ticker.ticking();
         let mut store = self.store(log, call);
-        let mut meter = Meter::new(call.deadline, limits::CALL_CPU);
+        let mut meter = Meter::new(call.deadline, limits::CALL_CPU, self.turns.clone());
 
         let instance = meter
             .run(self.component.instantiate_async(&mut store))

@@ -13,7 +13,9 @@ use crate::wasi;
 /// The version of the contract that this host speaks. Until 1.0 the second number decides.
 pub const CONTRACT_VERSION: &str = CONTRACT;
 
-/// The contract's package.
+/// The contract's package, as it stands before the names of its interfaces.
+pub const CONTRACT_PACKAGE: &str = PACKAGE;
+
 const PACKAGE: &str = "ccm:provider";
 /// What the contract's guests may import. `common` has only types, but is an import all the same.
 const OFFERED: &[&str] = &["clock", "common", "http", "log", "random", "state"];

@@ -19,6 +19,25 @@ impl Digest {
         &self.0
     }
 
+    /// Reads the displayed form: `sha256:` and 64 lower-case hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Digest> {
+        let digits = text.strip_prefix("sha256:")?;
+        let mut bytes = [0; 32];
+        if digits.len() != 64 {
+            return None;
+        }
+        let digit = |digit: u8| match digit {
+            b'0'..=b'9' => Some(digit - b'0'),
+            b'a'..=b'f' => Some(digit - b'a' + 10),
+            _ => None,
+        };
+        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+            let [high, low] = pair else { return None };
+            *byte = digit(*high)? << 4 | digit(*low)?;
+        }
+        Some(Digest(bytes))
+    }
+
     /// The first twelve hexadecimal digits: enough for people to tell modules apart in a log line.
     pub fn short(&self) -> String {
         self.hex().chars().take(12).collect()
@@ -44,6 +63,25 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::Digest;
+
+    #[test]
+    fn a_digest_is_read_as_it_is_displayed_and_in_no_other_form() {
+        let digest = Digest::of(b"anything");
+        assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
+        let hex = digest.hex();
+        for other in [
+            hex.clone(),
+            format!("sha256:{}", hex.to_uppercase()),
+            format!("sha256:{hex}0"),
+            format!("sha256:{}", &hex[1..]),
+            format!("sha256:é{}", &hex[2..]),
+            format!("SHA256:{hex}"),
+            format!("sha512:{hex}"),
+            String::new(),
+        ] {
+            assert_eq!(Digest::parse(&other), None, "{other}");
+        }
+    }
 
     #[test]
     fn digest_of_nothing_is_the_known_one() {

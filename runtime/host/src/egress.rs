@@ -23,6 +23,7 @@ mod counts;
 mod credentials;
 mod dial;
 mod headers;
+mod hold;
 mod identify;
 mod kept;
 mod limits;
@@ -37,6 +38,7 @@ mod target;
 mod wire;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccm_core::permit::Permit;
 use thiserror::Error;
@@ -46,6 +48,7 @@ use tokio::time::Instant;
 pub use counts::Count;
 pub use credentials::CredentialError;
 pub use dial::{DialError, Lookup, SystemLookup};
+pub(crate) use hold::Holds;
 pub use limits::EgressLimits;
 pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse};
 pub use permit::now;
@@ -145,6 +148,21 @@ impl Egress {
     pub fn of_module(mut self, digest: String) -> Egress {
         self.digest = digest;
         self
+    }
+
+    /// The same, that leaves alone what its predecessors and successors of this name were asked to leave alone.
+    pub(crate) fn holding(mut self, holds: &Holds) -> Egress {
+        for target in &mut self.targets {
+            target.patience = holds.of(&self.provider, target);
+        }
+        self
+    }
+
+    /// How long a target still wants to be left alone: the longest of all.
+    pub(crate) fn held_for(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let held = |target: &Target| target.patience.remaining(now);
+        self.targets.iter().filter_map(held).max()
     }
 
     /// What one guest call may send, until `deadline` and as far as `permit` allows. A `fresh` call neither

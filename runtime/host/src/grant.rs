@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::egress::rules::Rule;
 
 /// Everything that one provider is granted.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Grants {
     /// The targets, by the names that the provider's manifest uses.
     pub targets: Vec<TargetGrant>,
@@ -21,7 +21,7 @@ pub struct Grants {
 }
 
 /// One target as granted.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct TargetGrant {
     /// The name that the manifest uses.
     pub name: String,
@@ -39,7 +39,7 @@ pub struct TargetGrant {
 }
 
 /// How requests to a target prove who sends them.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub enum Credential {
     /// Not at all.
     #[default]
@@ -75,7 +75,8 @@ impl Credential {
 }
 
 /// A text that must not be seen. Overwritten when the last copy is dropped; copies share one place in memory.
-#[derive(Clone)]
+/// Equal texts are equal secrets: so a configuration that is read again knows whether one was rotated.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<Zeroizing<String>>);
 
 impl Secret {

@@ -1,8 +1,6 @@
-//! What the operator configured for a provider, checked against what its manifest declares; and the limits that
-//! the manifest asks for, brought under the host's ceilings.
+//! What the operator configured for a provider, checked against what its manifest declares.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::bindings::lifecycle;
 use crate::limits;
@@ -76,60 +74,14 @@ pub(crate) fn told(config: GuestConfig, granted: &Granted) -> lifecycle::Config 
     }
 }
 
-/// Linear memory of one call: what the manifest asks for, up to the ceiling, or the usual.
-pub(crate) fn memory_bytes(manifest: &Manifest) -> usize {
-    let wanted = manifest
-        .limits
-        .memory_mib
-        .map_or(limits::MEMORY_BYTES, |mib| {
-            (mib as usize).saturating_mul(1 << 20)
-        });
-    wanted.min(limits::MEMORY_CEILING_BYTES)
-}
-
-/// Time of one call, in the same way.
-pub(crate) fn call_limit(manifest: &Manifest) -> Duration {
-    let wanted = manifest
-        .limits
-        .call_seconds
-        .map_or(limits::CALL, |seconds| Duration::from_secs(seconds.into()));
-    wanted.min(limits::CALL_CEILING)
-}
-
-/// What the manifest asks for and no guest gets.
-pub(crate) fn beyond_ceiling(manifest: &Manifest) -> Vec<String> {
-    let memory_mib = (limits::MEMORY_CEILING_BYTES >> 20) as u64;
-    let asked = [
-        (manifest.limits.memory_mib, memory_mib, "MiB of memory"),
-        (
-            manifest.limits.call_seconds,
-            limits::CALL_CEILING.as_secs(),
-            "seconds for a call",
-        ),
-    ];
-    let mut lines = Vec::new();
-    for (wanted, ceiling, what) in asked {
-        if let Some(wanted) = wanted.filter(|wanted| u64::from(*wanted) > ceiling) {
-            let name = &manifest.name;
-            lines.push(format!(
-                "{name} asks for {wanted} {what} and gets {ceiling}"
-            ));
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
     use super::*;
 
-    fn manifest(limits: &str) -> Manifest {
-        let json = format!(
-            r#"{{"contract":"0.1.0","name":"sample","version":"1","description":"","schemes":["sample"],
-                "config":[{{"key":"NEEDED","why":"because","required":true}},{{"key":"OTHER","why":"so","required":false}}],
-                "limits":{limits}}}"#
-        );
+    fn manifest() -> Manifest {
+        let json = r#"{"contract":"0.1.0","name":"sample","version":"1","description":"","schemes":["sample"],
+                "config":[{"key":"NEEDED","why":"because","required":true},{"key":"OTHER","why":"so","required":false}]}"#;
         Manifest::parse(json.as_bytes()).unwrap()
     }
 
@@ -144,7 +96,7 @@ mod tests {
 
     #[test]
     fn required_keys_are_there_and_unknown_ones_are_not() {
-        let manifest = manifest("{}");
+        let manifest = manifest();
         assert_eq!(check(&manifest, &config(&[("NEEDED", "")])), Ok(()));
         assert_eq!(
             check(&manifest, &config(&[("NEEDED", ""), ("OTHER", "")])),
@@ -157,24 +109,5 @@ mod tests {
                 "NEEDED is required: because".to_owned()
             ])
         );
-    }
-
-    #[test]
-    fn a_manifest_gets_what_it_asks_for_up_to_the_ceiling() {
-        for (limits, mib, seconds, warnings) in [
-            ("{}", 64, 60, 0),
-            (r#"{"memoryMib":1,"callSeconds":1}"#, 1, 1, 0),
-            (r#"{"memoryMib":256,"callSeconds":300}"#, 256, 300, 0),
-            (r#"{"memoryMib":1024,"callSeconds":300}"#, 256, 300, 1),
-        ] {
-            let manifest = manifest(limits);
-            assert_eq!(memory_bytes(&manifest), mib << 20, "{limits}");
-            assert_eq!(
-                call_limit(&manifest),
-                Duration::from_secs(seconds),
-                "{limits}"
-            );
-            assert_eq!(beyond_ceiling(&manifest).len(), warnings, "{limits}");
-        }
     }
 }

@@ -12,15 +12,16 @@ use wasmtime::Engine;
 use wasmtime::component::{InstancePre, Linker};
 
 use crate::bindings::{instances, lifecycle, load_balancer, self_check};
-use crate::call::{Call, Calls};
+use crate::call::{Call, Calls, Turns};
 use crate::compile::cache::CacheError;
 use crate::compile::{Compiler, Workshop};
 use crate::component::{Inspection, inspect};
-use crate::egress::{Egress, EgressLimits};
+use crate::egress::{Egress, EgressLimits, Holds};
 use crate::grant::Grants;
 use crate::guest::Guest;
 use crate::guest_config::{self, GuestConfig};
 use crate::load_error::LoadError;
+use crate::loading::Loading;
 use crate::provider::Provider;
 use crate::signatures;
 use crate::text::clean;
@@ -64,6 +65,8 @@ pub struct Host {
     workshop: Workshop,
     linker: Linker<Guest>,
     ticker: Ticker,
+    holds: Holds,
+    turns: Turns,
 }
 
 impl Host {
@@ -83,20 +86,42 @@ impl Host {
             workshop,
             linker,
             ticker,
+            holds: Holds::default(),
+            turns: Turns::first(),
         })
     }
 
-    /// Loads a module, with what is granted and configured, and tries it: its `init` runs once.
+    /// Loads a module under its own name and with the limits that it wants: see [`Host::load_as`].
     ///
     /// # Errors
-    /// The first step that failed; see [`LoadError`]. A module that requests more than it is granted is not compiled.
+    /// Likewise.
     pub async fn load(
         &self,
         module: Module,
         grants: Grants,
         config: GuestConfig,
     ) -> Result<Provider, LoadError> {
+        let loading = Loading {
+            grants,
+            config,
+            ..Loading::default()
+        };
+        self.load_as(module, loading).await
+    }
+
+    /// Loads a module on these terms, and tries it: its `init` runs once. What a cloud asked a provider of the same
+    /// name to wait for holds for this one, too.
+    ///
+    /// # Errors
+    /// The first step that failed; see [`LoadError`]. A module that requests more than it is granted is not compiled.
+    pub async fn load_as(&self, module: Module, loading: Loading) -> Result<Provider, LoadError> {
         let Module { source, wasm } = module;
+        let Loading {
+            name,
+            grants,
+            config,
+            limits: granted_limits,
+        } = loading;
         let (inspection, wasm) = look(&source, wasm).await?;
         let Inspection {
             digest,
@@ -105,6 +130,7 @@ impl Host {
             ..
         } = inspection;
 
+        let name: Arc<str> = Arc::from(name.unwrap_or_else(|| manifest.name.clone()));
         let granted = manifest
             .narrow(grants)
             .map_err(|missing| LoadError::Missing {
@@ -112,18 +138,19 @@ impl Host {
                 missing,
             })?;
         let mut warnings = granted.warnings.clone();
-        warnings.extend(guest_config::beyond_ceiling(&manifest));
+        warnings.extend(granted_limits.warnings(&name, &manifest));
         guest_config::check(&manifest, &config).map_err(|mistakes| LoadError::Config {
             module: source.clone(),
             mistakes,
         })?;
         let config = guest_config::told(config, &granted);
-        let egress = Egress::new(&manifest.name, &granted, EgressLimits::standard())
+        let egress = Egress::new(&name, &granted, EgressLimits::standard())
             .map_err(|reason| LoadError::Egress {
                 module: source.clone(),
                 reason,
             })?
-            .of_module(digest.to_string());
+            .of_module(digest.to_string())
+            .holding(&self.holds);
 
         let component = self
             .workshop
@@ -142,15 +169,16 @@ impl Host {
             .map_err(|error| signature(&source, &error))?;
 
         let calls = Calls {
-            provider: Arc::from(manifest.name.as_str()),
+            provider: name.clone(),
             digest,
             component,
             lifecycle: exports.lifecycle,
             config,
-            memory_bytes: guest_config::memory_bytes(&manifest),
+            memory_bytes: granted_limits.memory_bytes(&manifest),
             ticker: self.ticker.clone(),
             slots: Semaphore::new(limits::CALLS_AT_ONCE),
             balancing: Semaphore::new(limits::BALANCING_AT_ONCE),
+            turns: self.turns.beside(),
         };
         let enabled = try_out(&source, &calls).await?;
         let enabled = narrow(&source, capabilities, &enabled)?;
@@ -158,7 +186,8 @@ impl Host {
             warnings.push(format!("{source} enables nothing in this configuration"));
         }
         Ok(Provider {
-            call_limit: guest_config::call_limit(&manifest),
+            name,
+            call_limit: granted_limits.call_limit(&manifest),
             capabilities: enabled,
             warnings,
             calls,

@@ -70,6 +70,8 @@ pub const CALL_CEILING: Duration = Duration::from_secs(300);
 pub const INIT: Duration = Duration::from_secs(10);
 /// CPU time of one call. A guest that reads 5,000 machines needs less than one second.
 pub const CALL_CPU: Duration = Duration::from_secs(10);
+/// CPU time after which a call is a long one: see `call::turns`. Guests need a few milliseconds for most calls.
+pub const CALL_CPU_AT_ONCE: Duration = Duration::from_millis(20);
 /// Calls of one provider at a time. As many as its requests at a time, since a call without a request ends at once.
 pub const CALLS_AT_ONCE: usize = 8;
 /// Calls about load balancers among them: tenants make as many Services as they like, and the cloud may take its time with

@@ -15,7 +15,7 @@ use serde::Serialize;
 use thiserror::Error;
 use url::Url;
 
-pub use narrow::{Granted, GrantedTarget, Missing};
+pub use narrow::{Granted, GrantedTarget, Missing, prefix_covers};
 
 use crate::egress::rules::Rule;
 use crate::grant::{Credential, Grants, TargetGrant};

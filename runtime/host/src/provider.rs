@@ -19,6 +19,7 @@ use crate::state::StateStore;
 /// Every call has a fresh store and a fresh instance, and `init` runs in it first: nothing of a guest survives a call
 /// but what it puts into the contract's `state`.
 pub struct Provider {
+    pub(crate) name: Arc<str>,
     pub(crate) manifest: Manifest,
     pub(crate) capabilities: Capabilities,
     pub(crate) warnings: Vec<String>,
@@ -34,7 +35,7 @@ pub struct Provider {
 
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Provider({} {})", self.manifest.name, self.calls.digest)
+        write!(f, "Provider({} {})", self.name, self.calls.digest)
     }
 }
 
@@ -52,6 +53,11 @@ impl Provider {
     /// What the operator should know and nothing forbids, such as grants that the module does not request.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// How long the cloud still wants to be left alone, if it does: the longest wait of all targets.
+    pub fn held_for(&self) -> Option<Duration> {
+        self.egress.held_for()
     }
 
     /// Lets the guest prove that its credential works and its cloud is reachable. A guest that cannot do so has

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// `text` in one line of at most `cap` bytes: line ends and tabs become spaces, other control characters and
 /// the ones that change the direction of writing are written as `\u{…}`. What does not fit is replaced by `…`.
-pub(crate) fn clean(text: &str, cap: usize) -> String {
+pub fn clean(text: &str, cap: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(cap));
     for character in text.chars() {
         let before = clean.len();

@@ -26,7 +26,7 @@ use crate::text::clean;
 
 impl CloudProvider for Provider {
     fn name(&self) -> &str {
-        &self.manifest.name
+        &self.name
     }
 
     fn digest(&self) -> String {
@@ -102,7 +102,7 @@ impl Provider {
             _ => {
                 return Err(ProviderError::Unsupported(format!(
                     "{} does not know machines",
-                    self.manifest.name
+                    self.name
                 )));
             }
         };

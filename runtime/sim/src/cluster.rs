@@ -3,7 +3,7 @@
 //! # What is simulated
 //!
 //! kube-apiserver 1.36 for Node, Service, Namespace, ConfigMap, Secret, ServiceAccount, Event (both versions, one
-//! store) and Lease: get, list (pages, selectors, resourceVersion and its matches), watch (from a revision, from
+//! store), Lease, and our own kind Provider as its CustomResourceDefinition says: get, list (pages, selectors, resourceVersion and its matches), watch (from a revision, from
 //! the current state, streaming lists, bookmarks, 410), create, update, the three JSON patch types, delete (with
 //! preconditions and finalizers), the status subresource, dry run, optimistic concurrency, defaults, validation,
 //! metadata-only answers, and refusals as `Status` objects. Writes that change nothing have no effect. The taint
@@ -37,8 +37,10 @@ mod metadata;
 mod names;
 mod node;
 mod patch;
+mod provider;
 mod read;
 mod refusal;
+mod schema;
 mod selector;
 mod serve;
 mod service;
@@ -171,6 +173,12 @@ impl Cluster {
         self.inner.lock().faults.push(fault);
     }
 
+    /// Whether the kind Provider is defined, as if its CustomResourceDefinition were applied or deleted; at first it is.
+    /// Open watches go on.
+    pub fn define_providers(&self, defined: bool) {
+        self.inner.lock().is_undefined = !defined;
+    }
+
     /// Forgets all history: every resourceVersion handed out so far is too old (410), and every open watch ends
     /// with an ERROR event that says so.
     pub fn expire_watches(&self) {
@@ -215,6 +223,8 @@ struct World {
     ledger: Option<Vec<Write>>,
     requests: u64,
     serial: u64,
+    /// Whether custom kinds are unknown.
+    is_undefined: bool,
 }
 
 impl Inner {

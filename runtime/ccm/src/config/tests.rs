@@ -9,16 +9,20 @@ fn read(text: &str) -> Result<Vec<ProviderConfig>, Mistakes> {
             Some("/ca.pem") => Ok("-----BEGIN CERTIFICATE-----".to_owned()),
             _ => Err("no such file".to_owned()),
         },
+        secret: &|key| match key.name.as_str() {
+            "cloud" => Ok("s3cret".to_owned()),
+            _ => Err("there is no such Secret".to_owned()),
+        },
     };
     parse(text, &surroundings)
 }
 
 const GOOD: &str = "
-apiVersion: config.wasm-ccm.dev/v1alpha1
+apiVersion: wasm-ccm.dev/v1alpha1
 kind: ProviderConfiguration
 providers:
 - name: hcloud
-  module: file:///etc/ccm/hcloud.wasm
+  source: file:///etc/ccm/hcloud.wasm
   config: { HCLOUD_NETWORK: cluster }
   grants:
     targets:
@@ -37,15 +41,16 @@ fn a_whole_file_is_read() {
     let [provider] = providers.as_slice() else {
         panic!("one provider")
     };
-    assert_eq!(
-        provider.module,
-        ModuleRef::File("/etc/ccm/hcloud.wasm".into())
-    );
+    assert_eq!(provider.source.to_string(), "file:///etc/ccm/hcloud.wasm");
+    assert!(provider.trust.allows_unsigned, "the operator's own file");
     assert_eq!(provider.values["HCLOUD_NETWORK"], "cluster");
     let target = &provider.grants.as_ref().unwrap().targets[0];
     assert_eq!(target.endpoint.as_str(), "https://api.example.com/v1");
     assert_eq!(target.addresses.len(), 2);
-    assert!(matches!(target.credential, Credential::Bearer(_)));
+    assert!(matches!(
+        target.credential,
+        ccm_host::grant::Credential::Bearer(_)
+    ));
     assert!(target.ca_pem.is_some());
 }
 
@@ -75,27 +80,8 @@ fn all_mistakes_are_reported_at_once() {
 
 #[test]
 fn an_unknown_key_is_a_mistake_with_its_line() {
-    let Mistakes(mistakes) = read(&GOOD.replace("  module:", "  modul:")).err().unwrap();
-    assert!(mistakes[0].contains("modul"), "{mistakes:?}");
-}
-
-#[test]
-fn module_references_have_two_forms_and_a_plain_path() {
-    assert_eq!(
-        ModuleRef::parse("embedded:x"),
-        Ok(ModuleRef::Embedded("x".into()))
-    );
-    assert_eq!(
-        ModuleRef::parse("file:///a/b.wasm"),
-        Ok(ModuleRef::File("/a/b.wasm".into()))
-    );
-    assert_eq!(
-        ModuleRef::parse("b.wasm"),
-        Ok(ModuleRef::File("b.wasm".into()))
-    );
-    for text in ["", "file://a/b.wasm", "http://x/y", "oci://x"] {
-        assert!(ModuleRef::parse(text).is_err(), "{text}");
-    }
+    let Mistakes(mistakes) = read(&GOOD.replace("  source:", "  sourc:")).err().unwrap();
+    assert!(mistakes[0].contains("sourc"), "{mistakes:?}");
 }
 
 #[test]
@@ -104,7 +90,7 @@ fn load_balancers_are_for_services_without_a_class_unless_the_file_says_otherwis
         panic!("one provider")
     };
     assert_eq!(unset.load_balancers, LoadBalancerConfig::default());
-    assert!(unset.load_balancers.is_default && !unset.load_balancers.adoption);
+    assert!(unset.load_balancers.is_default.is_none() && !unset.load_balancers.adoption);
     let text = GOOD.replace(
         "  grants:",
         "  loadBalancerClasses: [internal, example.com/hcloud]
@@ -126,14 +112,14 @@ fn load_balancers_are_for_services_without_a_class_unless_the_file_says_otherwis
         classes.iter().collect::<Vec<_>>(),
         ["example.com/hcloud", "internal"]
     );
-    assert!(!is_default && *adoption);
+    assert_eq!((*is_default, *adoption), (Some(false), true));
     assert_eq!(ingress_cidrs.len(), 2);
 }
 
 #[test]
 fn mistakes_about_load_balancers_name_what_is_wrong() {
     let wrong = "
-apiVersion: config.wasm-ccm.dev/v1alpha1
+apiVersion: wasm-ccm.dev/v1alpha1
 kind: ProviderConfiguration
 providers:
 - name: one
@@ -153,4 +139,157 @@ providers:
         "loadBalancerClasses: \"same\" is served by the providers \"one\" and \"two\": one of them has to go",
     ];
     assert_eq!(mistakes, expected);
+}
+
+/// What is wrong with a file of one provider that has these lines.
+fn mistakes_of(lines: &str) -> Vec<String> {
+    let text = format!("apiVersion: {API_VERSION}\nkind: {KIND}\nproviders:\n- name: one\n{lines}");
+    read(&text).err().map_or_else(Vec::new, |Mistakes(all)| all)
+}
+
+#[test]
+fn who_has_to_vouch_depends_on_where_the_module_comes_from() {
+    let digest = format!("sha256:{}", "ab".repeat(32));
+    let rows = [
+        ("  source: embedded:hcloud", 0),
+        ("  source: file:///a/b.wasm", 0),
+        ("  source: configmap://kube-system/ccm/p.wasm", 1),
+        ("  source: oci://registry.example.com/p:v1", 1),
+        (
+            &format!("  source: oci://registry.example.com/p@{digest}"),
+            0,
+        ),
+        (
+            "  source: oci://registry.example.com/p:v1\n  trust: { unsigned: true }",
+            0,
+        ),
+        (
+            &format!(
+                "  source: configmap://kube-system/ccm/p.wasm\n  trust: {{ digest: '{digest}' }}"
+            ),
+            0,
+        ),
+        (
+            &format!(
+                "  source: file:///a/b.wasm\n  trust: {{ unsigned: true, digest: '{digest}' }}"
+            ),
+            1,
+        ),
+        ("  trust: { digest: sha256:short }", 1),
+        ("  trust: { keys: [{ pem: nonsense }] }", 1),
+        (
+            "  trust: { keys: [{ file: /nowhere }], minimumVersion: newest }",
+            2,
+        ),
+        ("  source: ftp://example.com/p.wasm", 1),
+    ];
+    for (lines, expected) in rows {
+        let found = mistakes_of(lines);
+        assert_eq!(found.len(), expected, "{lines}: {found:?}");
+        for mistake in found {
+            assert!(mistake.starts_with("provider \"one\": "), "{mistake}");
+        }
+    }
+}
+
+#[test]
+fn a_pin_makes_its_module_vouched_for_and_every_other_one_not() {
+    let digest = format!("sha256:{}", "ab".repeat(32));
+    let text = format!(
+        "apiVersion: {API_VERSION}\nkind: {KIND}\nproviders:\n- name: one\n  source: file:///a/b.wasm\n  trust: {{ digest: '{digest}' }}"
+    );
+    let [provider] = &read(&text).unwrap()[..] else {
+        panic!("one provider")
+    };
+    assert!(!provider.trust.allows_unsigned);
+    assert!(provider.trust.digest.is_some());
+}
+
+#[test]
+fn secrets_of_the_cluster_are_listed_before_they_are_read() {
+    let text = GOOD.replace(
+        "env: TOKEN",
+        "secret: { namespace: kube-system, name: cloud, key: token }",
+    );
+    let listed: Vec<String> = secrets(&text)
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(listed, ["key \"token\" of Secret kube-system/cloud"]);
+    assert!(read(&text).is_ok());
+    let Mistakes(mistakes) = read(&text.replace("name: cloud", "name: other"))
+        .err()
+        .unwrap();
+    assert_eq!(
+        mistakes,
+        [
+            "provider \"hcloud\": target \"api\": credential: key \"token\" of Secret kube-system/other: there is no such Secret"
+        ]
+    );
+}
+
+#[test]
+fn a_rotated_secret_is_a_change_and_the_same_file_is_none() {
+    let with = |token: &str| {
+        let token = token.to_owned();
+        let surroundings = Surroundings {
+            variable: &|_| Some(token.clone()),
+            file: &|_| Ok("-----BEGIN CERTIFICATE-----".to_owned()),
+            secret: &|_| Err("no cluster".to_owned()),
+        };
+        parse(GOOD, &surroundings).unwrap()
+    };
+    assert!(with("one") == with("one"));
+    assert!(with("one") != with("two"));
+}
+
+#[test]
+fn providers_beside_each_other_need_names_and_nodes_of_their_own() {
+    let two = |first: &str, second: &str| {
+        read(&format!(
+            "apiVersion: {API_VERSION}\nkind: {KIND}\nproviders:\n- {{ name: one, {first} }}\n- {{ name: two, {second} }}"
+        ))
+        .and_then(|providers| together(&providers))
+        .err()
+        .map_or(0, |Mistakes(mistakes)| mistakes.len())
+    };
+    let cloud = "source: embedded:hcloud";
+    let nodes = |selector: &str| {
+        format!("{cloud}, nodes: {{ schemes: [hcloud], selector: \"{selector}\" }}")
+    };
+    assert_eq!(two(&nodes("region=a"), &nodes("region=b")), 0);
+    assert_eq!(two(&nodes("region=a"), &nodes("region in (a, b)")), 1);
+    assert_eq!(
+        two(
+            &nodes("region=a"),
+            &format!("{cloud}, nodes: {{ schemes: [hcloud] }}")
+        ),
+        1
+    );
+    assert_eq!(two(&nodes("not a selector ("), &nodes("region=b")), 1);
+    let default = format!("{cloud}, defaultLoadBalancer: true");
+    assert_eq!(two(&default, cloud), 0);
+    assert_eq!(two(&default, &default), 1);
+    let Mistakes(named) = read(&format!(
+        "apiVersion: {API_VERSION}\nkind: {KIND}\nproviders:\n- name: No_Label"
+    ))
+    .err()
+    .unwrap();
+    assert!(named[0].contains("a name is lower-case"), "{named:?}");
+}
+
+#[test]
+fn times_and_limits_are_read_and_refused_with_their_key() {
+    let good = "  limits: { memoryMiB: 64, callSeconds: 30 }\n  rollout: { canaryCalls: 5, canaryTime: 90s, shadowTime: 0s, approveWithinGrants: true }\n  registry: { pollInterval: 1m, mirrors: [mirror.example.com/prefix] }";
+    assert_eq!(mistakes_of(good), Vec::<String>::new());
+    let bad = "  rollout: { canaryTime: soon }\n  registry: { pollInterval: 1s, addresses: [ten], mirrors: ['https://x'] }";
+    let found = mistakes_of(bad);
+    for expected in ["canaryTime", "pollInterval", "\"ten\"", "mirror"] {
+        assert!(
+            found.iter().any(|mistake| mistake.contains(expected)),
+            "{expected}: {found:?}"
+        );
+    }
+    assert!(mistakes_of("  limits: { memoryGiB: 1 }")[0].contains("memoryGiB"));
 }

@@ -82,13 +82,19 @@ impl Narrator {
 impl<S: Subscriber> Layer<S> for Narrator {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let target = event.metadata().target();
-        if target != "decision" && target != "waiting" {
+        if !["decision", "waiting", "rollout"].contains(&target) {
             return;
         }
         let mut fields = Fields::default();
         event.record(&mut fields);
         let Fields(fields) = fields;
         let text = |name: &str| fields.get(name).map_or("", String::as_str);
+        if target == "rollout" {
+            let told = ["message", "why", "error"].map(text);
+            let told: Vec<&str> = told.into_iter().filter(|part| !part.is_empty()).collect();
+            self.decided("rollout", text("provider"), &told.join(": "));
+            return;
+        }
         let object = text("object");
         // Many at once are called `nodes`.
         let kind = object.split('/').next().unwrap_or_default();

@@ -79,9 +79,9 @@ const ALWAYS_WATCH: State = Accepted("the watch cache is never resynchronised on
 // One flag, one line: a table is read down its columns.
 #[rustfmt::skip]
 pub(crate) const FLAGS: &[Flag] = &[
-    flag("wasm", "config", Text, "", Works, "File with the providers: module, grants, settings (config.wasm-ccm.dev/v1alpha1)"),
+    flag("wasm", "config", Text, "", Works, "File with the providers: sources, trust, grants, settings (wasm-ccm.dev/v1alpha1). It is read again when it changes"),
     flag("wasm", "provider-module", Text, "", Works, "Module of the cloud provider, such as file:///etc/ccm/provider.wasm; replaces what --config says and the embedded one"),
-    flag("wasm", "compiled-cache-dir", Text, "", Works, "Folder for compiled modules that only this process writes; empty: compiled anew at every start"),
+    flag("wasm", "compiled-cache-dir", Text, "", Works, "Folder that only this process writes, for compiled modules and for the last good ones of each provider; empty: compiled anew at every start, and a source that is away then is waited for"),
     flag("wasm", "reconcile-node-labels", Bool, "false", Works, "Whether type, zone and region of known nodes follow the cloud after a resize or a move; each change needs two equal answers, and a tenth of the nodes may change in ten minutes"),
     flag("wasm", "node-internal-ip-cidrs", Text, "", Works, "CIDR ranges, comma-separated, in which every InternalIP of a node has to be; empty: anywhere"),
     flag("wasm", "node-deletion-not-ready", Duration, "30s", Works, "How long a node has to be NotReady before it may be deleted because its machine is gone"),
@@ -94,7 +94,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("wasm", "plan-for", Duration, "0s", Works, "With --mode=plan: after this long the whole plan goes to standard output (as JSON with --logging-format=json) and the process ends, with exit code 0 if the plan is empty, 2 if it is not, and 3 if it is empty but something could not be judged. 2m is enough for what needs a second answer, 20m for a mass of deletions. 0: it runs until it is told to stop"),
     flag("wasm", "brake", List, "", Works, "How many changes of one dangerous kind may be made in a while, as NAME=LEAST:PERCENT:MOST[:WINDOW]: PERCENT of all objects of the kind, but at least LEAST and at most MOST, in WINDOW (10m); may be given more than once. Defaults: internal-ip, relabel, node-deletion, shutdown-taint 3:10:20; wanted-deletion 50:0:50; load-balancer-deletion 20:10:100; status-clear 1:10:20; route-deletion 2:10:50; cloud-mutations 600:0:600"),
     flag("wasm", "audit-log-path", Text, "", Works, "File that gets one JSON line for each change at the cloud and each deletion of a node; - is standard output; empty: the ordinary log. While it cannot be written, no such change is made"),
-    flag("generic", "cloud-provider", Text, "", Works, "The cloud provider: a name from --config, or an embedded one. Required"),
+    flag("generic", "cloud-provider", Text, "", Works, "The cloud provider: a name from --config, or an embedded one. Without it: all providers of --config"),
     flag("generic", "cloud-config", Text, "", Works, "The same as --config"),
     flag("generic", "cluster-name", Text, "kubernetes", Works, "The name under which this cluster owns cloud objects"),
     flag("generic", "cluster-cidr", Text, "", Works, "CIDR ranges of the pods, comma-separated; handed to the provider"),

@@ -18,7 +18,7 @@ fn a_manifest_written_for_the_go_binary_starts() {
          --controllers=*,-service-lb-controller -v 4 --kube-api-qps 100 --use_service_account_credentials",
     )
     .unwrap();
-    assert_eq!(flags.cloud_provider, "hcloud");
+    assert_eq!(flags.cloud_provider.as_deref(), Some("hcloud"));
     assert_eq!(flags.cluster_cidrs, ["10.244.0.0/16"]);
     assert_eq!(flags.verbosity, 4);
     assert!(flags.node_controller);

@@ -2,91 +2,106 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use ccm_core::permit::{Moment, Permit};
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::{AuthKind, Manifest};
-use ccm_host::{GuestConfig, Provider};
+use ccm_host::{GuestConfig, Module, Provider};
 use serde_json::json;
 
-use super::Verdict;
+use super::arguments::{Check, Form};
+use super::configured::{self, Secrets};
+use super::terminal::Screen;
+use super::{Refusal, Verdict, output};
 use crate::assemble;
-use crate::cli::Output;
-use crate::config::ModuleRef;
+use crate::config::ProviderConfig;
+use crate::terms::ConfiguredTerms;
+
+/// The name of the cluster that a module is told here, as by `run` without `--cluster-name`.
+const CLUSTER: &str = "kubernetes";
 
 /// Loads a module; `online` also lets it send its self-check.
-pub(crate) fn check(
-    file: &Path,
-    config: Option<&Path>,
-    online: bool,
-    output: Output,
-) -> anyhow::Result<Verdict> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    let verdict = runtime.block_on(load_and_try(file, config, online, output));
-    runtime.shutdown_background();
-    verdict
+pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Verdict> {
+    let place = options.module.place.to_string();
+    let artifact = options
+        .module
+        .place
+        .bring(&options.module.access, screen)
+        .await?;
+    let found = ccm_host::inspect(&place, &artifact.wasm)?;
+    let host = assemble::host(None)?;
+    let module = Module {
+        source: place.clone(),
+        wasm: artifact.wasm.to_vec(),
+    };
+    let bar = screen.busy("compiling and starting");
+    let provider = match &options.config {
+        None => {
+            let grants = everything(&found.manifest);
+            host.load(module, grants, told(&found.manifest)).await?
+        }
+        Some(path) => {
+            let terms = ConfiguredTerms {
+                config: entry(path, options, &found.manifest.name)?,
+                cluster_name: CLUSTER.to_owned(),
+                cluster_cidrs: Vec::new(),
+                warned: Once::new(),
+            };
+            let loaded = assemble::load(&host, &terms, module).await;
+            loaded.map_err(|error| {
+                Refusal::new(format!("{} does not load it", path.display()), error)
+            })?
+        }
+    };
+    drop(bar);
+    if options.online {
+        let bar = screen.busy("asking the cloud");
+        let permit = Arc::new(Permit::read_only(Moment(Duration::MAX)));
+        provider
+            .self_check(permit)
+            .await
+            .map_err(|error| Refusal::new("the self-check failed".to_owned(), error))?;
+        drop(bar);
+    }
+    Ok(accepted(&place, &provider, options.printed.output))
 }
 
-async fn load_and_try(
-    file: &Path,
-    config: Option<&Path>,
-    online: bool,
-    output: Output,
-) -> anyhow::Result<Verdict> {
-    if online && config.is_none() {
-        bail!("--online needs --config: a self-check without a credential says nothing");
+/// What the module is told without a configuration.
+fn told(manifest: &Manifest) -> GuestConfig {
+    GuestConfig {
+        cluster_name: CLUSTER.to_owned(),
+        cluster_cidrs: Vec::new(),
+        values: placeholders(manifest),
     }
-    let reference = ModuleRef::File(file.to_owned());
-    let module = assemble::module(&reference)?;
-    let found = match ccm_host::inspect(&module.source, &module.wasm) {
-        Ok(found) => found,
-        Err(error) => return Ok(super::refused(file, &error.into(), output)),
+}
+
+/// The entry that is meant: by its name, the only one, or the one that is called like the module.
+fn entry(path: &Path, options: &Check, module: &str) -> anyhow::Result<ProviderConfig> {
+    let secrets = match options.online {
+        true => Secrets::Missed,
+        false => Secrets::Assumed,
     };
-    let name = &found.manifest.name;
-    let host = assemble::host(None)?;
-    let loaded = match config {
-        Some(path) => {
-            let reference = file.canonicalize()?;
-            let provider = assemble::find(
-                name,
-                Some(path),
-                Some(&format!("file://{}", reference.display())),
-            )?;
-            assemble::load(&host, provider, "kubernetes".to_owned(), Vec::new()).await
-        }
+    let mut configured = configured::read_valid(path, secrets)?;
+    let wanted = match (options.provider.as_deref(), configured.as_slice()) {
+        (None, [_]) => return configured.pop().context("the configuration is empty"),
+        (Some(name), _) => name,
+        (None, _) => module,
+    };
+    let position = configured.iter().position(|entry| entry.name == wanted);
+    match position {
+        Some(position) => Ok(configured.swap_remove(position)),
         None => {
-            let values = placeholders(&found.manifest);
-            let guest_config = GuestConfig {
-                cluster_name: "kubernetes".to_owned(),
-                cluster_cidrs: Vec::new(),
-                values,
-            };
-            host.load(module, everything(&found.manifest), guest_config)
-                .await
-                .map_err(anyhow::Error::from)
+            let known: Vec<_> = configured.iter().map(|entry| entry.name.as_str()).collect();
+            bail!(
+                "{} has no provider {wanted:?}: it has {}",
+                path.display(),
+                known.join(", ")
+            )
         }
-    };
-    let provider = match loaded {
-        Ok(provider) => provider,
-        Err(error) => return Ok(super::refused(file, &error, output)),
-    };
-    if online
-        && let Err(error) = provider
-            .self_check(Arc::new(Permit::read_only(Moment(Duration::MAX))))
-            .await
-    {
-        return Ok(super::refused(
-            file,
-            &anyhow::Error::from(error).context("the self-check failed"),
-            output,
-        ));
     }
-    Ok(accepted(file, &provider, output))
 }
 
 /// Grants what is required, with credentials that open nothing: nothing is sent while a module is loaded.
@@ -119,37 +134,29 @@ fn placeholders(manifest: &Manifest) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn accepted(file: &Path, provider: &Provider, output: Output) -> Verdict {
+fn accepted(place: &str, provider: &Provider, form: Form) -> Verdict {
     let manifest = provider.manifest();
-    let text = match output {
-        Output::Json => {
-            let answer = json!({
-                "file": file.display().to_string(),
-                "ok": true,
-                "name": manifest.name,
-                "version": manifest.version,
-                "digest": provider.digest().to_string(),
-                "warnings": provider.warnings(),
-            });
-            format!("{answer:#}\n")
-        }
-        Output::Text | Output::Grants => {
+    Verdict::yes(match form {
+        Form::Json => output::json(&json!({
+            "file": place,
+            "ok": true,
+            "name": manifest.name,
+            "version": manifest.version,
+            "digest": provider.digest().to_string(),
+            "warnings": provider.warnings(),
+        })),
+        Form::Text => {
             let warnings: String = provider
                 .warnings()
                 .iter()
                 .map(|warning| format!("  warning: {warning}\n"))
                 .collect();
             format!(
-                "{}: yes: {} {} loads, {}\n{warnings}",
-                file.display(),
+                "{place}: yes: {} {} loads, {}\n{warnings}",
                 manifest.name,
                 manifest.version,
                 provider.digest()
             )
         }
-    };
-    Verdict {
-        text,
-        accepted: true,
-    }
+    })
 }

@@ -1,7 +1,6 @@
 //! `ccm provider inspect`: what a module is and what it asks for. Runs and compiles nothing of it.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use ccm_host::Inspection;
 use ccm_host::egress::rules::Rule;
@@ -9,27 +8,20 @@ use ccm_host::manifest::{AuthKind, Manifest, Target};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Verdict;
-use crate::assemble;
-use crate::cli::Output;
-use crate::config::ModuleRef;
+use super::arguments::{Inspect, InspectForm};
+use super::terminal::Screen;
+use super::{Verdict, output};
 
 /// Reads and describes a module.
-pub(crate) fn inspect(file: &Path, output: Output) -> anyhow::Result<Verdict> {
-    let module = assemble::module(&ModuleRef::File(file.to_owned()))?;
-    let found = match ccm_host::inspect(&file.display().to_string(), &module.wasm) {
-        Ok(found) => found,
-        Err(error) => return Ok(super::refused(file, &error.into(), output)),
-    };
-    let text = match output {
-        Output::Text => describe(&found),
-        Output::Json => format!("{:#}\n", as_json(&found)),
-        Output::Grants => as_grants(&found)?,
-    };
-    Ok(Verdict {
-        text,
-        accepted: true,
-    })
+pub(super) async fn inspect(options: &Inspect, screen: Screen) -> anyhow::Result<Verdict> {
+    let place = &options.module.place;
+    let artifact = place.bring(&options.module.access, screen).await?;
+    let found = ccm_host::inspect(&place.to_string(), &artifact.wasm)?;
+    Ok(Verdict::yes(match options.output {
+        InspectForm::Text => describe(&found),
+        InspectForm::Json => output::json(&as_json(&found)),
+        InspectForm::Grants => as_grants(&found)?,
+    }))
 }
 
 fn capabilities(found: &Inspection) -> Vec<&'static str> {
@@ -136,8 +128,10 @@ fn as_grants(found: &Inspection) -> anyhow::Result<String> {
         kind: crate::config::KIND,
         providers: [ProviderEntry {
             name: &manifest.name,
-            module: "file:///path/to/provider.wasm",
-            digest: found.digest.to_string(),
+            source: "file:///path/to/provider.wasm",
+            trust: TrustEntry {
+                digest: found.digest.to_string(),
+            },
             grants: GrantsEntry {
                 targets: entries(manifest, true),
                 annotation_prefixes: &manifest.annotation_prefixes,
@@ -194,9 +188,14 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct ProviderEntry<'a> {
     name: &'a str,
-    module: &'a str,
-    digest: String,
+    source: &'a str,
+    trust: TrustEntry,
     grants: GrantsEntry<'a>,
+}
+
+#[derive(Serialize)]
+struct TrustEntry {
+    digest: String,
 }
 
 #[derive(Serialize)]

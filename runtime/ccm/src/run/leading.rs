@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ccm_controllers::lease::{ElectionMetrics, ElectionSettings};
-use ccm_controllers::{Controllers, LeaseName, Metrics, Settings, Stopped, guarded};
+use ccm_controllers::{Controllers, LeaseName, Metrics, Provided, Settings, Stopped, guarded};
 use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
+use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
-use ccm_host::Provider;
+use ccm_delivery::stage::Lead;
 use kube::Config;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use super::{Stop, as_user};
 use crate::audit::AuditWriter;
 use crate::flags::ElectionFlags;
+use crate::fleet::Baton;
 use crate::leadership::{Leadership, Lock};
 use crate::migration::{COMPONENT, Migration, Place};
 
@@ -104,7 +106,8 @@ fn identity() -> String {
 /// What all groups share.
 pub(super) struct Manager {
     pub(super) kubernetes: Config,
-    pub(super) provider: Arc<Provider>,
+    pub(super) provided: watch::Receiver<Arc<[Provided]>>,
+    pub(super) baton: Baton,
     pub(super) settings: Settings,
     pub(super) audit: AuditWriter,
     pub(super) metrics: Metrics,
@@ -148,6 +151,9 @@ impl Manager {
                 audit: Arc::new(self.audit.led_by("", 0)),
                 ..self.settings.clone()
             };
+            if settings.mode == Mode::Enforce {
+                self.lead_fleet(&settings, None)?;
+            }
             self.run(&group.controllers, settings, None, stop).await?;
             return Ok(());
         };
@@ -170,6 +176,8 @@ impl Manager {
                 return Ok(());
             }
         };
+        // Whoever has the main lease decides about the providers' versions, too.
+        let decides = has_won.is_some();
         if let Some(has_won) = has_won {
             // Without a migration nobody waits for it.
             let _ = has_won.send(());
@@ -181,9 +189,15 @@ impl Manager {
             audit: Arc::new(self.audit.led_by(&identity, transitions)),
             ..self.settings.clone()
         };
+        if decides {
+            self.lead_fleet(&settings, Some(unacknowledged))?;
+        }
         let stopped = self
             .run(&group.controllers, settings, Some(unacknowledged), stop)
             .await?;
+        if decides {
+            self.baton.give_back();
+        }
         match stopped {
             Stopped::Drained => {
                 tracing::info!("nothing is on the wire any more");
@@ -193,6 +207,19 @@ impl Manager {
                 tracing::warn!("requests are still on the wire: the lease is not released");
             }
         }
+        Ok(())
+    }
+
+    /// Lets this process decide about the providers' versions while the tenure lasts.
+    fn lead_fleet(
+        &self,
+        settings: &Settings,
+        unacknowledged: Option<Duration>,
+    ) -> anyhow::Result<()> {
+        let tenure = settings.tenure.clone();
+        let kubernetes = as_user(&self.kubernetes, "/delivery");
+        let writer = guarded::client(&kubernetes, tenure.clone(), unacknowledged)?;
+        self.baton.take(Lead { tenure }, Some(writer));
         Ok(())
     }
 
@@ -219,9 +246,9 @@ impl Manager {
             },
             ..settings
         };
-        let stopped = ccm_controllers::run(
+        let stopped = ccm_controllers::run_all(
             client,
-            self.provider.clone(),
+            self.provided.clone(),
             settings,
             self.metrics.clone(),
             stop.told(),

@@ -49,6 +49,11 @@ impl Memory {
         self.past.refresh = true;
     }
 
+    /// Whatever the next wake-up is for, it is news.
+    pub(super) fn reconsider(&mut self) {
+        self.fingerprint = None;
+    }
+
     /// Whether `node` differs from what the last wake-up was for, in a way that can change a decision.
     pub(super) fn is_news(&mut self, node: &Node) -> bool {
         let fingerprint = Some(fingerprint(node));
@@ -92,6 +97,7 @@ impl Memory {
     /// Remembers how a conversation ended, and asks for the next one. Returns the node if it has lost its taint.
     pub(super) fn conclude(
         &mut self,
+        provider: &str,
         name: &str,
         ended: Result<(Id, Conclusion<Facts>), JoinError>,
         now: Moment,
@@ -120,7 +126,7 @@ impl Memory {
                     self.past.proposal = before.or(Some((next, now)));
                 }
                 self.past.is_unanswered = conclusion.facts.is_unanswered();
-                initialised = self.tell_how_long_it_waited(name, node, now);
+                initialised = self.tell_how_long_it_waited(provider, name, node, now);
                 (conclusion.when, is_uninitialized(node))
             }
             Err(error) => {
@@ -162,6 +168,7 @@ impl Memory {
     /// One line for each node that loses its taint: what an operator asks first when a scale-up was slow.
     fn tell_how_long_it_waited(
         &mut self,
+        provider: &str,
         name: &str,
         node: &Arc<Node>,
         now: Moment,
@@ -174,7 +181,7 @@ impl Memory {
         let why = self.obstacle.as_deref();
         let why = why.unwrap_or("nothing stood in the way: one look-up and the writes");
         let attempts = self.past.failures.saturating_add(1);
-        tracing::info!(target: "initialised", controller = NODE_CONTROLLER, object = %format_args!("node/{name}"), ?waited, attempts, why);
+        tracing::info!(target: "initialised", controller = NODE_CONTROLLER, provider, object = %format_args!("node/{name}"), ?waited, attempts, why);
         Some(node.clone())
     }
 }
@@ -288,10 +295,7 @@ mod tests {
     #[test]
     fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_same_node() {
         let at = |seconds| Moment(Duration::from_secs(seconds));
-        let claimant = Arc::new(Claimant {
-            name: "sim".to_owned(),
-            schemes: Vec::new(),
-        });
+        let claimant = Arc::new(Claimant::alone("sim", Vec::new()));
         let answer = Looked {
             lookup: Lookup::Gone,
             events: Vec::new(),
@@ -323,7 +327,7 @@ mod tests {
         let ended = conversations.join_next_with_id().await.unwrap();
         let (mut memory, mut queue) = (Memory::default(), Queue::default());
         let now = Moment(Duration::from_secs(100));
-        memory.conclude("a", ended, now, &mut queue);
+        memory.conclude("sim", "a", ended, now, &mut queue);
         assert_eq!(memory.past.failures, 1);
         assert_eq!(queue.next(true), Some(now.after(Duration::from_secs(1))));
     }

@@ -1,17 +1,14 @@
 //! Every call of the provider, under a permit.
 
-use std::sync::{Arc, Mutex as StdMutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, CloudProvider, FindReply, ProviderError, Reply};
-use ccm_core::neighbours::Neighbours;
-use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_core::permit::Permit;
 use tokio::task::JoinSet;
 
-use super::locked;
-use crate::clock::{Clock, boottime};
-use crate::plan::Planner;
+use crate::clock::boottime;
+use crate::cluster::Cluster;
 
 /// How much longer than its permit a provider call is waited for: the host ends it on time, and this
 /// only guards against a host that does not.
@@ -21,13 +18,8 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(super) struct Cloud {
     pub(super) provider: Arc<dyn CloudProvider>,
-    pub(super) neighbours: Arc<StdMutex<Neighbours>>,
-    pub(super) mode: Mode,
-    pub(super) planner: Arc<Planner>,
+    pub(super) cluster: Arc<Cluster>,
     pub(super) call_time: Duration,
-    /// Of decisions: what was answered is dated by it.
-    pub(super) clock: Clock,
-    pub(super) tenure: Arc<Tenure>,
 }
 
 impl Cloud {
@@ -51,7 +43,8 @@ impl Cloud {
         let answer = self.in_time("find of nodes", call).await;
         // Of the whole answer at once, and before anybody hears his part: two nodes of one answer see each other.
         if let Ok(reply) = &answer {
-            locked(&self.neighbours).answered(&nodes, reply, self.clock.now());
+            let (by, now) = (self.provider.name(), self.cluster.clock.now());
+            self.cluster.neighbours().answered(by, &nodes, reply, now);
         }
         tracing::debug!(
             provider = self.provider.name(),
@@ -69,17 +62,17 @@ impl Cloud {
     /// # Errors
     /// No call may begin.
     pub(super) fn permit(&self, mutations: u32) -> Result<Permit, ProviderError> {
-        if !self.tenure.may_begin(boottime()) {
+        if !self.cluster.tenure.may_begin(boottime()) {
             return Err(ProviderError::Unavailable(
                 "the manager is stopping".to_owned(),
             ));
         }
         Ok(Permit::new(
             boottime().after(self.call_time),
-            self.mode,
+            self.cluster.mode,
             mutations,
-            self.tenure.clone(),
-            self.planner.clone(),
+            self.cluster.tenure.clone(),
+            self.cluster.planner.clone(),
         ))
     }
 

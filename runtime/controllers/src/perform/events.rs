@@ -71,7 +71,7 @@ impl<'a> About<'a> {
 }
 
 /// See the module's documentation.
-pub(super) struct Events {
+pub(crate) struct Events {
     client: Client,
     recorder: Mutex<Recorder>,
     tenure: Arc<Tenure>,
@@ -79,7 +79,7 @@ pub(super) struct Events {
 
 impl Events {
     /// Nothing was recorded yet.
-    pub(super) fn new(client: Client, tenure: Arc<Tenure>) -> Events {
+    pub(crate) fn new(client: Client, tenure: Arc<Tenure>) -> Events {
         Events {
             client,
             recorder: Mutex::default(),

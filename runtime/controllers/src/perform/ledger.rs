@@ -2,10 +2,11 @@
 //! manager's own Lease, which every cloud-controller-manager may read and write already. Decides nothing.
 //!
 //! It is written before what it pays for is done, so that a process that dies in between has spent and not deleted.
+//! There is one for all providers: each date says which one it was.
 
 use std::sync::Arc;
 
-use ccm_core::brake::{Brake, Budgets};
+use ccm_core::brake::{Brake, ClusterBudgets, Spent};
 use ccm_core::effect::ClusterError;
 use ccm_core::node_lifecycle::Now;
 use ccm_core::permit::Moment;
@@ -18,8 +19,8 @@ use kube::{Api, Client};
 
 use super::request::in_time;
 
-/// The brakes whose budgets outlive a restart, and the annotations that hold what was spent of them: dates, separated
-/// by commas.
+/// The brakes whose budgets outlive a restart, and the annotations that hold what was spent of them: dates, each with
+/// `=` and the provider's name, separated by commas.
 const KEPT: [(Brake, &str); 2] = [
     (Brake::NodeDeletion, "wasm-ccm.dev/spent-node-deletions"),
     (Brake::WantedDeletion, "wasm-ccm.dev/spent-wanted-deletions"),
@@ -63,10 +64,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The API server cannot be asked now.
-    pub(crate) async fn read(
-        &mut self,
-        at: Now,
-    ) -> Result<Vec<(Brake, Vec<Moment>)>, ClusterError> {
+    pub(crate) async fn read(&mut self, at: Now) -> Result<Vec<(Brake, Vec<Spent>)>, ClusterError> {
         if self.is_read {
             return Ok(Vec::new());
         }
@@ -96,17 +94,17 @@ impl Ledger {
     ///
     /// # Errors
     /// The API server did not store it, and may do so later.
-    pub(crate) async fn write(&mut self, budgets: &Budgets, at: Now) -> Result<(), ClusterError> {
-        let mut budgets = budgets.clone();
-        let dates = |budget: &mut Budgets, brake| {
-            let spent: Vec<String> = budget
-                .of(brake)
-                .spent()
-                .map(|moment| date(moment, at))
-                .collect();
+    pub(crate) async fn write(
+        &mut self,
+        budgets: &ClusterBudgets,
+        at: Now,
+    ) -> Result<(), ClusterError> {
+        let dates = |brake| {
+            let spent = budgets.spent(brake).iter();
+            let spent: Vec<String> = spent.map(|spent| entry(spent, at)).collect();
             spent.join(",")
         };
-        let kept = KEPT.map(|(brake, key)| (key.to_owned(), dates(&mut budgets, brake)));
+        let kept = KEPT.map(|(brake, key)| (key.to_owned(), dates(brake)));
         let Some((api, name)) = &self.leases else {
             return Ok(());
         };
@@ -165,16 +163,31 @@ fn date(moment: Moment, at: Now) -> String {
         .to_string()
 }
 
-/// The moments of the dates in `text`. What is no date is left out: somebody else may write here, too. A date in the
-/// future, after a clock that was wrong, counts as now.
-fn spent(text: &str, at: Now) -> Vec<Moment> {
-    let dates = text
-        .split(',')
-        .filter_map(|date| date.trim().parse::<Timestamp>().ok());
-    let ago = |date: Timestamp| std::time::Duration::try_from(at.wall.duration_since(date));
-    dates
-        .map(|date| Moment(at.moment.0.saturating_sub(ago(date).unwrap_or_default())))
-        .collect()
+fn entry(spent: &Spent, at: Now) -> String {
+    let date = date(spent.at, at);
+    match &spent.by {
+        Some(by) => format!("{date}={by}"),
+        None => date,
+    }
+}
+
+/// What the dates in `text` say. What is no date is left out: somebody else may write here, too. A date in the
+/// future, after a clock that was wrong, counts as now; and one without a provider for each of them.
+fn spent(text: &str, at: Now) -> Vec<Spent> {
+    let moment = |date: &str| {
+        let date = date.trim().parse::<Timestamp>().ok()?;
+        let ago = std::time::Duration::try_from(at.wall.duration_since(date)).unwrap_or_default();
+        Some(Moment(at.moment.0.saturating_sub(ago)))
+    };
+    let spent = text.split(',').filter_map(|entry| {
+        let (date, by) = match entry.split_once('=') {
+            Some((date, by)) => (date, Some(by.trim().to_owned())),
+            None => (entry, None),
+        };
+        let by = by.filter(|by| !by.is_empty());
+        moment(date).map(|at| Spent { at, by })
+    });
+    spent.collect()
 }
 
 #[cfg(test)]
@@ -190,25 +203,37 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_written_is_read_by_a_process_with_another_clock() {
-        let old = clocks(1000, "2026-11-21T12:00:00Z");
-        let text = [900, 1000]
-            .map(|at| date(Moment(Duration::from_secs(at)), old))
-            .join(",");
-        assert_eq!(text, "2026-11-21T11:58:20Z,2026-11-21T12:00:00Z");
-        let new = clocks(5000, "2026-11-21T12:00:10Z");
-        let read = spent(&text, new);
-        assert_eq!(read, [4890, 4990].map(|at| Moment(Duration::from_secs(at))));
+    fn spent_by(seconds: u64, by: Option<&str>) -> Spent {
+        Spent {
+            at: Moment(Duration::from_secs(seconds)),
+            by: by.map(str::to_owned),
+        }
     }
 
     #[test]
-    fn what_is_no_date_is_left_out_and_the_future_is_now() {
+    fn what_is_written_is_read_by_a_process_with_another_clock() {
+        let old = clocks(1000, "2026-11-21T12:00:00Z");
+        let text = [spent_by(900, Some("one")), spent_by(1000, Some("two"))]
+            .map(|spent| entry(&spent, old))
+            .join(",");
+        assert_eq!(text, "2026-11-21T11:58:20Z=one,2026-11-21T12:00:00Z=two");
+        let new = clocks(5000, "2026-11-21T12:00:10Z");
+        let expected = [spent_by(4890, Some("one")), spent_by(4990, Some("two"))];
+        assert_eq!(spent(&text, new), expected);
+    }
+
+    #[test]
+    fn what_is_no_date_is_left_out_the_future_is_now_and_a_date_without_a_name_is_everybodys() {
         let now = clocks(100, "2026-11-21T12:00:00Z");
-        let read = spent("x, 2026-11-21T13:00:00Z,,1e9,2020-01-01T00:00:00Z", now);
-        assert_eq!(
-            read,
-            [Moment(Duration::from_secs(100)), Moment(Duration::ZERO)]
+        let read = spent(
+            "x=one, 2026-11-21T13:00:00Z= one,,1e9,2020-01-01T00:00:00Z,2020-01-01T00:00:00Z=",
+            now,
         );
+        let expected = [
+            spent_by(100, Some("one")),
+            spent_by(0, None),
+            spent_by(0, None),
+        ];
+        assert_eq!(read, expected);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ccm_core::audit::{Deletion, Subject};
 use ccm_core::cloud::{FindReply, Lookup, ProviderError};
 use ccm_core::cloud_node::cloud_node;
-use ccm_core::effect::{ClusterError, Looked, NodeDeletion, NodeRef, Outcome};
+use ccm_core::effect::{ClusterError, Looked, NodeDeletion, NodeRef, Outcome, Word};
 use ccm_core::node_lifecycle::Survey;
 use ccm_core::patch::{NodePatch, NodeStatusPatch};
 use k8s_openapi::api::core::v1::Node;
@@ -24,7 +24,7 @@ impl Door {
         let mut looked = lane.look_ups.find(node.clone()).await?;
         if let Lookup::Found(instance) = &looked.lookup {
             let name = node.metadata.name.as_deref().unwrap_or_default();
-            looked.clashes = self.neighbours().clashes(name, instance);
+            looked.clashes = self.cluster.neighbours().clashes(name, instance);
         }
         Ok(looked)
     }
@@ -51,14 +51,16 @@ impl Door {
             uid: node.uid.clone(),
             reason: deletion.reason.clone(),
         };
-        let brake = self.purse.state(deletion.brake);
-        let sink = self.planner.clone();
+        let cluster = &self.cluster;
+        let owned = cluster.machines(&self.claimant()).own;
+        let brake = cluster.purse.state(self.name(), deletion.brake, owned);
+        let sink = cluster.planner.clone();
         let author = self.author.clone();
         let Ok(record) = Deletion::begin(sink, author, subject, Some(brake), boottime()) else {
             let why = "the audit log cannot be written, and no node is deleted without it";
             return Outcome::Node(Err(ClusterError::Unavailable(why.to_owned())));
         };
-        let outcome = match in_time(&self.tenure, self.nodes.delete(&node.name, &params)).await {
+        let outcome = match in_time(&cluster.tenure, self.nodes.delete(&node.name, &params)).await {
             Ok(Some(_)) => Outcome::Deleted,
             Ok(None) => Outcome::Node(Ok(None)),
             Err(error) => Outcome::Node(Err(error)),
@@ -67,21 +69,36 @@ impl Door {
         outcome
     }
 
+    /// Says what this provider says of a node that others could speak for, too, and wakes those who wait for that.
+    pub(super) fn confer(&self, node: &NodeRef, word: &Word) -> Outcome {
+        let now = self.cluster.clock.now();
+        let conferred = self.cluster.board().confer(
+            &node.uid,
+            self.name(),
+            word.opinion.clone(),
+            &word.others,
+            word.is_patient,
+            now,
+        );
+        self.cluster.wake(&conferred.wakes, &node.name);
+        Outcome::Conferred(conferred.verdict, conferred.tell)
+    }
+
     pub(super) async fn read(&self, node: &NodeRef) -> Outcome {
         Outcome::Node(unwrapped(
-            in_time(&self.tenure, self.nodes.get(&node.name)).await,
+            in_time(&self.cluster.tenure, self.nodes.get(&node.name)).await,
         ))
     }
 
     pub(super) async fn patch_status(&self, node: &NodeRef, patch: &NodeStatusPatch) -> Outcome {
         let (params, body) = (params(), strategic(patch.to_json()));
         let request = self.nodes.patch_status(&node.name, &params, &body);
-        Outcome::Node(unwrapped(in_time(&self.tenure, request).await))
+        Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
     }
 
     pub(super) async fn patch(&self, node: &NodeRef, patch: &NodePatch) -> Outcome {
         let (params, body) = (params(), strategic(patch.to_json()));
         let request = self.nodes.patch(&node.name, &params, &body);
-        Outcome::Node(unwrapped(in_time(&self.tenure, request).await))
+        Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
     }
 }

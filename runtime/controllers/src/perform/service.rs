@@ -3,7 +3,7 @@
 //! sees to it.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
+use std::sync::Arc;
 
 use ccm_core::audit::Subject;
 use ccm_core::brake::{Allowances, Brake, SharedBudget};
@@ -18,17 +18,16 @@ use ccm_core::load_balancer::{
 use ccm_core::patch::ServicePatch;
 use ccm_core::permit::{Moment, Permit};
 use k8s_openapi::api::core::v1::Service;
+use kube::Api;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
-use kube::{Api, Client};
 
 use super::cloud::{Cloud, apart};
 use super::request::{in_time, stopping, unwrapped};
-use super::{locked, params, strategic};
+use super::{params, strategic};
 use crate::clock::boottime;
-use crate::metrics::{Metrics, Operation};
+use crate::metrics::Operation;
 use crate::pruned::PrunedService;
-use crate::service::Roster;
 
 /// The most changes of one call. The largest load balancer of a cloud that we know has some 150 targets and 50
 /// services; each costs one change at worst, and more than all of them is a loop.
@@ -39,35 +38,19 @@ const PAGE: u32 = 500;
 
 /// See the module's documentation.
 pub(super) struct Services {
-    client: Client,
     cloud: Cloud,
-    roster: Arc<StdMutex<Roster>>,
-    /// All calls that change something take from it.
+    /// All calls that change something take from it: each provider has its own quota at its own cloud.
     budget: Arc<SharedBudget>,
-    metrics: Metrics,
 }
 
 impl Services {
-    /// A part of the door to this cluster and this provider.
-    pub(super) fn new(
-        client: Client,
-        cloud: Cloud,
-        roster: Arc<StdMutex<Roster>>,
-        allowances: &Allowances,
-        metrics: Metrics,
-    ) -> Services {
+    /// A part of the door to this provider.
+    pub(super) fn new(cloud: Cloud, allowances: &Allowances) -> Services {
         let brake = Brake::CloudMutations;
         Services {
-            client,
             cloud,
-            roster,
             budget: Arc::new(SharedBudget::new(brake, allowances.of(brake))),
-            metrics,
         }
-    }
-
-    pub(super) fn roster(&self) -> MutexGuard<'_, Roster> {
-        locked(&self.roster)
     }
 
     /// Carries one effect about one Service out. Events and budgets are the door's own.
@@ -94,7 +77,7 @@ impl Services {
             ServiceEffect::Read => {
                 let request = self.api(service);
                 let request = request.get(&service.name);
-                let read = in_time(&self.cloud.tenure, request).await;
+                let read = in_time(&self.cloud.cluster.tenure, request).await;
                 ServiceOutcome::Service(unwrapped(read))
             }
             ServiceEffect::Patch(patch) => {
@@ -193,7 +176,9 @@ impl Services {
             Ok(_) => "success",
             Err(error) => error.reason(),
         };
-        self.metrics.asked(operation, result, took);
+        let provider = self.cloud.provider.name();
+        let metrics = &self.cloud.cluster.metrics;
+        metrics.asked(provider, operation, result, took);
         answer
     }
 
@@ -206,8 +191,9 @@ impl Services {
             .iter()
             .filter_map(|one| one.canonical_ip())
             .collect();
-        let mut in_use = self.roster().in_use(service, ips.iter().copied());
-        let neighbours = locked(&self.cloud.neighbours);
+        let cluster = &self.cloud.cluster;
+        let mut in_use = cluster.roster().in_use(service, ips.iter().copied());
+        let neighbours = cluster.neighbours();
         in_use.extend(ips.into_iter().filter_map(|ip| {
             let node = neighbours.holder(ip)?;
             let by = format!("node/{node}");
@@ -219,14 +205,14 @@ impl Services {
     /// That somebody is gone is believed of the API server itself: a watch lags behind, and what follows is that his
     /// load balancer is taken.
     async fn owner(&self, uid: &str) -> OwnerState {
-        let known = self.roster().owner(uid);
+        let known = self.cloud.cluster.roster().owner(uid);
         if known != OwnerState::Gone {
             return known;
         }
-        let api: Api<PrunedService> = Api::all(self.client.clone());
+        let api: Api<PrunedService> = Api::all(self.cloud.cluster.client.clone());
         let mut page = ListParams::default().limit(PAGE);
         loop {
-            let listed = in_time(&self.cloud.tenure, api.list_metadata(&page)).await;
+            let listed = in_time(&self.cloud.cluster.tenure, api.list_metadata(&page)).await;
             let Ok(Some(listed)) = listed else {
                 return OwnerState::Unsynced;
             };
@@ -252,21 +238,21 @@ impl Services {
         service: &ServiceRef,
         patch: &ServicePatch,
     ) -> Result<Option<Box<Service>>, ClusterError> {
-        if !self.cloud.tenure.may_begin(boottime()) {
+        if !self.cloud.cluster.tenure.may_begin(boottime()) {
             return Err(stopping());
         }
         let (api, params, body) = (self.api(service), params(), strategic(patch.to_json()));
         let request = api.patch_status(&service.name, &params, &body);
-        let written = unwrapped(in_time(&self.cloud.tenure, request).await)?;
+        let written = unwrapped(in_time(&self.cloud.cluster.tenure, request).await)?;
         if let Some(service) = &written {
             // Before the watch says so: the next answer is held against this one's addresses.
-            self.roster().apply(service);
+            self.cloud.cluster.roster().apply(service);
         }
         Ok(written)
     }
 
     fn api(&self, service: &ServiceRef) -> Api<PrunedService> {
-        Api::namespaced(self.client.clone(), &service.namespace)
+        Api::namespaced(self.cloud.cluster.client.clone(), &service.namespace)
     }
 }
 

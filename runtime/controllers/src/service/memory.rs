@@ -132,6 +132,11 @@ impl Memory {
         self.is_unheard()
     }
 
+    /// Whatever there is to be said about it is said anew.
+    pub(super) fn reconsider(&mut self) {
+        self.concluded = None;
+    }
+
     /// Whether it is another one than at the end of the last conversation.
     fn is_unheard(&self) -> bool {
         let concluded = self.concluded.as_deref();

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_core::ownership::Claimant;
 use ccm_core::permit::Moment;
 use ccm_core::service::Targets;
 use ccm_core::service::targets::{is_eligible, wakes};
@@ -15,16 +16,20 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 
+use crate::perform::Door;
+
 /// One end: sees all changes of nodes.
 pub(crate) struct NodeNews {
     /// The nodes as they were, for comparison: the store's own objects, until it has others.
     known: HashMap<String, Arc<Node>>,
     said: watch::Sender<Said>,
+    /// Whose load balancers are told: news of nodes that they do not reach are none.
+    claimant: Arc<Claimant>,
 }
 
 /// The other end: which nodes receive traffic now, and when that is to be handed on.
 pub(crate) struct NodeSet {
-    store: Store<Node>,
+    door: Arc<Door>,
     said: watch::Receiver<Said>,
     targets: Targets,
     /// How many changes `targets` has seen.
@@ -44,11 +49,12 @@ pub(crate) struct Said {
 }
 
 /// One end, and what the other end is made of.
-pub(crate) fn node_news() -> (NodeNews, watch::Receiver<Said>) {
+pub(crate) fn node_news(claimant: Arc<Claimant>) -> (NodeNews, watch::Receiver<Said>) {
     let (said, heard) = watch::channel(Said::default());
     let news = NodeNews {
         known: HashMap::new(),
         said,
+        claimant,
     };
     (news, heard)
 }
@@ -60,7 +66,8 @@ impl NodeNews {
             Event::Apply(node) => self.applied(name(node), store),
             Event::Delete(node) => {
                 // Also one that was no target any more, of which nobody was told (SVC-064).
-                self.known.remove(name(node)).is_some()
+                let known = self.known.remove(name(node));
+                known.is_some_and(|known| self.claimant.reaches(&known))
             }
             // During a list the store is still the old one.
             Event::Init | Event::InitApply(_) => return,
@@ -74,12 +81,18 @@ impl NodeNews {
         });
     }
 
+    /// From now on there are other providers: which nodes are whose may have changed.
+    pub(crate) fn reassign(&mut self, claimant: Arc<Claimant>) {
+        self.claimant = claimant;
+        self.said.send_modify(|said| said.changes += 1);
+    }
+
     fn applied(&mut self, name: &str, store: &Store<Node>) -> bool {
         let Some(node) = store.get(&ObjectRef::new(name)) else {
             return false;
         };
         let before = self.known.insert(name.to_owned(), node.clone());
-        differs(before.as_deref(), &node)
+        self.differs(before.as_deref(), &node)
     }
 
     fn listed(&mut self, store: &Store<Node>) -> bool {
@@ -89,26 +102,31 @@ impl NodeNews {
         let before = std::mem::replace(&mut self.known, now);
         let is_gone = |name: &String| !self.known.contains_key(name);
         let is_other = |(name, node): (&String, &Arc<Node>)| {
-            differs(before.get(name).map(|before| &**before), node)
+            self.differs(before.get(name).map(|before| &**before), node)
         };
         before.keys().any(is_gone) || self.known.iter().any(is_other)
     }
-}
 
-/// Whether a node that was like `before`, or was not there, is worth a look.
-fn differs(before: Option<&Node>, now: &Node) -> bool {
-    before.map_or_else(|| is_eligible(now), |before| wakes(before, now))
+    /// Whether a node that was like `before`, or was not there, is worth a look.
+    fn differs(&self, before: Option<&Node>, now: &Node) -> bool {
+        let is_reached = self.claimant.reaches(now);
+        match before.filter(|before| self.claimant.reaches(before)) {
+            Some(before) if is_reached => wakes(before, now),
+            Some(before) => is_eligible(before),
+            None => is_reached && is_eligible(now),
+        }
+    }
 }
 
 impl NodeSet {
-    /// What receives traffic of the nodes in `store`, whose news are told by `said`.
+    /// What receives traffic of the nodes that the provider of `door` reaches; their news are told by `said`.
     pub(crate) fn new(
-        store: Store<Node>,
+        door: Arc<Door>,
         said: watch::Receiver<Said>,
         settings: &ServiceSettings,
     ) -> NodeSet {
         NodeSet {
-            store,
+            door,
             said,
             targets: Targets::of(std::iter::empty(), false),
             seen: 0,
@@ -152,8 +170,10 @@ impl NodeSet {
     pub(super) fn targets(&mut self) -> &Targets {
         let said = *self.said.borrow();
         if said.changes != self.seen || !self.targets.is_synced {
-            let nodes = self.store.state();
-            self.targets = Targets::of(nodes.iter().map(|node| &**node), said.is_complete);
+            let nodes = self.door.cluster.nodes.state();
+            let claimant = self.door.claimant();
+            let reached = nodes.iter().filter(|node| claimant.reaches(node));
+            self.targets = Targets::of(reached.map(|node| &**node), said.is_complete);
             self.seen = said.changes;
         }
         &self.targets

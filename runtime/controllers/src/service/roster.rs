@@ -1,9 +1,10 @@
-//! What all Services together say: who there is, who has which address, and whom the provider serves. An index;
+//! What all Services together say: who there is, who has which address, and whom which provider serves. An index;
 //! decides nothing.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use ccm_core::brake::Objects;
 use ccm_core::effect::{InUse, OwnerState, ServiceRef};
 use ccm_core::service::{Addresses, is_load_balancer, recorded_owner, service_ref};
 use k8s_openapi::api::core::v1::Service;
@@ -77,11 +78,16 @@ impl Roster {
         }
     }
 
-    /// How many Services of type LoadBalancer this provider serves, as it is written down.
-    pub(crate) fn served_by(&self, provider: &str) -> usize {
+    /// How many Services of type LoadBalancer this provider serves, as it is written down, and how many have a provider.
+    pub(crate) fn served_by(&self, provider: &str) -> Objects {
         let owners = self.services.values();
         let owners = owners.filter_map(|listed| listed.owner.as_deref());
-        owners.filter(|owner| *owner == provider).count()
+        let is_own = |owner: &str| usize::from(owner == provider);
+        let count = |objects: Objects, owner| Objects {
+            own: objects.own + is_own(owner),
+            all: objects.all + 1,
+        };
+        owners.fold(Objects { own: 0, all: 0 }, count)
     }
 
     fn strike(&mut self, uid: &str) {

@@ -243,3 +243,114 @@ proptest! {
         }
     }
 }
+
+/// Where every provider has five objects, and the cluster these.
+fn of(all: usize) -> Objects {
+    Objects { own: 5, all }
+}
+
+#[test]
+fn a_provider_spends_its_own_budget_and_all_together_the_clusters() {
+    let mut budgets = ClusterBudgets::new(&Allowances::default());
+    let brake = Brake::NodeDeletion;
+    for (seconds, provider, expected) in [
+        (0, "a", Ok(())),
+        (1, "a", Ok(())),
+        (2, "a", Ok(())),
+        // Its three are spent; the cluster has a tenth of fifty.
+        (3, "a", Err(at(600))),
+        (4, "b", Ok(())),
+        (5, "b", Ok(())),
+        // The cluster's five are spent, and b has one left.
+        (6, "b", Err(at(600))),
+        (7, "c", Err(at(600))),
+        (600, "c", Ok(())),
+        // Of both the later moment.
+        (600, "a", Err(at(601))),
+        (601, "a", Ok(())),
+    ] {
+        let taken = budgets.take(provider, brake, at(seconds), of(50));
+        assert_eq!(taken, expected, "{provider} at {seconds}");
+    }
+    let standing = |provider| budgets.standing(provider, brake, at(601), 5).taken;
+    assert_eq!(["a", "b", "c", "d"].map(standing), [2, 2, 1, 0]);
+    assert_eq!(budgets.take("d", Brake::Relabel, at(601), of(50)), Ok(()));
+}
+
+#[test]
+fn what_was_refused_has_spent_nothing() {
+    let mut budgets = ClusterBudgets::new(&Allowances::default());
+    let brake = Brake::NodeDeletion;
+    for provider in ["a", "b", "c"] {
+        assert_eq!(budgets.take(provider, brake, at(0), of(3)), Ok(()));
+    }
+    for seconds in 1..100 {
+        let refused = budgets.take("a", brake, at(seconds), of(3));
+        assert_eq!(refused, Err(at(600)));
+    }
+    assert_eq!(budgets.spent(brake).len(), 3);
+    // More nodes, and a has two left.
+    assert_eq!(budgets.take("a", brake, at(100), of(100)), Ok(()));
+    assert_eq!(budgets.take("a", brake, at(100), of(100)), Ok(()));
+    assert_eq!(budgets.take("a", brake, at(100), of(100)), Err(at(600)));
+}
+
+#[test]
+fn of_one_provider_that_has_all_objects_the_clusters_budget_is_never_the_smaller_one() {
+    for objects in [0, 1, 5, 30, 99, 250, 5_000] {
+        let (mut one, mut both) = (
+            Budget::new(tenth()),
+            ClusterBudgets::new(&Allowances::default()),
+        );
+        for seconds in (0..5_000).step_by(7) {
+            let objects_of = Objects {
+                own: objects,
+                all: objects,
+            };
+            let brake = Brake::NodeDeletion;
+            let taken = both.take("a", brake, at(seconds), objects_of);
+            assert_eq!(
+                taken,
+                one.take(at(seconds), objects),
+                "{objects} at {seconds}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_was_spent_before_a_restart_counts_for_its_provider_and_without_a_name_for_each() {
+    let brake = Brake::NodeDeletion;
+    let spent = |seconds, by: Option<&str>| Spent {
+        at: at(seconds),
+        by: by.map(str::to_owned),
+    };
+    let mut budgets = ClusterBudgets::new(&Allowances::default());
+    budgets.restore(
+        brake,
+        vec![
+            spent(20, Some("a")),
+            spent(0, None),
+            spent(10, Some("gone")),
+        ],
+    );
+    let standing = |provider| budgets.standing(provider, brake, at(30), 5).taken;
+    assert_eq!(["a", "b", "gone"].map(standing), [2, 1, 2]);
+    assert_eq!(budgets.take("a", brake, at(30), of(50)), Ok(()));
+    assert_eq!(budgets.take("a", brake, at(30), of(50)), Err(at(600)));
+    assert_eq!(budgets.take("b", brake, at(30), of(50)), Ok(()));
+    assert_eq!(
+        budgets.take("b", brake, at(30), of(50)),
+        Err(at(600)),
+        "the cluster's five"
+    );
+    let names: Vec<Option<&str>> = budgets
+        .spent(brake)
+        .iter()
+        .map(|one| one.by.as_deref())
+        .collect();
+    assert_eq!(names, [None, Some("gone"), Some("a"), Some("a"), Some("b")]);
+    let many = (0..100).map(|seconds| spent(seconds, Some("a"))).collect();
+    budgets.restore(brake, many);
+    assert_eq!(budgets.spent(brake).len(), 20, "the newest decide alone");
+}

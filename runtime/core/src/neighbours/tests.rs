@@ -50,7 +50,7 @@ fn answer(neighbours: &mut Neighbours, about: &[(&Node, Lookup)]) {
         lookups: about.iter().map(|(_, lookup)| lookup.clone()).collect(),
         ..FindReply::default()
     };
-    neighbours.answered(&nodes, &reply, Moment(std::time::Duration::ZERO));
+    neighbours.answered("sim", &nodes, &reply, Moment(std::time::Duration::ZERO));
 }
 
 fn found(provider_id: &str) -> Lookup {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use crate::brake::Brake;
-use crate::cloud::ProviderError;
+use crate::cloud::{Lookup, ProviderError};
 use crate::effect::{ClusterError, Effect, Looked, Outcome};
-use crate::ownership::Claimant;
+use crate::ownership::{Claimant, Verdict};
 use crate::permit::Moment;
 use crate::settings::NodeRules;
 
@@ -50,6 +50,8 @@ pub struct Facts {
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Learnt {
     looked: Option<Result<Looked, ProviderError>>,
+    /// What all candidates say together, and whether people are to be told of it.
+    conferred: Option<(Verdict, bool)>,
     conflicts: u32,
     read_again: bool,
     suspect: Option<ClusterError>,
@@ -87,14 +89,30 @@ impl Facts {
 
     /// The provider's answer, when it is not its fault that the conversation has failed.
     pub fn unstored_answer(&self) -> Option<&Looked> {
-        self.learnt.trouble.as_ref()?;
+        let waits = matches!(self.learnt.conferred, Some((Verdict::WaitsFor(_), _)));
+        if self.learnt.trouble.is_none() && !waits {
+            return None;
+        }
         self.learnt.looked.as_ref()?.as_ref().ok()
+    }
+
+    /// Whether the provider has said that the node is not its own, and another one may say that it is: what becomes of
+    /// the node is not said in this conversation.
+    pub fn is_anothers(&self) -> bool {
+        let is_answered = matches!(&self.learnt.looked, Some(Ok(looked)) if !matches!(looked.lookup, Lookup::Unknown(_)));
+        is_answered && matches!(self.learnt.conferred, Some((Verdict::Open, _)))
+    }
+
+    /// What all candidates say together, when they were heard, and whether people are to be told of it.
+    pub(super) fn conferred(&self) -> Option<&(Verdict, bool)> {
+        self.learnt.conferred.as_ref()
     }
 
     /// Adds how `effect` ended.
     pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         match outcome {
             Outcome::Looked(looked) => self.learnt.looked = Some(looked),
+            Outcome::Conferred(verdict, tell) => self.learnt.conferred = Some((verdict, tell)),
             // Effects of another controller.
             Outcome::Surveyed(_) | Outcome::Deleted | Outcome::Service(_) => {}
             Outcome::Budget(result) => {

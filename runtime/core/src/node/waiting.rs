@@ -7,6 +7,7 @@ use crate::answer::{self, Unusable};
 use crate::brake::Brake;
 use crate::cloud::{CloudEvent, EventType, ProviderError};
 use crate::effect::{ClusterError, Decision, Effect, When};
+use crate::ownership::Verdict;
 use crate::permit::Moment;
 use crate::retry::{self, Backoff, Retry};
 
@@ -21,6 +22,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) enum Obstacle<'a> {
     /// The call failed (NODE-020).
     Provider(&'a ProviderError),
+    /// Nobody here speaks for the node.
+    Unserved(String),
+    /// Several providers could speak for the node, and it is not this one's, or not yet.
+    Candidates {
+        /// What they say together.
+        why: String,
+        /// The reason of the Event.
+        reason: &'static str,
+        /// Whether it is this one's turn to tell people.
+        tell: bool,
+    },
     /// The cloud says that there is no such machine. Not a reason to delete anything, here.
     Gone,
     /// No machine of this provider.
@@ -59,11 +71,10 @@ pub(super) enum Obstacle<'a> {
 /// Tells about the obstacle if it is time to, and comes back.
 pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decision {
     let why = obstacle.why();
-    let waiting = facts
-        .past
-        .waiting_since
-        .map_or(Duration::ZERO, |since| since.until(now));
-    let is_due = obstacle.is_told_at_once() || waiting >= PATIENCE;
+    let is_due = match obstacle {
+        Obstacle::Candidates { tell, .. } => tell,
+        _ => obstacle.is_told_at_once() || is_patience_over(facts, now),
+    };
     if let Some(decision) = tell(facts, &obstacle, is_due, &why) {
         return decision;
     }
@@ -73,6 +84,12 @@ pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decisi
         Retry::NotBefore(after) => When::NotBefore { after, why },
         Retry::OnChange => When::Blocked { why },
     })
+}
+
+/// Whether the node has waited for longer than for what passes by itself.
+pub(super) fn is_patience_over(facts: &Facts, now: Moment) -> bool {
+    let since = facts.past.waiting_since;
+    since.is_some_and(|since| since.until(now) >= PATIENCE)
 }
 
 /// The same in the periodic pass, where the next pass is the retry (NODE-053): only what a person has to
@@ -91,7 +108,12 @@ fn tell(facts: &Facts, obstacle: &Obstacle<'_>, is_due: bool, why: &str) -> Opti
     if facts.has_told() {
         return None;
     }
-    let mut events = provider_events(facts.looked().and_then(|looked| looked.as_ref().ok()));
+    // Of a candidate that is not the owner nothing is written down.
+    let is_heard = facts
+        .conferred()
+        .is_none_or(|(verdict, _)| *verdict == Verdict::Ours);
+    let answer = facts.looked().and_then(|looked| looked.as_ref().ok());
+    let mut events = provider_events(answer.filter(|_| is_heard));
     if is_due {
         events.push(CloudEvent {
             event_type: EventType::Warning,
@@ -111,6 +133,7 @@ impl Obstacle<'_> {
     fn why(&self) -> String {
         match self {
             Obstacle::Provider(error) => format!("failed to look up the instance: {error}"),
+            Obstacle::Unserved(why) | Obstacle::Candidates { why, .. } => why.clone(),
             Obstacle::Gone => "the cloud says that there is no such instance".to_owned(),
             Obstacle::NotMine => "the provider knows no instance for this node".to_owned(),
             Obstacle::Unknown(why) => format!("the provider cannot tell: {why}"),
@@ -134,6 +157,8 @@ impl Obstacle<'_> {
     fn reason(&self) -> &'static str {
         match self {
             Obstacle::Provider(_) | Obstacle::Unknown(_) => "InstanceLookupFailed",
+            Obstacle::Unserved(_) => "NodeNotServed",
+            Obstacle::Candidates { reason, .. } => reason,
             Obstacle::Gone | Obstacle::NotMine => "InstanceNotFound",
             Obstacle::Answer(_) => "InvalidProviderAnswer",
             Obstacle::Twin { .. } => "DuplicateProviderID",
@@ -148,7 +173,8 @@ impl Obstacle<'_> {
     fn is_told_at_once(&self) -> bool {
         match self {
             Obstacle::Provider(error) => retry::needs_a_person(error),
-            Obstacle::Answer(_) | Obstacle::NodeIp(_) => true,
+            Obstacle::Answer(_) | Obstacle::NodeIp(_) | Obstacle::Unserved(_) => true,
+            Obstacle::Candidates { tell, .. } => *tell,
             Obstacle::Twin { .. } | Obstacle::Braked { .. } => true,
             Obstacle::Unconfirmed { .. } => false,
             Obstacle::Cluster(error) => matches!(error, ClusterError::Rejected(_)),
@@ -165,7 +191,9 @@ impl Obstacle<'_> {
             Obstacle::Braked { again, .. } => {
                 return Retry::After((*again).clamp(retry::CLOUD.first, retry::CLOUD.most));
             }
-            Obstacle::Gone
+            Obstacle::Unserved(_) => return Retry::OnChange,
+            Obstacle::Candidates { .. }
+            | Obstacle::Gone
             | Obstacle::NotMine
             | Obstacle::Unknown(_)
             | Obstacle::Answer(_)

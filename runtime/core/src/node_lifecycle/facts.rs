@@ -122,7 +122,10 @@ impl Facts {
             // Gone, or made again under the same name: the new one has a conversation of its own (EDGE-005).
             Outcome::Node(Ok(_)) => learnt.over = true,
             Outcome::Node(Err(error)) => self.absorb_error(effect, error),
-            Outcome::Looked(_) | Outcome::Surveyed(_) | Outcome::Service(_) => {}
+            Outcome::Looked(_)
+            | Outcome::Surveyed(_)
+            | Outcome::Conferred(..)
+            | Outcome::Service(_) => {}
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::case::Case;
 use super::memory::{Pass, name};
 use super::survey::scheme;
+use crate::ownership::owner;
 use k8s_openapi::api::core::v1::Node;
 
 /// The schemes of which a node is not called gone: counted once in a pass.
@@ -20,7 +21,10 @@ impl LastOfScheme {
         if cases.values().all(|case| case.gone.is_none()) {
             return LastOfScheme(BTreeSet::new());
         }
-        let existing = pass.nodes.iter().filter(|node| !is_gone(node));
+        // Those of another account with the same scheme could not vouch.
+        let is_ours = |node: &Node| owner(node, pass.claimant).is_ours();
+        let existing = pass.nodes.iter();
+        let existing = existing.filter(|node| is_ours(node) && !is_gone(node));
         LastOfScheme(
             existing
                 .filter_map(|node| scheme(node))

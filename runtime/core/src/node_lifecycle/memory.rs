@@ -74,7 +74,7 @@ impl Memory {
                 self.ready(node, now);
                 continue;
             }
-            let is_other = matches!(owner(node, pass.claimant), Owner::Other(_));
+            let is_other = !owner(node, pass.claimant).is_ours();
             if is_other || node.metadata.deletion_timestamp.is_some() {
                 self.cases.remove(name(node));
                 continue;

@@ -6,6 +6,10 @@
 pub const MOST_REJECTED: usize = 32;
 /// Approved versions that are remembered.
 pub const MOST_APPROVED: usize = 32;
+/// Lines of a trial.
+pub const MOST_LINES: usize = 64;
+/// Bytes of a reason, of a line and of the trouble.
+pub const MOST_REASON: usize = 1024;
 
 /// One version of a provider's module: these bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +51,13 @@ pub enum Phase {
     Shadow,
     /// It answers a part of the calls.
     Canary,
+}
+
+impl Phase {
+    /// Whether a person has to do something.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Phase::WaitsForGrants | Phase::WaitsForApproval)
+    }
 }
 
 /// A version that does not serve yet.
@@ -106,4 +117,66 @@ pub struct Orders {
     pub approve: Option<String>,
     /// `wasm-ccm.dev/retry`: this digest may be tried again. Taken away when it is done.
     pub retry: Option<String>,
+    /// `wasm-ccm.dev/allow-downgrade`: the minimum version does not hold for this digest.
+    pub allow_downgrade: Option<String>,
+}
+
+impl Record {
+    /// Whether this digest is not to be tried.
+    pub fn is_rejected(&self, digest: &str) -> bool {
+        self.rejected.iter().any(|one| one.digest == digest)
+    }
+
+    /// Whether the wider requests of this digest are approved.
+    pub fn is_approved(&self, digest: &str) -> bool {
+        self.approved.iter().any(|one| one == digest)
+    }
+
+    /// Notes that `release` is not to be tried again.
+    pub(super) fn reject(&mut self, release: &Release, reason: &str, at: u64) {
+        self.rejected.retain(|one| one.digest != release.digest);
+        self.rejected.insert(
+            0,
+            Rejected {
+                digest: release.digest.clone(),
+                version: release.version.clone(),
+                reason: cut(reason),
+                at,
+            },
+        );
+        self.rejected.truncate(MOST_REJECTED);
+        // What is not to be tried cannot be gone back to.
+        self.previous
+            .take_if(|previous| previous.digest == release.digest);
+    }
+
+    /// Notes that `digest` is approved.
+    pub(super) fn approve(&mut self, digest: &str) {
+        self.approved.retain(|one| one != digest);
+        self.approved.insert(0, digest.to_owned());
+        self.approved.truncate(MOST_APPROVED);
+    }
+
+    /// `release` serves from now on, and what served before is kept.
+    pub(super) fn activate(&mut self, release: Release, at: u64) {
+        if let Some(active) = self.active.take()
+            && active.release.digest != release.digest
+            && !self.is_rejected(&active.release.digest)
+        {
+            self.previous = Some(active.release);
+        }
+        self.previous
+            .take_if(|previous| previous.digest == release.digest);
+        self.active = Some(Placed { release, since: at });
+        self.trial = None;
+    }
+}
+
+/// At most [`MOST_REASON`] bytes, and whole characters.
+pub(super) fn cut(text: &str) -> String {
+    let mut end = text.len().min(MOST_REASON);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default().to_owned()
 }

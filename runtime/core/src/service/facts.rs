@@ -142,7 +142,11 @@ impl Facts {
             Outcome::Withheld => self.withhold(effect),
             Outcome::Service(outcome) => self.absorb_service(effect, outcome),
             // Effects of other controllers.
-            Outcome::Looked(_) | Outcome::Surveyed(_) | Outcome::Node(_) | Outcome::Deleted => {}
+            Outcome::Looked(_)
+            | Outcome::Surveyed(_)
+            | Outcome::Conferred(..)
+            | Outcome::Node(_)
+            | Outcome::Deleted => {}
         }
     }
 

@@ -83,6 +83,11 @@ impl Claims {
         Claims(vec![claim])
     }
 
+    /// One of them, and always the same one.
+    pub fn first(&self) -> Option<&str> {
+        self.0.iter().map(|claim| claim.name.as_str()).min()
+    }
+
     /// Who speaks for `service`.
     pub fn owner<'a>(&'a self, service: &'a Service) -> Owner<'a> {
         if let Some(recorded) = recorded_owner(service) {

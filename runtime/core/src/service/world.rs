@@ -22,6 +22,8 @@ pub struct World {
     pub mode: Mode,
     /// Which Services are whose.
     pub claims: Arc<Claims>,
+    /// Whether it is this provider that says what concerns all of them equally: what nobody here serves.
+    pub is_speaker: bool,
 }
 
 impl World {
@@ -44,6 +46,16 @@ impl World {
             rules,
             mode,
             claims: Arc::new(claims),
+            is_speaker: true,
+        }
+    }
+
+    /// The same, where there are other providers, too.
+    pub fn among(self, claims: Arc<Claims>) -> World {
+        World {
+            is_speaker: claims.first() == Some(self.claimant.name.as_str()),
+            claims,
+            ..self
         }
     }
 

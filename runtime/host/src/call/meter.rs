@@ -1,14 +1,17 @@
-//! Measures what a running guest uses, and stops it: time on the wall, and time on a processor.
+//! Measures what a running guest uses, and stops it: time on the wall, and time on a processor. Who computes for long
+//! waits for its turn.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
 use super::failure::Failure;
+use super::turns::{Lane, Turn, Turns, Wait};
+use crate::limits;
 
 /// A call's time. The guest gives way at every tick, so that each poll is short, and the polls together are what
 /// it has computed. Ticks themselves are not counted: they go on while a guest waits for an answer.
@@ -16,15 +19,25 @@ pub(super) struct Meter {
     deadline: Instant,
     budget: Duration,
     used: Duration,
+    turns: Turns,
+    next_turn: Option<Wait<Turn>>,
+    next_lane: Option<Wait<Lane>>,
+    lane: Option<Lane>,
+    rest: Option<Pin<Box<Sleep>>>,
 }
 
 impl Meter {
     /// A meter that stops at `deadline`, or after `budget` of computing.
-    pub(super) fn new(deadline: Instant, budget: Duration) -> Meter {
+    pub(super) fn new(deadline: Instant, budget: Duration, turns: Turns) -> Meter {
         Meter {
             deadline,
             budget,
             used: Duration::ZERO,
+            turns,
+            next_turn: None,
+            next_lane: None,
+            lane: None,
+            rest: None,
         }
     }
 
@@ -38,24 +51,64 @@ impl Meter {
     ) -> Result<T, Failure> {
         let deadline = self.deadline;
         let mut part = pin!(part);
-        let metered = poll_fn(|context| {
-            let before = cpu_time();
-            let poll = part.as_mut().poll(context);
-            self.used += cpu_time().saturating_sub(before);
-            match poll {
-                Poll::Ready(Ok(result)) => Poll::Ready(Ok(result)),
-                Poll::Ready(Err(error)) => Poll::Ready(Err(Failure::Trap(error))),
-                Poll::Pending if self.used > self.budget => {
-                    Poll::Ready(Err(Failure::Cpu(self.budget)))
-                }
-                // A guest that computes keeps the runtime too busy to look at its timers.
-                Poll::Pending if Instant::now() >= deadline => Poll::Ready(Err(Failure::Deadline)),
-                Poll::Pending => Poll::Pending,
-            }
+        let metered = poll_fn(|context| match self.poll(part.as_mut(), context) {
+            Poll::Ready(Ok(result)) => Poll::Ready(Ok(result)),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Failure::Trap(error))),
+            Poll::Pending if self.used > self.budget => Poll::Ready(Err(Failure::Cpu(self.budget))),
+            // A guest that computes keeps the runtime too busy to look at its timers.
+            Poll::Pending if Instant::now() >= deadline => Poll::Ready(Err(Failure::Deadline)),
+            Poll::Pending => Poll::Pending,
         });
         timeout_at(deadline, metered)
             .await
             .unwrap_or(Err(Failure::Deadline))
+    }
+
+    /// Lets the guest compute until it gives way, if it is its turn.
+    fn poll<T>(
+        &mut self,
+        part: Pin<&mut impl Future<Output = T>>,
+        context: &mut Context<'_>,
+    ) -> Poll<T> {
+        if let Some(rest) = &mut self.rest {
+            ready!(rest.as_mut().poll(context));
+            (self.rest, self.lane) = (None, None);
+        }
+        if self.lane.is_none() && self.used >= limits::CALL_CPU_AT_ONCE {
+            let wait = self.next_lane.get_or_insert_with(|| self.turns.next_lane());
+            self.lane = ready!(wait.as_mut().poll(context));
+            self.next_lane = None;
+        }
+        let turn = ready!(self.poll_turn(context));
+        let before = cpu_time();
+        let poll = part.poll(context);
+        let spent = cpu_time().saturating_sub(before);
+        drop(turn);
+        self.used += spent;
+        if self.lane.is_none() {
+            return poll;
+        }
+        if poll.is_pending() && spent >= limits::TICK / 2 {
+            let mut rest = Box::pin(sleep(spent / 2));
+            // Wakes us; it cannot be over yet.
+            let _ = rest.as_mut().poll(context);
+            self.rest = Some(rest);
+        } else {
+            self.lane = None;
+        }
+        poll
+    }
+
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Option<Turn>> {
+        if self.next_turn.is_none()
+            && let Some(turn) = self.turns.turn()
+        {
+            return Poll::Ready(Some(turn));
+        }
+        let wait = self.next_turn.get_or_insert_with(|| self.turns.next_turn());
+        let turn = ready!(wait.as_mut().poll(context));
+        self.next_turn = None;
+        Poll::Ready(turn)
     }
 }
 
@@ -70,6 +123,9 @@ fn cpu_time() -> Duration {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     const LONG: Duration = Duration::from_secs(600);
@@ -84,25 +140,91 @@ mod tests {
 
     #[tokio::test]
     async fn computing_ends_with_its_budget() {
-        let mut meter = Meter::new(Instant::now() + LONG, Duration::from_millis(20));
+        let mut meter = Meter::new(
+            Instant::now() + LONG,
+            Duration::from_millis(20),
+            Turns::first(),
+        );
         assert!(matches!(meter.run(spin()).await, Err(Failure::Cpu(_))));
     }
 
     #[tokio::test]
     async fn computing_ends_at_the_deadline() {
-        let mut meter = Meter::new(Instant::now() + Duration::from_millis(20), LONG);
+        let mut meter = Meter::new(
+            Instant::now() + Duration::from_millis(20),
+            LONG,
+            Turns::first(),
+        );
         assert!(matches!(meter.run(spin()).await, Err(Failure::Deadline)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_costs_no_budget_and_ends_at_the_deadline() {
-        let mut meter = Meter::new(Instant::now() + LONG, Duration::from_millis(200));
+        let mut meter = Meter::new(
+            Instant::now() + LONG,
+            Duration::from_millis(200),
+            Turns::first(),
+        );
         let wait = async {
-            tokio::time::sleep(LONG / 2).await;
+            sleep(LONG / 2).await;
             Ok(())
         };
         meter.run(wait).await.unwrap();
         let forever = std::future::pending::<wasmtime::Result<()>>();
         assert!(matches!(meter.run(forever).await, Err(Failure::Deadline)));
+    }
+
+    /// Computes for a long time, in polls of a tick, and notes how many others did at the same time.
+    async fn compute(computing: Arc<AtomicUsize>, most: Arc<AtomicUsize>) -> wasmtime::Result<()> {
+        for _ in 0..20 {
+            let now = computing.fetch_add(1, Ordering::SeqCst) + 1;
+            most.fetch_max(now, Ordering::SeqCst);
+            let until = cpu_time() + limits::TICK;
+            while cpu_time() < until {}
+            computing.fetch_sub(1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn one_call_of_a_provider_computes_at_a_time_and_all_come_to_their_end() {
+        let turns = Turns::first();
+        let (computing, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let calls: Vec<_> = (0..4)
+            .map(|_| {
+                let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+                let computing = compute(computing.clone(), most.clone());
+                tokio::spawn(async move { meter.run(computing).await.is_ok() })
+            })
+            .collect();
+        for call in calls {
+            assert!(call.await.unwrap());
+        }
+        assert_eq!(most.load(Ordering::SeqCst), 1);
+    }
+
+    /// A provider's long calls leave the turns in between to its short ones: on one thread, where every poll is seen.
+    #[tokio::test]
+    async fn a_short_call_ends_while_long_ones_go_on() {
+        let turns = Turns::first();
+        let long: Vec<_> = (0..3)
+            .map(|_| {
+                let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+                tokio::spawn(async move { meter.run(spin()).await.is_ok() })
+            })
+            .collect();
+        for _ in 0..20 {
+            let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+            let short = async {
+                tokio::task::yield_now().await;
+                Ok(())
+            };
+            meter.run(short).await.unwrap();
+        }
+        for call in long {
+            assert!(!call.is_finished());
+            call.abort();
+        }
     }
 }

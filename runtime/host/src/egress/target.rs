@@ -1,6 +1,7 @@
 //! One granted target while a generation lives: its client, credential, lines, hold and numbers.
 //!
-//! A target belongs to one provider and one generation; nothing in it is shared with another.
+//! A target belongs to one provider and one generation; nothing in it is shared with another but how long it has to
+//! be left alone.
 
 use std::sync::Arc;
 
@@ -38,8 +39,9 @@ pub(super) struct Target {
     pub client: Client,
     /// What is written to them passes here.
     pub gate: Arc<Gate>,
-    /// Whether the target wants to be left alone.
-    pub patience: Patience,
+    /// Whether the target wants to be left alone. The one thing that generations of a provider share: the cloud
+    /// counts their requests together.
+    pub patience: Arc<Patience>,
     /// What happened so far.
     pub counts: Counts,
     user_agent: Option<HeaderValue>,
@@ -81,10 +83,16 @@ impl Target {
             client,
             gate,
             user_agent: HeaderValue::from_str(user_agent).ok(),
-            patience: Patience::default(),
+            patience: Arc::default(),
             counts: Counts::default(),
             credential,
         })
+    }
+
+    /// The header that proves who sends, which no guest sees.
+    pub(super) fn credential(&self) -> Option<(&str, &[u8])> {
+        let (name, value) = self.credential.as_ref()?;
+        Some((name.as_str(), value.as_bytes()))
     }
 
     /// What requests are checked against.

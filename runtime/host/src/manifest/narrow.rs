@@ -73,7 +73,10 @@ pub(super) fn narrow(manifest: &Manifest, grants: Grants) -> Result<Granted, Mis
             .map(|grant| format!("target {} is granted, but not requested", grant.name)),
     );
     for prefix in &manifest.annotation_prefixes {
-        if !prefixes.iter().any(|granted| covers(granted, prefix)) {
+        if !prefixes
+            .iter()
+            .any(|granted| prefix_covers(granted, prefix))
+        {
             missing.push(format!("annotation prefix {prefix}"));
         }
     }
@@ -81,7 +84,7 @@ pub(super) fn narrow(manifest: &Manifest, grants: Grants) -> Result<Granted, Mis
         !manifest
             .annotation_prefixes
             .iter()
-            .any(|prefix| covers(granted, prefix))
+            .any(|prefix| prefix_covers(granted, prefix))
     };
     warnings.extend(
         prefixes
@@ -100,8 +103,9 @@ pub(super) fn narrow(manifest: &Manifest, grants: Grants) -> Result<Granted, Mis
     }
 }
 
-/// A granted prefix covers longer ones, but only from a whole one on: `a.example/` covers `a.example/x`, `a.exam` nothing.
-fn covers(granted: &str, requested: &str) -> bool {
+/// Whether an annotation prefix covers another. It covers longer ones, but only from a whole one on: `a.example/` covers
+/// `a.example/x`, `a.exam` nothing.
+pub fn prefix_covers(granted: &str, requested: &str) -> bool {
     granted == requested || (granted.contains('/') && requested.starts_with(granted))
 }
 

@@ -140,7 +140,7 @@ impl Provider {
             _ => {
                 return Err(ProviderError::Unsupported(format!(
                     "{} makes no load balancers",
-                    self.manifest.name
+                    self.name
                 )));
             }
         };

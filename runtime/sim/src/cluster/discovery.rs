@@ -13,8 +13,8 @@ pub(super) enum Document {
     Text(&'static str),
 }
 
-/// The document at a path, if there is one.
-pub(super) fn document(path: &str) -> Option<Document> {
+/// The document at a path, if there is one; `custom` says whether kinds are defined that no server has by itself.
+pub(super) fn document(path: &str, custom: bool) -> Option<Document> {
     let json = match path.trim_end_matches('/') {
         "/readyz" | "/livez" | "/healthz" => return Some(Document::Text("ok")),
         "/version" => json!({
@@ -24,8 +24,8 @@ pub(super) fn document(path: &str) -> Option<Document> {
         "/api" => {
             json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
         }
-        "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups()}),
-        "/api/v1" => resources("", "v1"),
+        "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(custom)}),
+        "/api/v1" => resources("", "v1", custom),
         path => {
             let mut parts = path.strip_prefix("/apis/")?.split('/');
             let (group, version) = (parts.next()?, parts.next());
@@ -33,8 +33,15 @@ pub(super) fn document(path: &str) -> Option<Document> {
                 return None;
             }
             match version {
-                None => groups().into_iter().find(|one| one["name"] == group)?,
-                Some(version) if kinds::serves(group, version) => resources(group, version),
+                None => groups(custom)
+                    .into_iter()
+                    .find(|one| one["name"] == group)?,
+                Some(version)
+                    if kinds::all(custom)
+                        .any(|kind| kind.group == group && kind.version == version) =>
+                {
+                    resources(group, version, custom)
+                }
                 Some(_) => return None,
             }
         }
@@ -42,9 +49,9 @@ pub(super) fn document(path: &str) -> Option<Document> {
     Some(Document::Json(json))
 }
 
-fn groups() -> Vec<Value> {
+fn groups(custom: bool) -> Vec<Value> {
     let mut groups: Vec<Value> = Vec::new();
-    for kind in kinds::all().iter().filter(|kind| !kind.group.is_empty()) {
+    for kind in kinds::all(custom).filter(|kind| !kind.group.is_empty()) {
         let version = json!({"groupVersion": kind.api_version(), "version": kind.version});
         if !groups.iter().any(|group| group["name"] == kind.group) {
             groups.push(json!({
@@ -55,10 +62,10 @@ fn groups() -> Vec<Value> {
     groups
 }
 
-fn resources(group: &str, version: &str) -> Value {
-    let of_group = |kind: &&Kind| kind.group == group && kind.version == version;
+fn resources(group: &str, version: &str, custom: bool) -> Value {
+    let of_group = |kind: &&'static Kind| kind.group == group && kind.version == version;
     let mut list = Vec::new();
-    for kind in kinds::all().iter().filter(of_group) {
+    for kind in kinds::all(custom).filter(of_group) {
         list.push(json!({
             "name": kind.plural, "singularName": kind.kind.to_lowercase(), "namespaced": kind.namespaced,
             "kind": kind.kind,

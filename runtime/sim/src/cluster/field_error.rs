@@ -65,6 +65,27 @@ impl FieldError {
         }
     }
 
+    /// The value has another type; `found` is its own.
+    pub(super) fn wrong_type(field: impl Into<String>, found: &str, wanted: &str) -> Self {
+        let field = field.into();
+        Self {
+            reason: "FieldValueTypeInvalid",
+            body: format!(
+                "Invalid value: \"{found}\": {field} in body must be of type {wanted}: \"{found}\""
+            ),
+            field,
+        }
+    }
+
+    /// The list is longer than allowed.
+    pub(super) fn too_many(field: impl Into<String>, count: usize, limit: usize) -> Self {
+        Self {
+            reason: "FieldValueTooMany",
+            field: field.into(),
+            body: format!("Too many: {count}: must have at most {limit} items"),
+        }
+    }
+
     /// The value is longer than allowed, in bytes.
     pub(super) fn too_long(field: impl Into<String>, limit: usize) -> Self {
         Self {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::field_error::FieldError;
 use super::names::NameRule;
-use super::{node, service, service_rules, small};
+use super::{node, provider, service, service_rules, small};
 
 /// What the generic handlers must know about one kind.
 pub(super) struct Kind {
@@ -48,6 +48,9 @@ pub(super) struct Kind {
     pub(super) always_each: &'static [ListOf],
     /// Fields that this version leaves out when they are empty, though the kept form has them.
     pub(super) terse: &'static [&'static str],
+    /// Whether the kind is defined by a CustomResourceDefinition: its objects are kept as they were sent, items of lists
+    /// carry their type, changes of what is wished are counted, and there are no strategic merge patches.
+    pub(super) is_custom: bool,
     /// Field names that differ between this version and the kept form: `(here, kept)`.
     pub(super) renamed: &'static [(&'static str, &'static str)],
 }
@@ -155,9 +158,9 @@ pub(super) fn serves(group: &str, version: &str) -> bool {
         .any(|kind| kind.group == group && kind.version == version)
 }
 
-/// Every kind, in the order of discovery documents.
-pub(super) fn all() -> &'static [Kind] {
-    KINDS
+/// Every kind, in the order of discovery documents. Without those that are `custom`, if nobody has defined them.
+pub(super) fn all(custom: bool) -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().filter(move |kind| custom || !kind.is_custom)
 }
 
 fn typed<T: DeserializeOwned + Serialize>(object: Value) -> Result<Value, String> {
@@ -193,6 +196,7 @@ const PLAIN: Kind = Kind {
     validate: |_, _, _| Vec::new(),
     always_each: &[],
     terse: &[],
+    is_custom: false,
     renamed: &[],
 };
 
@@ -332,6 +336,22 @@ const KINDS: &[Kind] = &[
             ("deprecatedLastTimestamp", "lastTimestamp"),
             ("deprecatedCount", "count"),
         ],
+        ..PLAIN
+    },
+    Kind {
+        group: "wasm-ccm.dev",
+        version: "v1alpha1",
+        plural: "providers",
+        kind: "Provider",
+        namespaced: false,
+        status: true,
+        room: "providers",
+        registry: "/registry/wasm-ccm.dev/providers",
+        unconditional_update: false,
+        typed: provider::typed,
+        prepare: provider::prepare,
+        validate: provider::validate,
+        is_custom: true,
         ..PLAIN
     },
 ];

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::ask::Ask;
+use super::kinds::Kind;
 use super::refusal::Refusal;
 use super::strategic;
 
@@ -14,8 +15,13 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const OPERATIONS_LIMIT: usize = 10_000;
 
 /// Refuses a type before the object is looked up, as upstream does.
-pub(super) fn check_type(content_type: &str) -> Result<(), Refusal> {
+pub(super) fn check_type(kind: &Kind, content_type: &str) -> Result<(), Refusal> {
     match content_type {
+        STRATEGIC if kind.is_custom => Err(Refusal::unsupported_media(&[
+            JSON,
+            MERGE,
+            "application/apply-patch+yaml",
+        ])),
         JSON | MERGE | STRATEGIC => Ok(()),
         _ => Err(Refusal::unsupported_patch()),
     }

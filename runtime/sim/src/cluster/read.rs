@@ -51,6 +51,10 @@ pub(super) fn list(store: &Store, ask: &Ask) -> Result<Value, Refusal> {
             metadata["remainingItemCount"] = json!(rest.len() - shown);
         }
     }
+    if ask.kind.is_custom && metadata.get("continue").is_none() {
+        // Lists of such kinds are written without a type that would leave it out.
+        metadata["continue"] = json!("");
+    }
     let items = rest.iter().take(shown).map(|(_, object)| object.as_ref());
     Ok(ask.shape.list(ask.kind, metadata, items))
 }

@@ -44,9 +44,16 @@ pub(super) async fn answer(
     request: http::Request<Body>,
 ) -> Result<Answer, BoxError> {
     let (head, body) = request.into_parts();
-    let place = match discovery::document(head.uri.path()) {
+    let custom = !inner.lock().is_undefined;
+    let place = match discovery::document(head.uri.path(), custom) {
         Some(document) => Err(document),
-        None => Ok(Place::find(head.uri.path())),
+        None => Ok(Place::find(head.uri.path()).and_then(|place| {
+            if custom || !place.kind.is_custom {
+                Ok(place)
+            } else {
+                Err(Refusal::no_such_path())
+            }
+        })),
     };
     let place = match place {
         Err(Document::Json(object)) => return respond(Ok(Reply::Object(StatusCode::OK, object))),

@@ -85,6 +85,7 @@ impl Shape {
                 let mut item = self.object(kind, object);
                 // Items of a typed list carry no type of their own.
                 if self == Self::Full
+                    && !kind.is_custom
                     && let Value::Object(fields) = &mut item
                 {
                     fields.remove("kind");
@@ -106,6 +107,13 @@ impl Shape {
 
 /// Removes what an encoder with `omitempty` would not write, and adds what it always writes.
 pub(super) fn normalise(kind: &Kind, object: &mut Value) {
+    if kind.is_custom {
+        // Only the metadata has a type there.
+        if let Some(metadata) = object.get_mut("metadata") {
+            compact(metadata);
+        }
+        return;
+    }
     compact(object);
     add_missing(object, (kind.always)());
     for (list, always) in kind.always_each {

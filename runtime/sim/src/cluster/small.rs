@@ -32,9 +32,30 @@ pub(super) fn prepare_namespace(namespace: &mut Value, old: Option<&Value>, stat
     }
 }
 
-/// Keys are file names, and what is immutable stays.
+/// All values of one ConfigMap or Secret together, in bytes.
+const DATA_LIMIT: usize = 1024 * 1024;
+
+/// Keys are file names and stand in one of the maps, there is not too much of it, and what is immutable stays.
 pub(super) fn validate_config_map(map: &Value, old: Option<&Value>, _: bool) -> Vec<FieldError> {
-    keys_and_immutability(map, old, &["data", "binaryData"])
+    let mut errors = keys_and_immutability(map, old, &["data", "binaryData"]);
+    let text = map["data"].as_object().into_iter().flatten();
+    for key in text.map(|(key, _)| key) {
+        if map["binaryData"].get(key).is_some() {
+            errors.push(FieldError::invalid(
+                format!("data[{key}]"),
+                &key.as_str().into(),
+                "duplicate of key present in binaryData",
+            ));
+        }
+    }
+    let text = strings(&map["data"]).map(str::len).sum::<usize>();
+    let binary = strings(&map["binaryData"])
+        .map(decoded_length)
+        .sum::<usize>();
+    if text + binary > DATA_LIMIT {
+        errors.push(FieldError::too_long("[]", DATA_LIMIT));
+    }
+    errors
 }
 
 /// Reads a Secret and moves `stringData` into `data`, as the server does on every write.
@@ -58,9 +79,12 @@ pub(super) fn default_secret(secret: &mut Value) {
     }
 }
 
-/// Keys are file names, the type never changes, and what is immutable stays.
+/// Keys are file names, there is not too much of it, the type never changes, and what is immutable stays.
 pub(super) fn validate_secret(secret: &Value, old: Option<&Value>, _: bool) -> Vec<FieldError> {
     let mut errors = keys_and_immutability(secret, old, &["data"]);
+    if strings(&secret["data"]).map(decoded_length).sum::<usize>() > DATA_LIMIT {
+        errors.push(FieldError::too_long("data", DATA_LIMIT));
+    }
     if let Some(old) = old
         && old["type"] != secret["type"]
     {
@@ -232,4 +256,14 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
         .get(field)
         .and_then(Value::as_str)
         .unwrap_or_default()
+}
+
+fn strings(map: &Value) -> impl Iterator<Item = &str> {
+    let values = map.as_object().into_iter().flatten();
+    values.filter_map(|(_, value)| value.as_str())
+}
+
+/// How many bytes stand in base64.
+fn decoded_length(text: &str) -> usize {
+    text.trim_end_matches('=').len() * 3 / 4
 }

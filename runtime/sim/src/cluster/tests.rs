@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::json;
 
@@ -271,4 +272,40 @@ async fn kept_writes_show_what_was_sent_and_what_it_did() {
     assert_eq!(deleted.request.verb, "delete");
     assert!(deleted.before.is_some() && deleted.after.is_none());
     assert!(changed.request.sequence < deleted.request.sequence);
+}
+
+#[tokio::test]
+async fn a_kind_of_our_own_is_there_only_while_it_is_defined() {
+    let cluster = Cluster::new();
+    let gvk = GroupVersionKind::gvk("wasm-ccm.dev", "v1alpha1", "Provider");
+    let resource = ApiResource::from_gvk(&gvk);
+    let providers: Api<DynamicObject> = Api::all_with(cluster.client(), &resource);
+    let one = DynamicObject::new("one", &resource);
+    let found = async || {
+        let code = match providers.get_opt("one").await {
+            Ok(found) => found.map_or(404, |_| 200),
+            Err(kube::Error::Api(status)) => status.code,
+            Err(error) => unreachable!("{error}"),
+        };
+        let groups = cluster.client().list_api_groups().await.unwrap().groups;
+        (
+            code,
+            groups.iter().any(|group| group.name == "wasm-ccm.dev"),
+        )
+    };
+    cluster.define_providers(false);
+    assert_eq!(found().await, (404, false));
+    let refused = providers.create(&PostParams::default(), &one).await;
+    assert!(
+        matches!(&refused, Err(kube::Error::Api(status)) if status.code == 404),
+        "{refused:?}"
+    );
+    cluster.define_providers(true);
+    providers
+        .create(&PostParams::default(), &one)
+        .await
+        .unwrap();
+    assert_eq!(found().await, (200, true));
+    cluster.define_providers(false);
+    assert_eq!(found().await, (404, false));
 }

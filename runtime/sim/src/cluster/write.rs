@@ -10,6 +10,7 @@ use super::ask::Ask;
 use super::field_error::FieldError;
 use super::metadata::{self, text};
 use super::patch;
+use super::provider;
 use super::refusal::Refusal;
 use super::service_ports;
 use super::shape;
@@ -92,7 +93,7 @@ pub(super) fn patch(
     ask: &Ask,
     body: &[u8],
 ) -> Result<(StatusCode, Value), Refusal> {
-    patch::check_type(&ask.content_type)?;
+    patch::check_type(ask.kind, &ask.content_type)?;
     let old = store
         .get(ask.kind.room, &ask.key())
         .cloned()
@@ -177,6 +178,9 @@ fn replace(
     (kind.default)(&mut object);
     (kind.prepare)(&mut object, Some(old), ask.status);
     metadata::carry_for_update(&mut object, old);
+    if kind.is_custom {
+        provider::count_wishes(&mut object, old);
+    }
     let key = ask.key();
     finish(store, ask, &key, &mut object, Some(old))?;
     let finalized =

@@ -40,6 +40,9 @@ pub fn find(behaviour: Behaviour, nodes: &[Node]) -> Result<FindReply, Error> {
                 .events
                 .push(event(0, "not a word\n", "line one\nline two\x1b[31m\0"))
         }
+        Behaviour::FailsSometimes if is_tenth_call() => {
+            return Err(Error::unavailable("every tenth call fails"));
+        }
         Behaviour::GarbageError => {
             let garbage = "\x1b[2J\x1b[31mall is well\r\n\0\u{202e}".repeat(40_000);
             return Err(Error::internal(garbage));
@@ -52,9 +55,19 @@ pub fn find(behaviour: Behaviour, nodes: &[Node]) -> Result<FindReply, Error> {
 fn look_up(behaviour: Behaviour, node: &Node) -> Lookup {
     let mut instance = honest(node);
     match behaviour {
-        Behaviour::HonestRequests => {
+        Behaviour::HonestRequests | Behaviour::FailsSometimes => {
             log::info("asking about a machine", &[("name", &node.name)]);
             return by_request(node, |error| Lookup::Unknown(error.message().to_owned()));
+        }
+        Behaviour::OtherZone => {
+            let lookup = by_request(node, |error| Lookup::Unknown(error.message().to_owned()));
+            return match lookup {
+                Lookup::Found(instance) => Lookup::Found(Instance {
+                    zone: Some("zone-2".to_owned()),
+                    ..instance
+                }),
+                other => other,
+            };
         }
         Behaviour::GoneAfterFailure => return by_request(node, |_| Lookup::Gone),
         Behaviour::GoneWithoutAsking => return Lookup::Gone,
@@ -129,6 +142,15 @@ fn by_request(node: &Node, failed: impl Fn(Error) -> Lookup) -> Lookup {
         Ok(None) => Lookup::Gone,
         Err(error) => failed(error),
     }
+}
+
+/// Counts the calls of this generation in `state`, which a fresh call does not see.
+fn is_tenth_call() -> bool {
+    let key = "calls";
+    let count = state::get(key).map_or(0, |bytes| bytes.first().copied().unwrap_or_default());
+    let count = (count + 1) % 10;
+    state::set(key, &[count], Duration::from_secs(3600));
+    count == 0
 }
 
 /// The first call keeps `gone` and says `found`; later calls believe what was kept.

@@ -114,6 +114,11 @@ behaviours! {
     /// Says in its second call what `state` kept of its first: `gone`. A confirming look-up must not see it.
     FromState = "from-state",
 
+    /// As `honest-requests`, and every tenth call ends with an error: unavailable. A trial has to notice.
+    FailsSometimes = "fails-sometimes",
+    /// As `honest-requests`, with machines in another zone than every other behaviour says. A trial has to notice.
+    OtherZone = "other-zone",
+
     /// Sends a request in `init`. Refused; `find` tells.
     HttpInInit = "http-in-init",
     /// Asks for a path that no rule covers. Refused before it is sent.

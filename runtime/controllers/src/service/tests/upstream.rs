@@ -1,5 +1,6 @@
 //! Upstream's dynamic cases about Services (9.4), as far as they need the whole controller.
 
+use ccm_core::brake::Objects;
 use ccm_core::effect::OwnerState;
 
 use super::*;
@@ -191,7 +192,8 @@ fn test_service_cache() {
     );
     roster.apply(&two);
     roster.complete();
-    assert_eq!((roster.served_by("sim"), roster.served_by("other")), (2, 0));
+    assert_eq!(roster.served_by("sim"), Objects { own: 2, all: 2 });
+    assert_eq!(roster.served_by("other"), Objects { own: 0, all: 2 });
     let asker = ccm_core::service::service_ref(&one);
     let ips = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap());
     let in_use = roster.in_use(&asker, ips);
@@ -206,5 +208,5 @@ fn test_service_cache() {
     assert!(matches!(roster.owner("3"), OwnerState::Alive(_)));
     roster.forget(&service("b", "3", "10.0.0.3"));
     assert_eq!(roster.owner("3"), OwnerState::Gone);
-    assert_eq!(roster.served_by("sim"), 1);
+    assert_eq!(roster.served_by("sim").own, 1);
 }

@@ -142,10 +142,7 @@ impl World {
 
     /// The same, beginning with a cached copy.
     pub(super) fn talk_from(&mut self, cached: Node) -> Talk {
-        let claimant = Claimant {
-            name: "sim".to_owned(),
-            schemes: vec!["sim".to_owned()],
-        };
+        let claimant = Claimant::alone("sim", vec!["sim".to_owned()]);
         let mut facts = Facts::new(
             Arc::new(cached),
             Arc::new(claimant),

@@ -126,10 +126,7 @@ impl World {
             .values()
             .map(|node| Arc::new(serde_json::from_value(node.clone()).unwrap()))
             .collect();
-        let claimant = Arc::new(Claimant {
-            name: "sim".to_owned(),
-            schemes: vec!["sim".to_owned()],
-        });
+        let claimant = Arc::new(Claimant::alone("sim", vec!["sim".to_owned()]));
         let rules = Arc::new(self.rules.clone());
         let pass = Pass {
             nodes: &nodes,

@@ -250,10 +250,7 @@ impl World {
 
     /// The same, beginning with a cached copy.
     pub(super) fn talk_from(&mut self, cached: Service) -> Talk {
-        let claimant = Claimant {
-            name: "sim".to_owned(),
-            schemes: vec!["sim".to_owned()],
-        };
+        let claimant = Claimant::alone("sim", vec!["sim".to_owned()]);
         let world = service::World::new(
             Arc::new(claimant),
             self.prefixes.clone().into(),

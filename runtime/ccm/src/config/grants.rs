@@ -1,0 +1,111 @@
+//! The grants of a provider: from what is written to what the host takes.
+
+use std::net::IpAddr;
+
+use ccm_host::egress::rules::{RawRule, Rule};
+use ccm_host::grant::{Credential, Grants, TargetGrant};
+use ipnet::IpNet;
+
+use super::Surroundings;
+use super::raw::{RawCredential, RawGrants, RawTarget};
+
+/// What the operator allows; what is wrong goes to `mistakes`.
+pub(super) fn grants(
+    place: &str,
+    raw: RawGrants,
+    surroundings: &Surroundings<'_>,
+    mistakes: &mut Vec<String>,
+) -> Grants {
+    Grants {
+        targets: raw
+            .targets
+            .into_iter()
+            .filter_map(|target| target_grant(place, target, surroundings, mistakes))
+            .collect(),
+        annotation_prefixes: raw.annotation_prefixes,
+    }
+}
+
+fn target_grant(
+    provider: &str,
+    raw: RawTarget,
+    surroundings: &Surroundings<'_>,
+    mistakes: &mut Vec<String>,
+) -> Option<TargetGrant> {
+    let place = format!("{provider}: target {:?}", raw.name);
+    let before = mistakes.len();
+    let endpoint = raw.endpoint.parse();
+    if let Err(error) = &endpoint {
+        mistakes.push(format!("{place}: endpoint {:?}: {error}", raw.endpoint));
+    }
+    let addresses = ranges(&place, &raw.addresses, mistakes);
+    let rules = rules(&place, raw.rules, mistakes);
+    let credential = credential(raw.credential, surroundings).unwrap_or_else(|mistake| {
+        mistakes.push(format!("{place}: credential: {mistake}"));
+        Credential::None
+    });
+    let ca_pem = raw.ca_file.and_then(|path| {
+        (surroundings.file)(&path)
+            .map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
+            .ok()
+    });
+    if mistakes.len() > before {
+        return None;
+    }
+    Some(TargetGrant {
+        name: raw.name,
+        endpoint: endpoint.ok()?,
+        rules,
+        credential,
+        addresses,
+        ca_pem,
+    })
+}
+
+/// Addresses and ranges.
+pub(super) fn ranges(place: &str, texts: &[String], mistakes: &mut Vec<String>) -> Vec<IpNet> {
+    let mut ranges = Vec::new();
+    for text in texts {
+        match text
+            .parse::<IpNet>()
+            .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
+        {
+            Ok(network) => ranges.push(network),
+            Err(_) => mistakes.push(format!(
+                "{place}: address {text:?}: expected an IP address or a CIDR range"
+            )),
+        }
+    }
+    ranges
+}
+
+fn rules(place: &str, raw: Vec<RawRule>, mistakes: &mut Vec<String>) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for rule in raw {
+        match rule.read() {
+            Ok(rule) => rules.push(rule),
+            Err(errors) => {
+                mistakes.extend(errors.into_iter().map(|error| format!("{place}: {error}")))
+            }
+        }
+    }
+    rules
+}
+
+fn credential(
+    raw: Option<RawCredential>,
+    surroundings: &Surroundings<'_>,
+) -> Result<Credential, String> {
+    Ok(match raw {
+        None => Credential::None,
+        Some(RawCredential::Bearer(source)) => Credential::Bearer(source.read(surroundings)?),
+        Some(RawCredential::Basic { user, password }) => Credential::Basic {
+            user,
+            password: password.read(surroundings)?,
+        },
+        Some(RawCredential::Header { name, value }) => Credential::Header {
+            name,
+            value: value.read(surroundings)?,
+        },
+    })
+}

@@ -1,0 +1,102 @@
+//! What a provider's entry says about load balancers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+
+use super::ProviderConfig;
+use super::raw::RawProvider;
+
+/// Which Services a provider makes load balancers for, and within which bounds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct LoadBalancerConfig {
+    /// `loadBalancerClasses`: the classes that it serves.
+    pub classes: BTreeSet<String>,
+    /// `defaultLoadBalancer`: whether it serves Services without a class. Not said: if it is the only provider.
+    pub is_default: Option<bool>,
+    /// `ingressCIDRs`: ranges that every address of a load balancer is in. Empty: anywhere outside the cluster.
+    pub ingress_cidrs: Vec<IpNet>,
+    /// `adoptLoadBalancers`: whether it may take over what has no owner, or one that is not alive.
+    pub adoption: bool,
+}
+
+/// Two providers that say that they serve Services without a class.
+pub(super) fn defaults(providers: &[ProviderConfig]) -> Option<String> {
+    let mut defaults = providers
+        .iter()
+        .filter(|provider| provider.load_balancers.is_default == Some(true));
+    let (one, other) = (defaults.next()?, defaults.next()?);
+    Some(format!(
+        "defaultLoadBalancer: Services without a class are served by the providers {:?} and {:?}: one of them has to go",
+        one.name, other.name
+    ))
+}
+
+/// Two providers that would both serve the same class.
+pub(super) fn rivals(providers: &[ProviderConfig]) -> Vec<String> {
+    let mut claimed: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut mistakes = Vec::new();
+    for provider in providers {
+        for class in &provider.load_balancers.classes {
+            if let Some(other) = claimed.insert(class, &provider.name) {
+                mistakes.push(format!(
+                    "loadBalancerClasses: {class:?} is served by the providers {other:?} and {:?}: one of them has to go",
+                    provider.name
+                ));
+            }
+        }
+    }
+    mistakes
+}
+
+/// What the entry means; what is wrong goes to `mistakes`.
+pub(super) fn load_balancers(
+    place: &str,
+    raw: &RawProvider,
+    mistakes: &mut Vec<String>,
+) -> LoadBalancerConfig {
+    let mut classes = BTreeSet::new();
+    for class in &raw.load_balancer_classes {
+        if !is_class(class) {
+            mistakes.push(format!(
+                "{place}: load balancer class {class:?}: expected a label such as example.com/internal"
+            ));
+        } else if !classes.insert(class.clone()) {
+            mistakes.push(format!(
+                "{place}: load balancer class {class:?} is there twice"
+            ));
+        }
+    }
+    let mut ingress_cidrs = Vec::new();
+    for text in &raw.ingress_cidrs {
+        match text.parse() {
+            Ok(network) => ingress_cidrs.push(network),
+            Err(_) => mistakes.push(format!(
+                "{place}: ingressCIDRs {text:?}: expected a range such as 203.0.113.0/24"
+            )),
+        }
+    }
+    LoadBalancerConfig {
+        classes,
+        is_default: raw.default_load_balancer,
+        ingress_cidrs,
+        adoption: raw.adopt_load_balancers.unwrap_or(false),
+    }
+}
+
+/// A qualified name, as the API server wants `spec.loadBalancerClass` to be.
+fn is_class(text: &str) -> bool {
+    let (domain, name) = text.rsplit_once('/').unwrap_or(("example.com", text));
+    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let is_name = |name: &str, most: usize, extra: &[u8]| {
+        name.len() <= most
+            && is_end(name.as_bytes().first())
+            && is_end(name.as_bytes().last())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || extra.contains(&byte))
+    };
+    is_name(name, 63, b"-_.")
+        && is_name(domain, 253, b"-.")
+        && !domain.bytes().any(|byte| byte.is_ascii_uppercase())
+}

@@ -1,0 +1,88 @@
+//! Secrets by reference: where they are read from. They never stand in the configuration file itself.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use ccm_host::grant::Secret;
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
+use super::Surroundings;
+
+/// Where a secret is read from.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) enum SecretSource {
+    /// An environment variable.
+    Env(String),
+    /// A file, such as one of a mounted Secret.
+    File(PathBuf),
+    /// A key of a Secret in the cluster.
+    Secret(SecretKey),
+}
+
+/// One key of a Secret in the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SecretKey {
+    /// The Secret's namespace.
+    pub namespace: String,
+    /// The Secret's name.
+    pub name: String,
+    /// The key in its data.
+    pub key: String,
+}
+
+impl fmt::Display for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "key {:?} of Secret {}/{}",
+            self.key, self.namespace, self.name
+        )
+    }
+}
+
+impl SecretSource {
+    /// The Secret of the cluster, if it is one.
+    pub(super) fn secret_key(&self) -> Option<&SecretKey> {
+        match self {
+            SecretSource::Secret(key) => Some(key),
+            SecretSource::Env(_) | SecretSource::File(_) => None,
+        }
+    }
+
+    /// The secret.
+    ///
+    /// # Errors
+    /// Why there is none; never any part of it.
+    pub(super) fn read(&self, surroundings: &Surroundings<'_>) -> Result<Secret, String> {
+        Ok(Secret::new(self.text(surroundings)?.to_string()))
+    }
+
+    /// The same as text, for whoever has a form of its own for it.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn text(
+        &self,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Zeroizing<String>, String> {
+        let text = match self {
+            SecretSource::Env(name) => (surroundings.variable)(name)
+                .ok_or_else(|| format!("variable {name} is not set"))?,
+            SecretSource::File(path) => {
+                (surroundings.file)(path).map_err(|error| format!("{}: {error}", path.display()))?
+            }
+            SecretSource::Secret(key) => {
+                (surroundings.secret)(key).map_err(|error| format!("{key}: {error}"))?
+            }
+        };
+        // Mounted Secrets and `echo` end in a newline that no token contains.
+        let text = text.trim();
+        if text.is_empty() {
+            return Err("the secret is empty".to_owned());
+        }
+        Ok(Zeroizing::new(text.to_owned()))
+    }
+}

@@ -1,0 +1,195 @@
+//! Where a provider's module comes from, and who has to vouch for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_delivery::source::Location;
+use ccm_delivery::source::oci::{Mirror, POLL, RegistryCredentials};
+use ccm_delivery::trust::{Identity, Keyless, MinimumVersion, Pin, PublicKey, Roots, TrustPolicy};
+use ipnet::IpNet;
+
+use super::Surroundings;
+use super::grants::ranges;
+use super::raw::{RawKeyless, RawPem, RawRegistry, RawTrust};
+
+/// More often than this only burdens the registry.
+const SHORTEST_POLL: Duration = Duration::from_secs(5);
+
+/// How a registry is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct RegistryConfig {
+    /// `credentials`: the text of a docker configuration, as in Secrets of the type `kubernetes.io/dockerconfigjson`.
+    pub credentials: Option<RegistryCredentials>,
+    /// `caFile`: the only roots, in PEM form.
+    pub ca_pem: Option<String>,
+    /// `mirrors`: asked before the registry itself, in this order.
+    pub mirrors: Vec<Mirror>,
+    /// `pollInterval`: how often a tag is looked at.
+    pub poll: Duration,
+    /// `addresses`: loopback and private ranges that its names may resolve to.
+    pub addresses: Vec<IpNet>,
+    /// `plainHttp`: without TLS, which only loopback may be asked.
+    pub plain_http: bool,
+}
+
+impl Default for RegistryConfig {
+    fn default() -> RegistryConfig {
+        RegistryConfig {
+            credentials: None,
+            ca_pem: None,
+            mirrors: Vec::new(),
+            poll: POLL,
+            addresses: Vec::new(),
+            plain_http: false,
+        }
+    }
+}
+
+/// What the entry means; what is wrong goes to `mistakes`.
+pub(super) fn registry(
+    place: &str,
+    raw: RawRegistry,
+    surroundings: &Surroundings<'_>,
+    mistakes: &mut Vec<String>,
+) -> RegistryConfig {
+    let place = format!("{place}: registry");
+    let credentials = raw.credentials.and_then(|source| {
+        let text = source.text(surroundings);
+        text.and_then(|text| {
+            RegistryCredentials::parse_docker_config(&text).map_err(|error| error.to_string())
+        })
+        .map_err(|mistake| mistakes.push(format!("{place}: credentials: {mistake}")))
+        .ok()
+    });
+    let mut mirrors = Vec::new();
+    for text in &raw.mirrors {
+        match Mirror::parse(text) {
+            Some(mirror) => mirrors.push(mirror),
+            None => mistakes.push(format!(
+                "{place}: mirror {text:?}: expected host[:port][/prefix]"
+            )),
+        }
+    }
+    let ca_pem = raw.ca_file.and_then(|path| {
+        (surroundings.file)(&path)
+            .map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
+            .ok()
+    });
+    let poll = match raw.poll_interval.as_deref().map(crate::flags::go_duration) {
+        None => POLL,
+        Some(Ok(poll)) if poll >= SHORTEST_POLL => poll,
+        Some(Ok(poll)) => {
+            mistakes.push(format!(
+                "{place}: pollInterval {poll:?}: at least {SHORTEST_POLL:?}"
+            ));
+            POLL
+        }
+        Some(Err(error)) => {
+            mistakes.push(format!("{place}: pollInterval: {error}"));
+            POLL
+        }
+    };
+    RegistryConfig {
+        credentials,
+        ca_pem,
+        mirrors,
+        poll,
+        addresses: ranges(&place, &raw.addresses, mistakes),
+        plain_http: raw.plain_http,
+    }
+}
+
+/// Who has to vouch for what comes from `location`; what is wrong goes to `mistakes`.
+pub(super) fn trust(
+    place: &str,
+    raw: RawTrust,
+    location: Option<&Location>,
+    surroundings: &Surroundings<'_>,
+    mistakes: &mut Vec<String>,
+) -> TrustPolicy {
+    let place = format!("{place}: trust");
+    let vouches = raw.digest.is_some() || !raw.keys.is_empty() || !raw.keyless.is_empty();
+    if raw.unsigned && vouches {
+        mistakes.push(format!(
+            "{place}: unsigned says that nobody has to vouch, and digest, keys or keyless that somebody has to: one of them has to go"
+        ));
+    }
+    let needs = location.is_some_and(Location::needs_trust);
+    let is_pinned = matches!(location, Some(Location::Oci(at)) if at.digest.is_some());
+    if needs && !vouches && !raw.unsigned && !is_pinned {
+        mistakes.push(format!(
+            "{place}: modules from there need somebody who vouches for them: a digest, keys or keyless; `unsigned: true` does without"
+        ));
+    }
+    // Whoever can write the operator's files is the operator; what an image's digest names is what he named.
+    let allows_unsigned = !vouches && (raw.unsigned || !needs || is_pinned);
+    let mut noted = |what: &str, error: String| mistakes.push(format!("{place}: {what}: {error}"));
+    let digest = raw.digest.and_then(|text| {
+        Pin::parse(&text)
+            .map_err(|error| noted("digest", error.to_string()))
+            .ok()
+    });
+    let mut keys = Vec::new();
+    for pem in raw.keys {
+        match text(&pem, surroundings)
+            .and_then(|pem| PublicKey::from_pem(&pem).map_err(|error| error.to_string()))
+        {
+            Ok(key) => keys.push(key),
+            Err(error) => noted("keys", error),
+        }
+    }
+    let mut signers = Vec::new();
+    for raw in raw.keyless {
+        match keyless(&raw, surroundings) {
+            Ok(signer) => signers.push(signer),
+            Err(error) => noted("keyless", error),
+        }
+    }
+    let minimum_version = raw.minimum_version.and_then(|text| {
+        MinimumVersion::parse(&text)
+            .map_err(|error| noted("minimumVersion", error.to_string()))
+            .ok()
+    });
+    TrustPolicy {
+        digest,
+        keys,
+        keyless: signers,
+        minimum_version,
+        allows_unsigned,
+    }
+}
+
+/// One signer without a key of his own. `roots` in JSON is a whole trusted root.
+fn keyless(raw: &RawKeyless, surroundings: &Surroundings<'_>) -> Result<Keyless, String> {
+    let roots = text(&raw.roots, surroundings)?;
+    let joined = |pems: &[RawPem]| -> Result<String, String> {
+        let texts: Result<Vec<String>, String> =
+            pems.iter().map(|pem| text(pem, surroundings)).collect();
+        Ok(texts?.join("\n"))
+    };
+    let roots = if roots.trim_start().starts_with('{') {
+        if !raw.logs.is_empty() || !raw.time_stamps.is_empty() {
+            return Err(
+                "a trusted root in JSON has its logs and time stamp authorities in it".to_owned(),
+            );
+        }
+        Roots::from_trusted_root(&roots)
+    } else {
+        Roots::from_pem(&roots, &joined(&raw.logs)?, &joined(&raw.time_stamps)?)
+    };
+    let roots = roots.map_err(|error| error.to_string())?;
+    Ok(Keyless::new(
+        Identity::exact(&raw.identity),
+        raw.issuer.clone(),
+        Arc::new(roots),
+    ))
+}
+
+fn text(pem: &RawPem, surroundings: &Surroundings<'_>) -> Result<String, String> {
+    match pem {
+        RawPem::Pem(text) => Ok(text.clone()),
+        RawPem::File(path) => {
+            (surroundings.file)(path).map_err(|error| format!("{}: {error}", path.display()))
+        }
+    }
+}

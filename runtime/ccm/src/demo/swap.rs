@@ -1,0 +1,89 @@
+//! The demo's swap: a file is replaced, and its module takes over while the controllers work.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use ccm_delivery::active::Active;
+
+use super::PATIENCE;
+use super::narrate::Narrator;
+
+/// Replaces the file by the module's next version, and waits until that serves.
+///
+/// # Errors
+/// It does not.
+pub(super) async fn show(
+    file: &Path,
+    wasm: &[u8],
+    active: &Active,
+    narrator: &Narrator,
+) -> anyhow::Result<()> {
+    let before = active.serving();
+    let (next, version) = next_version(wasm, &before.provider.manifest().version)?;
+    put(file, &next)?;
+    narrator.say(
+        "file",
+        "hcloud",
+        &format!("{} is replaced by version {version}", name(file)),
+    );
+    let deadline = Instant::now() + PATIENCE;
+    while active.serving().provider.manifest().version != version {
+        if Instant::now() > deadline {
+            bail!(
+                "version {version} does not serve after {} s",
+                PATIENCE.as_secs()
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    ensure!(
+        active.serving().provider.digest() != before.provider.digest(),
+        "another version has the same digest"
+    );
+    narrator.say(
+        "provider",
+        "hcloud",
+        &format!("version {version} serves; nothing was restarted"),
+    );
+    Ok(())
+}
+
+/// Puts a module in place the way an operator should: in one step.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn put(file: &Path, wasm: &[u8]) -> anyhow::Result<()> {
+    let aside = file.with_extension("new");
+    std::fs::write(&aside, wasm)
+        .and_then(|()| std::fs::rename(&aside, file))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// The same code under the next version: another module, as far as anybody can tell.
+fn next_version(wasm: &[u8], version: &str) -> anyhow::Result<(Vec<u8>, String)> {
+    let (rest, last) = version.split_at(version.len().saturating_sub(1));
+    let digit: u8 = last
+        .parse()
+        .context("the version does not end in a digit")?;
+    let next = format!("{rest}{}", (digit + 1) % 10);
+    let said = |version: &str| format!("\"version\": \"{version}\"");
+    let (from, to) = (said(version), said(&next));
+    let mut other = wasm.to_vec();
+    let mut found = false;
+    let mut rest = other.as_mut_slice();
+    // It may stand in the module more than once; both have the same length.
+    while let Some(at) = memchr::memmem::find(rest, from.as_bytes()) {
+        let (_, begun) = rest.split_at_mut(at);
+        let (said, after) = begun.split_at_mut(to.len());
+        said.copy_from_slice(to.as_bytes());
+        (found, rest) = (true, after);
+    }
+    ensure!(found, "the module does not name its version");
+    Ok((other, next))
+}
+
+fn name(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}

@@ -1,0 +1,300 @@
+//! All providers of this process: each with a stage of its own that brings its module and swaps it, and what of them the
+//! controllers are given. Follows the configuration while it runs. Decides nothing about nodes, Services or versions.
+
+mod configuration;
+mod member;
+mod secrets;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use anyhow::bail;
+use ccm_controllers::Provided;
+use ccm_core::cloud::CloudProvider as _;
+use ccm_core::permit::Mode;
+use ccm_core::settings::ServiceRules;
+use ccm_delivery::active::Active;
+use ccm_delivery::metrics::Metrics;
+use ccm_delivery::source::Location;
+use ccm_delivery::stage::{Lead, Served};
+use ccm_host::Host;
+use tokio::sync::{Notify, watch};
+
+use crate::config::{LoadBalancerConfig, ProviderConfig};
+use crate::terms::ConfiguredTerms;
+
+pub(crate) use configuration::{Configuration, location};
+use member::{Heard, Member};
+pub(crate) use secrets::Secrets;
+
+/// How often the files of the configuration are looked at: an edit takes effect before its author has looked away. A
+/// look reads a few small files.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The rules for the Services of a provider that is, or is not, the only one.
+pub(crate) type ServiceRulesOf =
+    Box<dyn Fn(&LoadBalancerConfig, bool) -> ServiceRules + Send + Sync>;
+
+/// What all providers share.
+pub(crate) struct Shared {
+    /// Loads modules.
+    pub host: Arc<Host>,
+    /// Where modules are kept, in a folder for each provider. `None`: in memory.
+    pub store: Option<PathBuf>,
+    /// The cluster, to read ConfigMaps and the objects `Provider`. `None`: there is none.
+    pub client: Option<kube::Client>,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// `--cluster-cidr`, split.
+    pub cluster_cidrs: Vec<String>,
+    /// Whether anything is changed.
+    pub mode: Mode,
+    /// The rules for Services.
+    pub service_rules: ServiceRulesOf,
+    /// How fast the clock of rollouts goes.
+    pub pace: u32,
+    /// What is measured.
+    pub metrics: Metrics,
+}
+
+impl Shared {
+    /// On which terms a provider's module is loaded.
+    pub(crate) fn terms(&self, config: &ProviderConfig) -> ConfiguredTerms {
+        ConfiguredTerms {
+            config: config.clone(),
+            cluster_name: self.cluster_name.clone(),
+            cluster_cidrs: self.cluster_cidrs.clone(),
+            warned: Once::new(),
+        }
+    }
+}
+
+/// See the module's documentation.
+pub(crate) struct Fleet {
+    shared: Shared,
+    members: BTreeMap<String, Member>,
+    provided: watch::Sender<Arc<[Provided]>>,
+    lead: watch::Sender<Option<Lead>>,
+    writer: watch::Sender<Option<kube::Client>>,
+    notice: watch::Sender<String>,
+    /// Told when one of the members serves something else.
+    news: Arc<Notify>,
+}
+
+/// What leadership is told to a fleet by.
+#[derive(Clone)]
+pub(crate) struct Baton {
+    lead: watch::Sender<Option<Lead>>,
+    writer: watch::Sender<Option<kube::Client>>,
+}
+
+impl Baton {
+    /// This process leads: it may decide about versions, and write that down with this client.
+    pub(crate) fn take(&self, lead: Lead, writer: Option<kube::Client>) {
+        self.writer.send_replace(writer);
+        self.lead.send_replace(Some(lead));
+    }
+
+    /// It does not any more.
+    pub(crate) fn give_back(&self) {
+        self.lead.send_replace(None);
+        self.writer.send_replace(None);
+    }
+}
+
+impl Fleet {
+    /// Begins with these providers.
+    ///
+    /// # Errors
+    /// What one of them needs cannot be had.
+    pub(crate) fn begin(shared: Shared, providers: Vec<ProviderConfig>) -> anyhow::Result<Fleet> {
+        let mut fleet = Fleet {
+            shared,
+            members: BTreeMap::new(),
+            provided: watch::Sender::new(Arc::default()),
+            lead: watch::Sender::new(None),
+            writer: watch::Sender::new(None),
+            notice: watch::Sender::new(String::new()),
+            news: Arc::default(),
+        };
+        for provider in providers {
+            fleet.begin_one(provider)?;
+        }
+        Ok(fleet)
+    }
+
+    /// What the controllers are given; kept current by [`Fleet::follow`].
+    pub(crate) fn provided(&self) -> watch::Receiver<Arc<[Provided]>> {
+        self.provided.subscribe()
+    }
+
+    /// What answers the calls of the provider of this name, if something does.
+    pub(crate) fn active(&self, name: &str) -> Option<Arc<Active>> {
+        match &*self.members.get(name)?.served().borrow() {
+            Served::Serving(active) => Some(active.clone()),
+            Served::Starting | Served::Failed { .. } => None,
+        }
+    }
+
+    /// To tell it that this process leads.
+    pub(crate) fn baton(&self) -> Baton {
+        Baton {
+            lead: self.lead.clone(),
+            writer: self.writer.clone(),
+        }
+    }
+
+    /// Waits until each provider serves, or has failed to for now.
+    ///
+    /// # Errors
+    /// None of them serves, and for at least one of them waiting would not help.
+    pub(crate) async fn ready(&mut self) -> anyhow::Result<()> {
+        let mut hopeless = Vec::new();
+        let mut serving = 0;
+        for member in self.members.values() {
+            let mut served = member.served();
+            let is_told = |served: &Served| !matches!(served, Served::Starting);
+            // Its stage does not end before the member does.
+            let Ok(first) = served.wait_for(is_told).await else {
+                continue;
+            };
+            match &*first {
+                Served::Serving(active) => {
+                    serving += 1;
+                    introduce(active, &member.config().source);
+                }
+                Served::Failed { why, is_final } => {
+                    let name = &member.config().name;
+                    tracing::error!(provider = name, why, "the cloud provider is not served");
+                    if *is_final {
+                        hopeless.push(why.clone());
+                    }
+                }
+                Served::Starting => {}
+            }
+        }
+        self.publish();
+        if serving == 0 && !hopeless.is_empty() {
+            bail!("{}", hopeless.join("\n"));
+        }
+        Ok(())
+    }
+
+    /// Follows what the members serve, to the end of the process.
+    pub(crate) async fn keep(self) {
+        loop {
+            self.news.notified().await;
+            self.publish();
+        }
+    }
+
+    /// Follows the configuration and what the members serve, to the end of the process.
+    pub(crate) async fn follow(mut self, configuration: Configuration) {
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.news.notified() => self.publish(),
+                () = configuration.secrets.changed() => self.look(&configuration).await,
+                _ = looks.tick() => self.look(&configuration).await,
+            }
+        }
+    }
+
+    async fn look(&mut self, configuration: &Configuration) {
+        match configuration.read().await {
+            Ok(providers) => {
+                if !self.notice.borrow().is_empty() {
+                    tracing::info!("the configuration is valid again");
+                    self.notice.send_replace(String::new());
+                }
+                self.apply(providers).await;
+            }
+            Err(error) => self.refuse(&format!("{error:#}")),
+        }
+    }
+
+    /// A bad edit changes nothing, and is said once.
+    fn refuse(&self, why: &str) {
+        if *self.notice.borrow() != why {
+            tracing::error!(
+                why,
+                "the edited configuration is not used; what was valid before stays"
+            );
+            self.notice.send_replace(why.to_owned());
+        }
+    }
+
+    async fn apply(&mut self, providers: Vec<ProviderConfig>) {
+        let is_same = |provider: &ProviderConfig| {
+            let member = self.members.get(&provider.name);
+            member.is_some_and(|member| member.config() == provider)
+        };
+        if providers.len() == self.members.len() && providers.iter().all(is_same) {
+            return;
+        }
+        tracing::info!("the configuration has changed");
+        let names: Vec<String> = providers.iter().map(|it| it.name.clone()).collect();
+        self.members.retain(|name, _| names.contains(name));
+        for provider in providers {
+            let name = provider.name.clone();
+            let followed = match self.members.get_mut(&name) {
+                Some(member) if *member.config() == provider => Ok(()),
+                Some(member) => member.follow(provider, &self.shared).await,
+                None => self.begin_one(provider),
+            };
+            if let Err(error) = followed {
+                self.refuse(&format!("cloud provider {name:?}: {error:#}"));
+            }
+        }
+        self.publish();
+    }
+
+    fn begin_one(&mut self, provider: ProviderConfig) -> anyhow::Result<()> {
+        let heard = Heard {
+            lead: self.lead.subscribe(),
+            writer: self.writer.subscribe(),
+            notice: self.notice.subscribe(),
+        };
+        let name = provider.name.clone();
+        let member = Member::begin(provider, &self.shared, heard)?;
+        let (mut served, news) = (member.served(), self.news.clone());
+        // Ends with the stage.
+        tokio::spawn(async move {
+            while served.changed().await.is_ok() {
+                news.notify_one();
+            }
+        });
+        self.members.insert(name, member);
+        Ok(())
+    }
+
+    /// Tells the controllers what there is to be served, if that has changed.
+    fn publish(&self) {
+        let alone = self.members.len() == 1;
+        let mut provided = Vec::new();
+        for member in self.members.values() {
+            if let Served::Serving(active) = &*member.served().borrow() {
+                let config = member.config();
+                provided.push(Provided {
+                    cloud: active.clone(),
+                    nodes: config.nodes.clone(),
+                    service: (self.shared.service_rules)(&config.load_balancers, alone),
+                });
+            }
+        }
+        self.provided.send_replace(provided.into());
+    }
+}
+
+fn introduce(active: &Active, source: &Location) {
+    let serving = active.serving();
+    let provider = &serving.provider;
+    let manifest = provider.manifest();
+    tracing::info!(provider = active.name(), version = manifest.version, digest = %provider.digest(), module = %source, "provider loaded");
+    for warning in provider.warnings() {
+        tracing::warn!(provider = active.name(), "{warning}");
+    }
+}

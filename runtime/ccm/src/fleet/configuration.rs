@@ -1,0 +1,113 @@
+//! The configuration of this process, read again whenever it changes: the file, the files and Secrets that it refers
+//! to, and the flags that pick from it. Reads; applies nothing.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use ccm_delivery::source::Location;
+
+use super::secrets::Secrets;
+use crate::assemble::PROCESS;
+use crate::builtin;
+use crate::config::{self, Mistakes, ProviderConfig, Surroundings};
+
+/// See the module's documentation.
+pub(crate) struct Configuration {
+    /// `--config`.
+    pub file: Option<PathBuf>,
+    /// `--cloud-provider`; without it all that the file lists.
+    pub name: Option<String>,
+    /// `--provider-module`, which replaces what the file says.
+    pub module: Option<String>,
+    /// The cluster's.
+    pub secrets: Secrets,
+}
+
+impl Configuration {
+    /// Reads everything as it is now.
+    ///
+    /// # Errors
+    /// All mistakes together.
+    pub(crate) async fn read(&self) -> anyhow::Result<Vec<ProviderConfig>> {
+        let configured = match &self.file {
+            None => Vec::new(),
+            Some(path) => {
+                let text = (PROCESS.file)(path)
+                    .map_err(anyhow::Error::msg)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                let invalid = || format!("{} is not a valid configuration", path.display());
+                let keys = config::secrets(&text).with_context(invalid)?;
+                self.secrets.learn(&keys).await;
+                let surroundings = Surroundings {
+                    secret: &|key| self.secrets.get(key),
+                    ..PROCESS
+                };
+                config::parse(&text, &surroundings).with_context(invalid)?
+            }
+        };
+        let mut picked = self.pick(configured)?;
+        for provider in &mut picked {
+            // Part of what is compared: a rotated file is a change.
+            provider.ambient = builtin::ambient(provider, &PROCESS);
+        }
+        config::together(&picked)?;
+        Ok(picked)
+    }
+
+    /// The provider that the flags name: one of the file, an embedded one, or one that only the flags describe.
+    /// Without a name, all of the file.
+    fn pick(&self, mut configured: Vec<ProviderConfig>) -> anyhow::Result<Vec<ProviderConfig>> {
+        let module = self.module.as_deref().map(location).transpose()?;
+        let Some(name) = &self.name else {
+            if module.is_some() {
+                bail!("--provider-module needs --cloud-provider, which says whose module it is");
+            }
+            if configured.is_empty() {
+                bail!("the configuration lists no provider");
+            }
+            return Ok(configured);
+        };
+        let position = configured
+            .iter()
+            .position(|provider| provider.name == *name);
+        let mut found = match position {
+            Some(position) => configured.swap_remove(position),
+            None if module.is_some() || builtin::module(name).is_some() => {
+                ProviderConfig::unwritten(name)
+            }
+            None => {
+                let known = configured
+                    .iter()
+                    .map(|provider| provider.name.as_str())
+                    .chain(builtin::names());
+                bail!(
+                    "unknown cloud provider {name:?}: known are {}",
+                    known.collect::<Vec<_>>().join(", ")
+                );
+            }
+        };
+        if let Some(module) = module {
+            if module.needs_trust() && found.source != module {
+                return Err(Mistakes(vec![format!(
+                    "--provider-module {module}: modules from there need a `trust` section, so they stand in the file of --config"
+                )])
+                .into());
+            }
+            found.source = module;
+        }
+        Ok(vec![found])
+    }
+}
+
+/// A place, or a plain path.
+pub(crate) fn location(text: &str) -> anyhow::Result<Location> {
+    let absolute;
+    let text = if text.contains(':') {
+        text
+    } else {
+        let path = std::path::absolute(text).with_context(|| format!("the path {text:?}"))?;
+        absolute = format!("file://{}", path.display());
+        &absolute
+    };
+    Location::parse(text).with_context(|| format!("module {text:?}"))
+}

@@ -1,0 +1,228 @@
+//! One configured provider of this process: its source, its stage, and what may be changed about both while they run.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use ccm_core::rollout::RolloutRules;
+use ccm_delivery::record::{Book, ClusterBook, MemoryBook};
+use ccm_delivery::source::configmap::ConfigMapSource;
+use ccm_delivery::source::embedded::EmbeddedSource;
+use ccm_delivery::source::file::FileSource;
+use ccm_delivery::source::oci::{OciSettings, OciSource, RegistryCredentials};
+use ccm_delivery::source::{Location, Source};
+use ccm_delivery::stage::{Lead, Served, Stage, StageParts};
+use ccm_delivery::store::ModuleStore;
+use ccm_delivery::terms::TermsOf;
+use ccm_delivery::trust::TrustPolicy;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+
+use super::Shared;
+use crate::builtin;
+use crate::config::ProviderConfig;
+
+/// See the module's documentation. Dropped, its stage ends; what the controllers hold of it stays usable.
+pub(super) struct Member {
+    config: ProviderConfig,
+    sources: mpsc::Sender<Box<dyn Source>>,
+    credentials: watch::Sender<Option<RegistryCredentials>>,
+    trust: watch::Sender<Arc<TrustPolicy>>,
+    terms: watch::Sender<Arc<dyn TermsOf>>,
+    rules: watch::Sender<RolloutRules>,
+    served: watch::Receiver<Served>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// What every member of a fleet hears.
+#[derive(Clone)]
+pub(super) struct Heard {
+    pub(super) lead: watch::Receiver<Option<Lead>>,
+    pub(super) writer: watch::Receiver<Option<kube::Client>>,
+    pub(super) notice: watch::Receiver<String>,
+}
+
+impl Member {
+    /// Begins to bring a provider's module and to keep it current.
+    ///
+    /// # Errors
+    /// What it comes from cannot be asked at all, or nothing can be kept.
+    pub(super) fn begin(
+        config: ProviderConfig,
+        shared: &Shared,
+        heard: Heard,
+    ) -> anyhow::Result<Member> {
+        let (credentials, known) = watch::channel(config.registry.credentials.clone());
+        let source = source(&config, shared, known)?;
+        let (sources, to_open) = mpsc::channel(1);
+        // Nobody else sends yet, so that there is room for one.
+        let _ = sources.try_send(source);
+        let folder = shared
+            .store
+            .as_ref()
+            .map(|folder| folder.join(&config.name));
+        let store = ModuleStore::open(folder.clone()).with_context(|| {
+            format!(
+                "cannot keep modules of the cloud provider {:?}",
+                config.name
+            )
+        })?;
+        let memory = match &folder {
+            Some(folder) => MemoryBook::kept_in(folder, &config.name),
+            None => MemoryBook::new(),
+        };
+        let mut tasks = Vec::new();
+        let book: Arc<dyn Book> = match &shared.client {
+            // What is part of this program never changes while it runs: nothing has to be written down.
+            Some(client) if !matches!(config.source, Location::Embedded(_)) => {
+                let book = Arc::new(ClusterBook::new(
+                    &config.name,
+                    client.clone(),
+                    heard.writer,
+                    memory,
+                ));
+                let kept = book.clone();
+                tasks.push(tokio::spawn(async move { kept.run().await }).abort_handle());
+                book
+            }
+            _ => Arc::new(memory),
+        };
+        let (trust, trusted) = watch::channel(Arc::new(config.trust.clone()));
+        let (terms, granted) = watch::channel(terms(&config, shared));
+        let (rules, ruled) = watch::channel(config.rollout);
+        let stage = Stage::new(StageParts {
+            name: config.name.clone(),
+            host: shared.host.clone(),
+            sources: to_open,
+            store: Arc::new(store),
+            trust: trusted,
+            terms: granted,
+            rules: ruled,
+            book,
+            lead: heard.lead,
+            mode: shared.mode,
+            pace: shared.pace,
+            metrics: shared.metrics.clone(),
+            notice: heard.notice,
+        });
+        let served = stage.served();
+        tasks.push(tokio::spawn(stage.run()).abort_handle());
+        Ok(Member {
+            config,
+            sources,
+            credentials,
+            trust,
+            terms,
+            rules,
+            served,
+            tasks,
+        })
+    }
+
+    /// Follows an edit of the configuration. What has not changed is not touched.
+    ///
+    /// # Errors
+    /// The new source cannot be asked at all; then nothing has changed.
+    pub(super) async fn follow(
+        &mut self,
+        config: ProviderConfig,
+        shared: &Shared,
+    ) -> anyhow::Result<()> {
+        let before = &self.config;
+        if !is_same_source(before, &config) {
+            let source = source(&config, shared, self.credentials.subscribe())?;
+            // The stage ends with this member only.
+            let _ = self.sources.send(source).await;
+        }
+        if before.registry.credentials != config.registry.credentials {
+            self.credentials
+                .send_replace(config.registry.credentials.clone());
+        }
+        if before.trust != config.trust {
+            self.trust.send_replace(Arc::new(config.trust.clone()));
+        }
+        if before.rollout != config.rollout {
+            self.rules.send_replace(config.rollout);
+        }
+        if !has_same_terms(before, &config) {
+            self.terms.send_replace(terms(&config, shared));
+        }
+        self.config = config;
+        Ok(())
+    }
+
+    /// What it was configured with.
+    pub(super) fn config(&self) -> &ProviderConfig {
+        &self.config
+    }
+
+    /// What answers calls.
+    pub(super) fn served(&self) -> watch::Receiver<Served> {
+        self.served.clone()
+    }
+}
+
+/// Whether both are brought from the same place in the same way. Credentials are told to a source that is open.
+fn is_same_source(one: &ProviderConfig, other: &ProviderConfig) -> bool {
+    let without = |config: &ProviderConfig| crate::config::RegistryConfig {
+        credentials: None,
+        ..config.registry.clone()
+    };
+    one.source == other.source && without(one) == without(other)
+}
+
+fn has_same_terms(one: &ProviderConfig, other: &ProviderConfig) -> bool {
+    one.grants == other.grants
+        && one.ambient == other.ambient
+        && one.values == other.values
+        && one.limits == other.limits
+}
+
+fn terms(config: &ProviderConfig, shared: &Shared) -> Arc<dyn TermsOf> {
+    Arc::new(shared.terms(config))
+}
+
+fn source(
+    config: &ProviderConfig,
+    shared: &Shared,
+    credentials: watch::Receiver<Option<RegistryCredentials>>,
+) -> anyhow::Result<Box<dyn Source>> {
+    let place = config.source.to_string();
+    Ok(match &config.source {
+        Location::Embedded(name) => {
+            let wasm = builtin::module(name).with_context(|| {
+                format!(
+                    "no module {name:?} is embedded: embedded are {}",
+                    builtin::names().join(", ")
+                )
+            })?;
+            Box::new(EmbeddedSource::new(place, wasm.into()))
+        }
+        Location::File(file) => Box::new(FileSource::new(place, file.clone(), config.name.clone())),
+        Location::ConfigMap(key) => {
+            let client = shared
+                .client
+                .clone()
+                .with_context(|| format!("{place}: there is no cluster to read it from"))?;
+            Box::new(ConfigMapSource::new(place, client, key.clone()))
+        }
+        Location::Oci(at) => {
+            let registry = &config.registry;
+            let settings = OciSettings {
+                place: at.clone(),
+                credentials,
+                ca_pem: registry.ca_pem.clone(),
+                mirrors: registry.mirrors.clone(),
+                poll: registry.poll,
+                addresses: registry.addresses.clone(),
+                plain_http: registry.plain_http,
+            };
+            Box::new(OciSource::new(place, settings)?)
+        }
+    })
+}

@@ -1,0 +1,149 @@
+//! Secrets of the cluster that the configuration refers to: read once, then watched by name, so that a rotated one is
+//! used without a restart. Nothing else of the cluster's Secrets is read, and none is ever printed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use zeroize::Zeroizing;
+
+use crate::config::SecretKey;
+
+/// See the module's documentation. Clones share what they know.
+#[derive(Clone)]
+pub(crate) struct Secrets {
+    client: Option<Client>,
+    known: Arc<Mutex<Known>>,
+    changed: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// By namespace and name.
+    data: BTreeMap<(String, String), Data>,
+    /// Ends with the last clone.
+    watches: JoinSet<()>,
+}
+
+/// What a Secret holds, or why that is not known.
+type Data = Result<BTreeMap<String, Zeroizing<Vec<u8>>>, String>;
+
+impl Secrets {
+    /// Of this cluster. `None`: there is none, and every Secret is missing.
+    pub(crate) fn of(client: Option<Client>) -> Secrets {
+        Secrets {
+            client,
+            known: Arc::default(),
+            changed: Arc::default(),
+        }
+    }
+
+    /// Reads the Secrets that are new among these, and watches them from now on.
+    pub(crate) async fn learn(&self, keys: &BTreeSet<SecretKey>) {
+        let Some(client) = &self.client else {
+            return;
+        };
+        for key in keys {
+            let place = (key.namespace.clone(), key.name.clone());
+            if self.known().data.contains_key(&place) {
+                continue;
+            }
+            let api: Api<Secret> = Api::namespaced(client.clone(), &key.namespace);
+            // Listed and not got: so the watch needs no other right than this.
+            let only = ListParams::default().fields(&format!("metadata.name={}", key.name));
+            let read = match api.list(&only).await {
+                Ok(found) => match found.items.into_iter().next() {
+                    Some(secret) => Ok(data(secret)),
+                    None => Err(MISSING.to_owned()),
+                },
+                Err(error) => Err(format!("cannot be read: {error}")),
+            };
+            let mut known = self.known();
+            known.data.insert(place.clone(), read);
+            known.watches.spawn(self.clone().watch(api, place));
+        }
+    }
+
+    /// The value of one key, as text.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn get(&self, key: &SecretKey) -> Result<String, String> {
+        let known = self.known();
+        let place = (key.namespace.clone(), key.name.clone());
+        match known.data.get(&place) {
+            None => Err("there is no cluster to read it from".to_owned()),
+            Some(Err(why)) => Err(why.clone()),
+            Some(Ok(data)) => match data.get(&key.key) {
+                None => Err("the Secret has no such key".to_owned()),
+                Some(value) => String::from_utf8(value.to_vec())
+                    .map_err(|_| "the value is not UTF-8 text".to_owned()),
+            },
+        }
+    }
+
+    /// Returns when one of them has changed since it returned last. One listener.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    async fn watch(self, api: Api<Secret>, place: (String, String)) {
+        let only = watcher::Config::default().fields(&format!("metadata.name={}", place.1));
+        let mut events = std::pin::pin!(watcher(api, only).default_backoff());
+        let mut listed = None;
+        while let Some(event) = events.next().await {
+            let seen = match event {
+                Ok(watcher::Event::Init) => {
+                    listed = Some(Err(MISSING.to_owned()));
+                    continue;
+                }
+                Ok(watcher::Event::InitApply(secret)) => {
+                    listed = Some(Ok(data(secret)));
+                    continue;
+                }
+                Ok(watcher::Event::InitDone) => match listed.take() {
+                    Some(seen) => seen,
+                    None => continue,
+                },
+                Ok(watcher::Event::Apply(secret)) => Ok(data(secret)),
+                Ok(watcher::Event::Delete(_)) => Err(MISSING.to_owned()),
+                Err(error) => {
+                    // What is known stays: an API server that is away takes no credential back.
+                    tracing::warn!(namespace = place.0, secret = place.1, %error, "watching a Secret failed; trying again");
+                    continue;
+                }
+            };
+            let mut known = self.known();
+            if known.data.get(&place) != Some(&seen) {
+                known.data.insert(place.clone(), seen);
+                drop(known);
+                tracing::info!(
+                    namespace = place.0,
+                    secret = place.1,
+                    "a Secret has changed"
+                );
+                self.changed.notify_one();
+            }
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Of a Secret that is not there.
+const MISSING: &str = "there is no such Secret";
+
+fn data(secret: Secret) -> BTreeMap<String, Zeroizing<Vec<u8>>> {
+    let data = secret.data.unwrap_or_default();
+    data.into_iter()
+        .map(|(key, value)| (key, Zeroizing::new(value.0)))
+        .collect()
+}

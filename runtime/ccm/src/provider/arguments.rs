@@ -1,0 +1,375 @@
+//! What `ccm provider …` and `ccm config …` take: options, their help and an example of each. Reads no files.
+//!
+//! These commands are ours, so clap's derive form describes them; the flags of `run` belong to the Go binary, and are
+//! a table.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum, value_parser};
+
+use super::configmap::Target;
+use super::place::Place;
+
+/// `ccm provider …`.
+#[derive(Subcommand)]
+pub(crate) enum ProviderCommand {
+    /// Make a component loadable: give it its manifest, compress it, put it into a ConfigMap
+    #[command(after_help = PACK_HELP)]
+    Pack(Pack),
+    /// Say what a module is and what it asks for, without running any of it
+    #[command(
+        after_help = "Examples:\n  ccm provider inspect ./provider.wasm\n  ccm provider inspect -o grants oci://registry.example.com/clouds/hcloud:1.2.0\n\nExit codes: 0 it could be loaded, 1 it could not be read, 2 it is refused."
+    )]
+    Inspect(Inspect),
+    /// Load a module in the sandbox, under limits, and say yes, or why not
+    #[command(
+        after_help = "Examples:\n  ccm provider check ./provider.wasm\n  ccm provider check --config ccm.yaml --provider hcloud --online ./provider.wasm\n\nExit codes: 0 it loads, 1 it could not be read, 2 it is refused."
+    )]
+    Check(Check),
+    /// Show what a new version asks for that the old one did not, like a plan
+    #[command(
+        after_help = "Example:\n  ccm provider diff ./provider-1.wasm oci://registry.example.com/clouds/hcloud:2.0.0\n\nExit codes: 0 the new one asks for nothing more, 1 one of them could not be read, 2 it asks for more, or one of them is refused."
+    )]
+    Diff(Diff),
+    /// Put a module into a registry, so that other Wasm tools can pull it, too
+    #[command(
+        after_help = "Example:\n  ccm provider push ./provider.wasm oci://registry.example.com/clouds/hcloud:1.2.0\n\nThe reference that is printed names the very bytes: it can be used as a `source`. $SOURCE_DATE_EPOCH is written down as the time of its making.\n\nExit codes: 0 it is there, 1 it could not be read or sent, 2 it could not be loaded by any manager."
+    )]
+    Push(Push),
+    /// Get a module out of a registry
+    #[command(
+        after_help = "Example:\n  ccm provider pull oci://registry.example.com/clouds/hcloud:1.2.0 --to provider.wasm\n\nNobody vouches for it: see `ccm provider verify`. Exit codes: 0 done, 1 it could not be fetched or written, 2 what is there is no module."
+    )]
+    Pull(Pull),
+    /// Sign a module with a key, in the form that cosign verifies
+    #[command(
+        after_help = "Examples:\n  cosign generate-key-pair\n  ccm provider sign --key cosign.key ./provider.wasm\n  ccm provider sign --key cosign.key oci://registry.example.com/clouds/hcloud:1.2.0\n\nThe signature of a file is put beside it (FILE.sigstore.json); that of a registry's artifact is put into the registry. The password of the key is read from $COSIGN_PASSWORD.\n\nExit codes: 0 done, 1 something could not be read or written, 2 what is there is no module."
+    )]
+    Sign(Sign),
+    /// Say whether somebody whom you trust vouches for a module
+    #[command(
+        after_help = "Examples:\n  ccm provider verify --key cosign.pub ./provider.wasm\n  ccm provider verify --config ccm.yaml --provider hcloud\n\nExit codes: 0 somebody does, 1 it could not be read, 2 nobody does."
+    )]
+    Verify(Verify),
+    /// Say which versions of each provider serve, wait and were rejected in a cluster
+    #[command(
+        after_help = "Examples:\n  ccm provider status\n  ccm provider status hcloud -o json\n\nExit codes: 0 done, 1 the cluster could not be asked, or has no such provider."
+    )]
+    Status(Status),
+}
+
+const PACK_HELP: &str = "\
+Examples:
+  ccm provider pack guest.wasm --manifest manifest.json --to provider.wasm
+  ccm provider pack provider.wasm --compress zstd --configmap kube-system/hcloud | kubectl apply --server-side -f -
+
+A component of the Rust SDK has its manifest inside already, and needs none here.
+
+Exit codes: 0 done, 1 something could not be read or written, 2 what would come out could not be loaded.";
+
+/// How a result is printed.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// How `inspect` prints.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InspectForm {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// As a configuration that grants what the module requests: to be read, shortened and used
+    Grants,
+}
+
+/// How `status` prints.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusForm {
+    /// For people
+    Text,
+    /// For people, with whole digests and where they came from
+    Wide,
+    /// For programs
+    Json,
+}
+
+impl From<InspectForm> for Form {
+    fn from(form: InspectForm) -> Form {
+        match form {
+            InspectForm::Json => Form::Json,
+            InspectForm::Text | InspectForm::Grants => Form::Text,
+        }
+    }
+}
+
+impl From<StatusForm> for Form {
+    fn from(form: StatusForm) -> Form {
+        match form {
+            StatusForm::Json => Form::Json,
+            StatusForm::Text | StatusForm::Wide => Form::Text,
+        }
+    }
+}
+
+/// How modules are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compression {
+    /// The older one; needs nothing special anywhere
+    Gzip,
+    /// The smaller one
+    Zstd,
+}
+
+/// The option of all that print text or JSON.
+#[derive(Args)]
+pub(crate) struct Printed {
+    /// How the result is printed
+    #[arg(short, long = "output", value_name = "FORM", default_value = "text")]
+    pub output: Form,
+}
+
+/// See [`ProviderCommand::Pack`].
+#[derive(Args)]
+pub(crate) struct Pack {
+    #[command(flatten)]
+    pub module: ModuleOptions,
+    /// The manifest (JSON) to put at the component's top level; for languages whose SDK cannot
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+    /// Take away a manifest that stands at the component's top level already
+    #[arg(long, requires = "manifest")]
+    pub replace: bool,
+    /// Compress the result; sources recognise both forms by themselves
+    #[arg(long, value_name = "METHOD")]
+    pub compress: Option<Compression>,
+    /// Write the result to this file; - is standard output
+    #[arg(long, value_name = "FILE", required_unless_present = "configmap")]
+    pub to: Option<PathBuf>,
+    /// Print a ConfigMap that holds the result, for `kubectl apply --server-side`
+    #[arg(long, value_name = "NAMESPACE/NAME[/KEY]", value_parser = Target::parse)]
+    pub configmap: Option<Target>,
+    /// Mark the ConfigMap as one that cannot be changed any more
+    #[arg(long, requires = "configmap")]
+    pub immutable: bool,
+    /// Split the module over several keys of the ConfigMap, each with at most so many bytes before base64
+    #[arg(long, value_name = "BYTES", requires = "configmap", value_parser = value_parser!(u32).range(1..))]
+    pub split: Option<u32>,
+    #[command(flatten)]
+    pub printed: Printed,
+}
+
+/// See [`ProviderCommand::Inspect`].
+#[derive(Args)]
+pub(crate) struct Inspect {
+    #[command(flatten)]
+    pub module: ModuleOptions,
+    /// How the result is printed
+    #[arg(short, long = "output", value_name = "FORM", default_value = "text")]
+    pub output: InspectForm,
+}
+
+/// See [`ProviderCommand::Check`].
+#[derive(Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub module: ModuleOptions,
+    /// Configuration with the grants to check against; without it: exactly what the module requests, no credentials
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Which entry of the configuration; without it: the only one, or the one with the name in the manifest
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub provider: Option<String>,
+    /// Also call the module's self-check, which sends a request to the cloud
+    #[arg(long, requires = "config")]
+    pub online: bool,
+    #[command(flatten)]
+    pub printed: Printed,
+}
+
+/// See [`ProviderCommand::Diff`].
+#[derive(Args)]
+pub(crate) struct Diff {
+    /// The version to compare with: a file, file://…, oci://…, configmap://…, embedded:…, or - for standard input
+    #[arg(value_name = "OLD", value_parser = Place::parse)]
+    pub old: Place,
+    /// The version that would replace it
+    #[arg(value_name = "NEW", value_parser = Place::parse)]
+    pub new: Place,
+    #[command(flatten)]
+    pub access: Access,
+    #[command(flatten)]
+    pub printed: Printed,
+}
+
+/// See [`ProviderCommand::Push`].
+#[derive(Args)]
+pub(crate) struct Push {
+    /// The module: a file, file://…, embedded:…, or - for standard input; plain, gzip or zstd
+    #[arg(value_name = "MODULE", value_parser = Place::parse)]
+    pub place: Place,
+    /// Where to: oci://REGISTRY/REPOSITORY:TAG
+    #[arg(value_name = "REFERENCE", value_parser = Place::parse)]
+    pub to: Place,
+    /// Who made it, for people
+    #[arg(long, value_name = "NAME")]
+    pub author: Option<String>,
+    #[command(flatten)]
+    pub access: Access,
+    #[command(flatten)]
+    pub printed: Printed,
+}
+
+/// See [`ProviderCommand::Pull`].
+#[derive(Args)]
+pub(crate) struct Pull {
+    /// Where from: oci://REGISTRY/REPOSITORY[:TAG][@sha256:…]
+    #[arg(value_name = "REFERENCE", value_parser = Place::parse)]
+    pub from: Place,
+    /// Write the module to this file; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    #[command(flatten)]
+    pub access: Access,
+    #[command(flatten)]
+    pub printed: Printed,
+}
+
+/// See [`ProviderCommand::Sign`].
+#[derive(Args)]
+pub(crate) struct Sign {
+    #[command(flatten)]
+    pub module: ModuleOptions,
+    /// The private key (PEM), as cosign or openssl writes it
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// Write the signature of a file here, instead of beside it
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
+    #[command(flatten)]
+    pub printed: Printed,
+}
+
+/// See [`ProviderCommand::Verify`].
+#[derive(Args)]
+pub(crate) struct Verify {
+    /// The module, as for inspect; without it: the source of the configuration's entry
+    #[arg(value_name = "MODULE", value_parser = Place::parse, required_unless_present = "config")]
+    pub place: Option<Place>,
+    /// Demand what this configuration demands
+    #[arg(long, value_name = "FILE", requires = "provider", conflicts_with_all = ["digest", "key", "certificate_identity", "certificate_identity_regexp", "minimum_version"])]
+    pub config: Option<PathBuf>,
+    /// Of this entry of the configuration
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub provider: Option<String>,
+    /// The module, or the registry's manifest, has to have this digest
+    #[arg(long, value_name = "sha256:HEX")]
+    pub digest: Option<String>,
+    /// A public key (PEM) that may vouch; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub key: Vec<PathBuf>,
+    /// An identity that may vouch, as its certificate names it
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "certificate_oidc_issuer",
+        requires = "trust_root"
+    )]
+    pub certificate_identity: Option<String>,
+    /// The same as a regular expression that the whole name has to match
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        requires = "certificate_oidc_issuer",
+        requires = "trust_root",
+        conflicts_with = "certificate_identity"
+    )]
+    pub certificate_identity_regexp: Option<String>,
+    /// Who has to have checked the identity
+    #[arg(long, value_name = "URL")]
+    pub certificate_oidc_issuer: Option<String>,
+    /// The authorities to trust for identities, in Sigstore's form (trusted_root.json)
+    #[arg(long, value_name = "FILE")]
+    pub trust_root: Option<PathBuf>,
+    /// Refuse older versions
+    #[arg(long, value_name = "VERSION")]
+    pub minimum_version: Option<String>,
+    #[command(flatten)]
+    pub access: Access,
+    #[command(flatten)]
+    pub printed: Printed,
+}
+
+/// See [`ProviderCommand::Status`].
+#[derive(Args)]
+pub(crate) struct Status {
+    /// Only this provider
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// How the result is printed
+    #[arg(short, long = "output", value_name = "FORM", default_value = "text")]
+    pub output: StatusForm,
+}
+
+/// Which cluster is meant.
+#[derive(Args)]
+pub(crate) struct ClusterOptions {
+    /// The kubeconfig; without it: $KUBECONFIG, ~/.kube/config, or the pod's own cluster
+    #[arg(long, value_name = "FILE", help_heading = "Clusters")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME", help_heading = "Clusters")]
+    pub context: Option<String>,
+}
+
+/// A module, and how to reach it.
+#[derive(Args)]
+pub(crate) struct ModuleOptions {
+    /// The module: a file, file://…, oci://…, configmap://…, embedded:…, or - for standard input; plain, gzip or zstd
+    #[arg(value_name = "MODULE", value_parser = Place::parse)]
+    pub place: Place,
+    #[command(flatten)]
+    pub access: Access,
+}
+
+/// How registries and clusters are reached.
+#[derive(Args)]
+pub(crate) struct Access {
+    /// Credentials of registries, in docker's form; without it: $DOCKER_CONFIG/config.json, ~/.docker/config.json
+    #[arg(long, value_name = "FILE", help_heading = "Registries")]
+    pub registry_config: Option<PathBuf>,
+    /// The only certificates (PEM) to trust of registries; without it: the system's
+    #[arg(long, value_name = "FILE", help_heading = "Registries")]
+    pub ca_file: Option<PathBuf>,
+    /// Speak HTTP without TLS; only to a registry on this machine's loopback
+    #[arg(long, help_heading = "Registries")]
+    pub plain_http: bool,
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+}
+
+/// `ccm config …`.
+#[derive(Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Read a configuration as `run` would, and say all that is wrong with it, or what it allows
+    #[command(
+        after_help = "Example:\n  ccm config check ccm.yaml\n\nNothing is fetched, and nothing is sent to a cluster or a cloud. Exit codes: 0 it is valid, 1 it could not be read, 2 it has mistakes."
+    )]
+    Check(ConfigCheck),
+}
+
+/// See [`ConfigCommand::Check`].
+#[derive(Args)]
+pub(crate) struct ConfigCheck {
+    /// The configuration (YAML), or - for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub printed: Printed,
+}

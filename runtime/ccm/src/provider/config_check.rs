@@ -1,0 +1,168 @@
+//! `ccm config check`: a configuration as `run` would read it, without fetching anything or asking a cluster: all its
+//! mistakes, or what it allows.
+
+use std::fmt::Write as _;
+
+use ccm_delivery::trust::TrustPolicy;
+use ccm_host::grant::{Grants, TargetGrant};
+use serde_json::{Value, json};
+
+use super::arguments::{ConfigCheck, Form};
+use super::configured::{self, Secrets};
+use super::{Verdict, output};
+use crate::config::{self, Mistakes, ProviderConfig};
+
+/// Reads, and tells.
+pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
+    let read = configured::read(&options.file, Secrets::Assumed)?.and_then(|providers| {
+        config::together(&providers)?;
+        Ok(providers)
+    });
+    let file = options.file.display();
+    let is_yes = read.is_ok();
+    let text = match (options.printed.output, read) {
+        (Form::Json, Ok(providers)) => output::json(&json!({
+            "file": file.to_string(),
+            "ok": true,
+            "providers": providers.iter().map(as_json).collect::<Vec<_>>(),
+        })),
+        (Form::Json, Err(Mistakes(mistakes))) => output::json(&json!({
+            "file": file.to_string(),
+            "ok": false,
+            "mistakes": mistakes,
+        })),
+        (Form::Text, Ok(providers)) => {
+            let described: String = providers.iter().map(describe).collect();
+            format!("{file}: yes: {} provider(s)\n{described}", providers.len())
+        }
+        (Form::Text, Err(Mistakes(mistakes))) => {
+            let lines: String = mistakes
+                .iter()
+                .flat_map(|mistake| mistake.lines())
+                .map(|line| format!("  {line}\n"))
+                .collect();
+            format!("{file}: no: {} mistake(s)\n{lines}", mistakes.len())
+        }
+    };
+    Ok(Verdict { text, is_yes })
+}
+
+fn describe(provider: &ProviderConfig) -> String {
+    let mut text = format!("\n{}\n", provider.name);
+    let mut row = |name: &str, value: &str| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {name:<14} {value}");
+    };
+    row("source", &provider.source.to_string());
+    row("trust", &trust(&provider.trust));
+    match &provider.grants {
+        None => row(
+            "may",
+            "what the built-in profile of a shipped module says, and nothing with any other module",
+        ),
+        Some(grants) => grant_rows(grants, &mut row),
+    }
+    if let Some(selector) = &provider.nodes.selector {
+        row("nodes", &selector.to_string());
+    }
+    let balancers = &provider.load_balancers;
+    if !balancers.classes.is_empty() {
+        let classes: Vec<_> = balancers.classes.iter().map(String::as_str).collect();
+        row("classes", &classes.join(", "));
+    }
+    row(
+        "Services",
+        match balancers.is_default {
+            Some(true) => "those without a class, too",
+            Some(false) => "those of its classes alone",
+            None => "those without a class, too, if it is the only provider",
+        },
+    );
+    for key in provider.values.keys() {
+        row("config", key);
+    }
+    text
+}
+
+fn grant_rows(grants: &Grants, row: &mut impl FnMut(&str, &str)) {
+    if grants.targets.is_empty() {
+        row("may", "send no request");
+    }
+    for target in &grants.targets {
+        row("may", &title(target));
+        for rule in &target.rules {
+            row("", &format!("  {rule}"));
+        }
+        if !target.addresses.is_empty() {
+            let addresses: Vec<_> = target.addresses.iter().map(ToString::to_string).collect();
+            row(
+                "",
+                &format!("  at the addresses {}, too", addresses.join(", ")),
+            );
+        }
+    }
+    for prefix in &grants.annotation_prefixes {
+        row("annotations", &format!("{prefix}…"));
+    }
+}
+
+fn title(target: &TargetGrant) -> String {
+    format!(
+        "target {}: {} (credential: {})",
+        target.name,
+        target.endpoint,
+        target.credential.kind()
+    )
+}
+
+/// Who has to vouch, in one line.
+fn trust(policy: &TrustPolicy) -> String {
+    let mut parts = Vec::new();
+    if policy.digest.is_some() {
+        parts.push("exactly one digest".to_owned());
+    }
+    if !policy.keys.is_empty() {
+        parts.push(format!(
+            "a signature by one of {} key(s)",
+            policy.keys.len()
+        ));
+    }
+    if !policy.keyless.is_empty() {
+        parts.push(format!(
+            "a signature by one of {} identity(ies)",
+            policy.keyless.len()
+        ));
+    }
+    if parts.is_empty() {
+        parts.push(match policy.allows_unsigned {
+            true => "nobody has to vouch".to_owned(),
+            false => "nobody is trusted".to_owned(),
+        });
+    }
+    if policy.minimum_version.is_some() {
+        parts.push("nothing below a version".to_owned());
+    }
+    parts.join(", ")
+}
+
+fn as_json(provider: &ProviderConfig) -> Value {
+    json!({
+        "name": provider.name,
+        "source": provider.source.to_string(),
+        "trust": trust(&provider.trust),
+        "grants": provider.grants.as_ref().map(|grants| json!({
+            "targets": grants.targets.iter().map(|target| json!({
+                "name": target.name,
+                "endpoint": target.endpoint.as_str(),
+                "credential": target.credential.kind(),
+                "addresses": target.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "rules": target.rules,
+            })).collect::<Vec<_>>(),
+            "annotationPrefixes": grants.annotation_prefixes,
+        })),
+        "nodeSelector": provider.nodes.selector.as_ref().map(ToString::to_string),
+        "loadBalancerClasses": provider.load_balancers.classes,
+        "defaultLoadBalancer": provider.load_balancers.is_default,
+        "config": provider.values.keys().collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,144 @@
+//! A module as a ConfigMap, in the forms that a `configmap://` source reads.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::bail;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ccm_delivery::source::{ConfigMapKey, Location};
+use ccm_host::Digest;
+use serde_json::{Value, json};
+
+use super::arguments::Form;
+use super::output;
+
+/// What the API server takes in `data` and `binaryData` of one object, in bytes before base64.
+const MOST_BYTES: usize = 1 << 20;
+/// The key without another one, before the extension of the compression.
+const KEY: &str = "provider.wasm";
+/// Keys that a module may be split over.
+const MOST_PIECES: usize = 100;
+
+/// Which ConfigMap, and which key of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    place: ConfigMapKey,
+    has_key: bool,
+}
+
+impl Target {
+    /// Reads `namespace/name` or `namespace/name/key`.
+    ///
+    /// # Errors
+    /// It is none of them.
+    pub(crate) fn parse(text: &str) -> Result<Target, String> {
+        let has_key = text.matches('/').count() > 1;
+        let whole = if has_key {
+            format!("configmap://{text}")
+        } else {
+            format!("configmap://{text}/{KEY}")
+        };
+        match Location::parse(&whole) {
+            Ok(Location::ConfigMap(place)) => Ok(Target { place, has_key }),
+            Ok(_) => Err("expected NAMESPACE/NAME or NAMESPACE/NAME/KEY".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Everything about the object but the module.
+pub(super) struct Shape<'a> {
+    /// Where it will be.
+    pub target: &'a Target,
+    /// What is put behind the key that nobody chose.
+    pub extension: &'a str,
+    /// Whether it can be changed later.
+    pub is_immutable: bool,
+    /// At most so many bytes under one key.
+    pub piece: Option<usize>,
+    /// A Sigstore bundle that vouches for the module.
+    pub bundle: Option<&'a str>,
+}
+
+/// The object as text: YAML, or JSON for programs.
+///
+/// # Errors
+/// The API server would not take it, or no source would read it.
+pub(super) fn object(shape: &Shape<'_>, packed: &[u8], form: Form) -> anyhow::Result<String> {
+    let Target { place, has_key } = shape.target;
+    let key = match has_key {
+        true => place.key.clone(),
+        false => format!("{}{}", place.key, shape.extension),
+    };
+    let mut texts = BTreeMap::new();
+    let mut pieces = BTreeMap::new();
+    match shape.piece {
+        None => {
+            pieces.insert(key.clone(), packed);
+        }
+        Some(piece) => {
+            for (number, piece) in packed.chunks(piece.max(1)).enumerate() {
+                pieces.insert(format!("{key}.{number:02}"), piece);
+            }
+            texts.insert(format!("{key}.sha256"), Digest::of(packed).hex());
+        }
+    }
+    if pieces.len() > MOST_PIECES {
+        bail!(
+            "it would be split over {} keys, at most {MOST_PIECES}",
+            pieces.len()
+        );
+    }
+    if let Some(bundle) = shape.bundle {
+        texts.insert(format!("{key}.sigstore.json"), bundle.to_owned());
+    }
+    let bytes = packed.len() + texts.values().map(String::len).sum::<usize>();
+    if bytes > MOST_BYTES {
+        bail!(
+            "it has {bytes} bytes, and a ConfigMap at most {MOST_BYTES}: compress it (--compress zstd), or take a registry (ccm provider push)"
+        );
+    }
+    let encoded = |piece: &[u8]| STANDARD.encode(piece);
+    Ok(match form {
+        Form::Json => {
+            let mut object = json!({
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": { "namespace": place.namespace, "name": place.name },
+                "binaryData": pieces.iter().map(|(key, piece)| (key, encoded(piece))).collect::<BTreeMap<_, _>>(),
+            });
+            if shape.is_immutable {
+                object["immutable"] = Value::Bool(true);
+            }
+            if !texts.is_empty() {
+                object["data"] = json!(texts);
+            }
+            output::json(&object)
+        }
+        Form::Text => {
+            // What JSON quotes, YAML reads as it is meant.
+            let quoted = |text: &str| Value::from(text).to_string();
+            let mut text = format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  namespace: {}\n  name: {}\n",
+                quoted(&place.namespace),
+                quoted(&place.name)
+            );
+            if shape.is_immutable {
+                text.push_str("immutable: true\n");
+            }
+            // Writing to a String cannot fail.
+            if !texts.is_empty() {
+                text.push_str("data:\n");
+            }
+            for (key, value) in &texts {
+                let _ = writeln!(text, "  {}: {}", quoted(key), quoted(value));
+            }
+            text.push_str("binaryData:\n");
+            for (key, piece) in &pieces {
+                let _ = writeln!(text, "  {}: {}", quoted(key), encoded(piece));
+            }
+            text
+        }
+    })
+}

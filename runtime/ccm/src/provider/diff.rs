@@ -1,0 +1,72 @@
+//! `ccm provider diff`: what a new version asks for that the old one did not, like a plan.
+
+use std::fmt::Write as _;
+
+use ccm_delivery::difference::Difference;
+use ccm_host::Inspection;
+use serde_json::{Value, json};
+
+use super::arguments::{Diff, Form};
+use super::terminal::Screen;
+use super::{Verdict, output};
+
+/// Compares two modules.
+pub(super) async fn diff(options: &Diff, screen: Screen) -> anyhow::Result<Verdict> {
+    let mut found = Vec::new();
+    for place in [&options.old, &options.new] {
+        let artifact = place.bring(&options.access, screen).await?;
+        found.push(ccm_host::inspect(&place.to_string(), &artifact.wasm)?);
+    }
+    let [old, new] = found.as_slice() else {
+        anyhow::bail!("two modules are compared");
+    };
+    let difference = Difference::between(old, new);
+    let text = match options.printed.output {
+        Form::Json => output::json(&json!({
+            "old": version(old),
+            "new": version(new),
+            "wider": difference.is_wider(),
+            "lines": difference.lines(),
+            "widerLines": difference.wider_lines(),
+        })),
+        Form::Text => describe(old, new, &difference),
+    };
+    Ok(Verdict {
+        text,
+        is_yes: !difference.is_wider(),
+    })
+}
+
+fn version(found: &Inspection) -> Value {
+    json!({
+        "name": found.manifest.name,
+        "version": found.manifest.version,
+        "digest": found.digest.to_string(),
+        "size": found.size,
+    })
+}
+
+fn describe(old: &Inspection, new: &Inspection, difference: &Difference) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, old: &str, new: &str| {
+        // Writing to a String cannot fail.
+        let _ = match old == new {
+            true => writeln!(text, "{name:<8} {new}"),
+            false => writeln!(text, "{name:<8} {old} -> {new}"),
+        };
+    };
+    row("name", &old.manifest.name, &new.manifest.name);
+    row("version", &old.manifest.version, &new.manifest.version);
+    row("digest", &old.digest.to_string(), &new.digest.to_string());
+    let bytes = |found: &Inspection| format!("{} bytes", found.size);
+    row("size", &bytes(old), &bytes(new));
+    for line in difference.lines() {
+        let _ = writeln!(text, "{line}");
+    }
+    text.push_str(match (difference.is_wider(), difference.is_empty()) {
+        (true, _) => "It asks for more: it waits until somebody approves it.\n",
+        (false, true) => "It asks for the same.\n",
+        (false, false) => "It asks for nothing more.\n",
+    });
+    text
+}

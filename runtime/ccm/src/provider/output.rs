@@ -1,0 +1,35 @@
+//! Results in files and as JSON.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+/// A value as text for programs.
+pub(super) fn json(value: &Value) -> String {
+    format!("{value:#}\n")
+}
+
+/// Writes a whole file or none of it: whoever watches the folder never sees a part.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let name = path
+        .file_name()
+        .with_context(|| format!("{} does not name a file", path.display()))?;
+    // Sources pass over names that begin with a dot.
+    let unfinished = format!(".{}.{}", name.to_string_lossy(), std::process::id());
+    let unfinished = path.with_file_name(unfinished);
+    let written = write_new(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path));
+    if written.is_err() {
+        // It may not even be there; what is told is why it could not be written.
+        let _ = fs::remove_file(&unfinished);
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}

@@ -1,0 +1,185 @@
+//! `ccm provider pack`: from a component to something that a source takes: with its manifest, compressed, in a
+//! ConfigMap. What it writes has been looked at as the host does, and unpacked again.
+
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use ccm_delivery::artifact::{Artifact, Evidence};
+use ccm_delivery::source::unpack;
+use ccm_host::manifest::Manifest;
+use ccm_host::{Inspection, LoadError};
+use flate2::write::GzEncoder;
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use super::arguments::{Compression, Form, Pack};
+use super::configmap::{self, Shape};
+use super::output;
+use super::section;
+use super::terminal::Screen;
+use super::{Refusal, Verdict};
+use crate::assemble::PROCESS;
+
+/// The best that zstd does without more memory for whoever unpacks it.
+const ZSTD_LEVEL: i32 = 19;
+/// Between two steps of a progress bar.
+const PIECE: usize = 64 << 10;
+
+/// Packs, and writes or prints the result.
+pub(super) async fn pack(options: &Pack, screen: Screen) -> anyhow::Result<Verdict> {
+    let place = &options.module.place;
+    let artifact = place.bring(&options.module.access, screen).await?;
+    let wasm = match &options.manifest {
+        None => Cow::Borrowed(&*artifact.wasm),
+        Some(path) => {
+            let manifest = manifest(path)?;
+            let packed =
+                section::with_manifest(&artifact.wasm, manifest.as_bytes(), options.replace)
+                    .map_err(|error| {
+                        Refusal::new(format!("{place} cannot be given a manifest"), error)
+                    })?;
+            Cow::Owned(packed)
+        }
+    };
+    let found = inspect(&place.to_string(), &wasm, options.manifest.is_some())?;
+    let packed = compress(&wasm, options.compress, screen)?;
+    let unpacked = unpack::unpack(packed.to_vec())
+        .map_err(|error| Refusal::new("no source would take the result".to_owned(), error))?;
+    if unpacked != *wasm {
+        bail!("what was packed unpacks to other bytes: this is a defect of this program");
+    }
+    let Some(target) = &options.configmap else {
+        return write(options, &found, &packed);
+    };
+    let shape = Shape {
+        target,
+        extension: extension(options.compress),
+        is_immutable: options.immutable,
+        piece: options.split.map(|bytes| bytes as usize),
+        bundle: match options.manifest {
+            None => bundle(&artifact),
+            // What was signed is not what comes out.
+            Some(_) => None,
+        },
+    };
+    let object = configmap::object(&shape, &packed, options.printed.output)
+        .map_err(|error| Refusal::new(format!("{place} does not fit into a ConfigMap"), error))?;
+    match &options.to {
+        None => Ok(Verdict::yes(object)),
+        Some(_) => write(options, &found, object.as_bytes()),
+    }
+}
+
+/// Reads a manifest and finds everything that is wrong with it.
+fn manifest(path: &Path) -> anyhow::Result<String> {
+    let text = (PROCESS.file)(path)
+        .map_err(anyhow::Error::msg)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    match Manifest::parse(text.as_bytes()) {
+        Ok(_) => Ok(text),
+        Err(reason) => {
+            let what = format!("{} is not a valid manifest", path.display());
+            Err(Refusal::new(what, reason).into())
+        }
+    }
+}
+
+/// What the host would say, and what to do about it.
+fn inspect(place: &str, wasm: &[u8], is_given: bool) -> anyhow::Result<Inspection> {
+    ccm_host::inspect(place, wasm).map_err(|error| match error {
+        LoadError::NoManifest { .. } => Refusal::new("--manifest gives it one".to_owned(), error).into(),
+        LoadError::ManyManifests { .. } if is_given => {
+            let what = "it has a manifest inside a core module, where its SDK put it: it needs no --manifest";
+            Refusal::new(what.to_owned(), error).into()
+        }
+        error => error.into(),
+    })
+}
+
+/// The signature that came with the module, if there is one that a ConfigMap can hold.
+fn bundle(artifact: &Artifact) -> Option<&str> {
+    artifact
+        .evidence
+        .iter()
+        .find_map(|evidence| match evidence {
+            Evidence::Bundle(bytes) => std::str::from_utf8(bytes).ok(),
+            Evidence::SimpleSigning { .. } => None,
+        })
+}
+
+fn extension(compression: Option<Compression>) -> &'static str {
+    match compression {
+        None => "",
+        Some(Compression::Gzip) => ".gz",
+        Some(Compression::Zstd) => ".zst",
+    }
+}
+
+/// The same bytes for the same module, always: neither a time nor a name is written into it.
+fn compress<'a>(
+    wasm: &'a [u8],
+    compression: Option<Compression>,
+    screen: Screen,
+) -> anyhow::Result<Cow<'a, [u8]>> {
+    let Some(compression) = compression else {
+        return Ok(Cow::Borrowed(wasm));
+    };
+    let bar = screen.bytes("compressing", wasm.len() as u64);
+    let packed = match compression {
+        Compression::Gzip => {
+            let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::best());
+            feed(&mut encoder, wasm, &bar)?;
+            encoder.finish()?
+        }
+        Compression::Zstd => {
+            let mut encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
+            encoder.set_pledged_src_size(Some(wasm.len() as u64))?;
+            encoder.include_contentsize(true)?;
+            feed(&mut encoder, wasm, &bar)?;
+            encoder.finish()?
+        }
+    };
+    Ok(Cow::Owned(packed))
+}
+
+fn feed(encoder: &mut impl std::io::Write, bytes: &[u8], bar: &ProgressBar) -> std::io::Result<()> {
+    for piece in bytes.chunks(PIECE) {
+        encoder.write_all(piece)?;
+        bar.inc(piece.len() as u64);
+    }
+    Ok(())
+}
+
+fn write(options: &Pack, found: &Inspection, bytes: &[u8]) -> anyhow::Result<Verdict> {
+    let Some(to) = &options.to else {
+        bail!("--to is missing");
+    };
+    if to.as_os_str() == "-" {
+        std::io::stdout()
+            .write_all(bytes)
+            .context("cannot write to standard output")?;
+        return Ok(Verdict::yes(String::new()));
+    }
+    output::write(to, bytes)?;
+    Ok(Verdict::yes(match options.printed.output {
+        Form::Json => output::json(&json!({
+            "file": to.display().to_string(),
+            "name": found.manifest.name,
+            "version": found.manifest.version,
+            "digest": found.digest.to_string(),
+            "size": found.size,
+            "written": bytes.len(),
+        })),
+        Form::Text => format!(
+            "{}: {} {}, {} bytes\ndigest {} ({} bytes unpacked)\n",
+            to.display(),
+            found.manifest.name,
+            found.manifest.version,
+            bytes.len(),
+            found.digest,
+            found.size,
+        ),
+    }))
+}

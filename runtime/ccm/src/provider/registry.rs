@@ -1,0 +1,206 @@
+//! `ccm provider push` and `ccm provider pull`, and how registries are reached by all that is said on the command line.
+
+use std::io::Write as _;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use ccm_delivery::artifact::Artifact;
+use ccm_delivery::push::{self, Parcel};
+use ccm_delivery::source::oci::{OciSettings, Progress, RegistryCredentials};
+use ccm_delivery::source::{Location, OciPlace};
+use indicatif::ProgressBar;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::arguments::{Access, Form, Pull, Push};
+use super::place::Place;
+use super::terminal::Screen;
+use super::{Verdict, output};
+use crate::assemble::PROCESS;
+
+/// Nothing is polled here.
+const NEVER: Duration = Duration::MAX;
+
+/// Sends a module to a registry.
+pub(super) async fn send(options: &Push, screen: Screen) -> anyhow::Result<Verdict> {
+    let to = reference(&options.to)?;
+    let artifact = options.place.bring(&options.access, screen).await?;
+    let inspection = ccm_host::inspect(&options.place.to_string(), &artifact.wasm)?;
+    let parcel = Parcel {
+        wasm: Bytes::from_owner(artifact.wasm),
+        inspection: &inspection,
+        created: made_at()?,
+        author: options.author.clone(),
+    };
+    let settings = settings(to, &options.access)?;
+    let bar = screen.bytes("pushing", inspection.size as u64);
+    let report = Arc::new({
+        let bar = bar.clone();
+        move |progress| show(&bar, progress)
+    });
+    let pushed = push::push(&settings, &parcel, report).await?;
+    bar.finish_and_clear();
+    let reference = Location::Oci(pushed.place).to_string();
+    Ok(Verdict::yes(match options.printed.output {
+        Form::Json => output::json(&json!({
+            "reference": reference,
+            "manifestDigest": pushed.manifest_digest,
+            "name": inspection.manifest.name,
+            "version": inspection.manifest.version,
+            "digest": inspection.digest.to_string(),
+        })),
+        Form::Text => format!("{reference}\n"),
+    }))
+}
+
+/// Gets a module from a registry, into a file.
+pub(super) async fn receive(options: &Pull, screen: Screen) -> anyhow::Result<Verdict> {
+    let artifact = pull(reference(&options.from)?, &options.access, screen).await?;
+    if options.to.as_os_str() == "-" {
+        std::io::stdout()
+            .write_all(&artifact.wasm)
+            .context("cannot write to standard output")?;
+        return Ok(Verdict::yes(String::new()));
+    }
+    output::write(&options.to, &artifact.wasm)?;
+    let file = options.to.display();
+    Ok(Verdict::yes(match options.printed.output {
+        Form::Json => output::json(&json!({
+            "file": file.to_string(),
+            "origin": artifact.origin,
+            "manifestDigest": artifact.manifest_digest,
+            "digest": artifact.digest.to_string(),
+            "size": artifact.wasm.len(),
+        })),
+        Form::Text => format!(
+            "{file}: {} bytes\ndigest {}\nfrom {}\n",
+            artifact.wasm.len(),
+            artifact.digest,
+            artifact.origin
+        ),
+    }))
+}
+
+/// What the registry has at `at`.
+pub(super) async fn pull(
+    at: &OciPlace,
+    access: &Access,
+    screen: Screen,
+) -> anyhow::Result<Artifact> {
+    let settings = settings(at, access)?;
+    let bar = screen.bytes("pulling", 0);
+    Ok(push::pull(&settings, &|progress| show(&bar, progress)).await?)
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    if progress.total > 0 {
+        bar.set_length(progress.total);
+    }
+    bar.set_position(progress.done);
+}
+
+fn reference(place: &Place) -> anyhow::Result<&OciPlace> {
+    match place.location() {
+        Some(Location::Oci(at)) => Ok(at),
+        _ => bail!("{place} is not a registry's reference: oci://REGISTRY/REPOSITORY:TAG"),
+    }
+}
+
+/// How `at` is reached.
+pub(super) fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
+    if access.plain_http && !is_loopback(&at.registry) {
+        bail!(
+            "--plain-http is for registries on this machine's loopback, not for {}",
+            at.registry
+        );
+    }
+    let ca_pem = access.ca_file.as_ref().map(|path| read(path)).transpose()?;
+    // Nobody waits for other ones: the sender may go.
+    let (_, credentials) = watch::channel(credentials(access)?);
+    Ok(OciSettings {
+        place: at.clone(),
+        credentials,
+        ca_pem,
+        mirrors: Vec::new(),
+        poll: NEVER,
+        // Whoever types a registry's name means it, wherever it is; the cloud's metadata stays out of reach.
+        addresses: vec![
+            IpNet::from(Ipv4Net::default()),
+            IpNet::from(Ipv6Net::default()),
+        ],
+        plain_http: access.plain_http,
+    })
+}
+
+/// Whether a registry, with its port or without, is on this machine by its name.
+fn is_loopback(registry: &str) -> bool {
+    let host = match registry.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => host,
+        _ => registry,
+    };
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// What docker's configuration has, if there is one.
+fn credentials(access: &Access) -> anyhow::Result<Option<RegistryCredentials>> {
+    let path = match (&access.registry_config, docker_config()) {
+        (Some(path), _) => path.clone(),
+        (None, Some(path)) if path.exists() => path,
+        (None, _) => return Ok(None),
+    };
+    let read = RegistryCredentials::parse_docker_config(&read(&path)?);
+    read.map(Some)
+        .with_context(|| format!("{} is not a docker configuration", path.display()))
+}
+
+/// Where docker has it.
+fn docker_config() -> Option<PathBuf> {
+    let folder = match (PROCESS.variable)("DOCKER_CONFIG") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from((PROCESS.variable)("HOME")?).join(".docker"),
+    };
+    Some(folder.join("config.json"))
+}
+
+/// When the module was made, in seconds, if whoever builds it says so: the same artifact each time.
+fn made_at() -> anyhow::Result<Option<u64>> {
+    let variable = (PROCESS.variable)("SOURCE_DATE_EPOCH");
+    let time = variable.map(|text| text.parse()).transpose();
+    time.context("SOURCE_DATE_EPOCH is not a number of seconds")
+}
+
+fn read(path: &std::path::Path) -> anyhow::Result<String> {
+    (PROCESS.file)(path)
+        .map_err(anyhow::Error::msg)
+        .with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        for (registry, expected) in [
+            ("localhost", true),
+            ("localhost:5000", true),
+            ("127.0.0.1:5000", true),
+            ("127.8.0.1", true),
+            ("[::1]:5000", true),
+            ("[::1]", true),
+            ("registry.example.com", false),
+            ("localhost.example.com:5000", false),
+            ("127.0.0.1.example.com", false),
+            ("10.0.0.1:5000", false),
+            ("[::2]", false),
+        ] {
+            assert_eq!(is_loopback(registry), expected, "{registry}");
+        }
+    }
+}

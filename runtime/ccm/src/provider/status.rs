@@ -1,0 +1,59 @@
+//! `ccm provider status`: what a cluster's `Provider` objects say. Reads only.
+
+mod table;
+
+use anyhow::{Context as _, bail};
+use kube::Api;
+use kube::api::{DynamicObject, ListParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+
+use super::arguments::{Status, StatusForm};
+use super::{Verdict, cluster, output};
+
+/// The objects of one page; a cluster has a handful.
+const PAGE: u32 = 500;
+
+/// Reads the objects and describes them.
+pub(super) async fn status(options: &Status) -> anyhow::Result<Verdict> {
+    let client = cluster::client(&options.cluster).await?;
+    let kind = GroupVersionKind::gvk("wasm-ccm.dev", "v1alpha1", "Provider");
+    let api: Api<DynamicObject> = Api::all_with(
+        client,
+        &ApiResource::from_gvk_with_plural(&kind, "providers"),
+    );
+    let listed = api.list(&ListParams::default().limit(PAGE)).await;
+    let mut objects = match listed {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => bail!(
+            "the cluster has no kind Provider (CRD providers.wasm-ccm.dev): without it the manager keeps these records in memory, and only its log tells"
+        ),
+        Err(error) => {
+            return Err(error).context("the cluster's providers cannot be listed");
+        }
+    };
+    if let Some(name) = &options.name {
+        objects.retain(|object| object.metadata.name.as_ref() == Some(name));
+        if objects.is_empty() {
+            bail!("the cluster has no provider {name:?}");
+        }
+    }
+    Ok(Verdict::yes(match options.output {
+        StatusForm::Json => {
+            let items: Vec<_> = objects.iter().map(as_json).collect();
+            output::json(&json!({ "providers": items }))
+        }
+        StatusForm::Text => table::describe(&objects, false),
+        StatusForm::Wide => table::describe(&objects, true),
+    }))
+}
+
+/// The object without what only the API server is interested in.
+fn as_json(object: &DynamicObject) -> Value {
+    json!({
+        "name": object.metadata.name,
+        "created": object.metadata.creation_timestamp,
+        "annotations": object.metadata.annotations,
+        "status": object.data.get("status"),
+    })
+}

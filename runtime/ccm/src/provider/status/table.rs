@@ -1,0 +1,191 @@
+//! `Provider` objects as a table for people, with what each of them waits for below it. Takes what is there: an object
+//! that somebody else wrote, or an older manager, is shown as far as it can be read.
+
+use std::fmt::Write as _;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::DynamicObject;
+use serde::Deserialize;
+
+/// Of a digest, so that people can tell versions apart: `sha256:` and twelve digits.
+const SHORT_DIGEST: usize = 19;
+const HEADER: [&str; 5] = ["NAME", "VERSION", "DIGEST", "STATE", "AGE"];
+
+// What is read of an object's status.
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Shown {
+    state: String,
+    observed_source: String,
+    active: Option<Version>,
+    previous: Option<Version>,
+    trial: Option<Version>,
+    rejected: Vec<Version>,
+    trouble: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Version {
+    digest: String,
+    version: String,
+    origin: String,
+    phase: String,
+    since: String,
+    at: String,
+    reason: String,
+    lines: Vec<String>,
+}
+
+/// The table.
+pub(super) fn describe(objects: &[DynamicObject], is_wide: bool) -> String {
+    if objects.is_empty() {
+        return "There is no provider.\n".to_owned();
+    }
+    let now = Timestamp::now();
+    let mut rows = vec![HEADER.map(str::to_owned)];
+    let mut details = String::new();
+    for object in objects {
+        let status = object.data.get("status").cloned().unwrap_or_default();
+        let shown: Shown = serde_json::from_value(status).unwrap_or_default();
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let created = object.metadata.creation_timestamp.as_ref();
+        rows.push(row(
+            &name,
+            &shown,
+            created.map(|time| age(time.0, now)),
+            is_wide,
+        ));
+        detail(&mut details, &name, &shown, is_wide);
+    }
+    aligned(&rows) + &details
+}
+
+fn row(name: &str, shown: &Shown, age: Option<String>, is_wide: bool) -> [String; 5] {
+    let none = Version::default();
+    let active = shown.active.as_ref().unwrap_or(&none);
+    let digest = match is_wide {
+        true => active.digest.clone(),
+        false => short(&active.digest),
+    };
+    [
+        name.to_owned(),
+        or_dash(&active.version),
+        or_dash(&digest),
+        or_dash(&shown.state),
+        age.unwrap_or_else(|| "-".to_owned()),
+    ]
+}
+
+/// What is on its way, what keeps it, and what will not be tried again.
+fn detail(text: &mut String, name: &str, shown: &Shown, is_wide: bool) {
+    let mut block = String::new();
+    // Writing to a String cannot fail.
+    if is_wide && !shown.observed_source.is_empty() {
+        let _ = writeln!(block, "  source: {}", shown.observed_source);
+    }
+    if let Some(active) = shown.active.as_ref().filter(|_| is_wide) {
+        let _ = writeln!(block, "  serves: {} since {}", active.origin, active.since);
+    }
+    if let Some(previous) = shown.previous.as_ref().filter(|_| is_wide) {
+        let _ = writeln!(block, "  previous: {}", title(previous));
+    }
+    if let Some(trial) = &shown.trial {
+        let _ = writeln!(
+            block,
+            "  {}: {}, since {}",
+            phase(&trial.phase),
+            title(trial),
+            trial.since
+        );
+        for line in &trial.lines {
+            let _ = writeln!(block, "    {line}");
+        }
+        if trial.phase == "WaitsForApproval" {
+            let _ = writeln!(
+                block,
+                "    approve it with: kubectl annotate provider {name} --overwrite wasm-ccm.dev/approve={}",
+                trial.digest
+            );
+        }
+    }
+    for rejected in &shown.rejected {
+        let _ = writeln!(
+            block,
+            "  rejected: {}, at {}: {}",
+            title(rejected),
+            rejected.at,
+            rejected.reason
+        );
+    }
+    if !shown.trouble.is_empty() {
+        let _ = writeln!(block, "  trouble: {}", shown.trouble);
+    }
+    if !block.is_empty() {
+        let _ = write!(text, "\n{name}:\n{block}");
+    }
+}
+
+/// Words for what is written down in one.
+fn phase(phase: &str) -> &str {
+    match phase {
+        "Fetched" => "fetched",
+        "Verified" => "verified",
+        "WaitsForGrants" => "waits for grants",
+        "WaitsForApproval" => "waits for approval",
+        "Compiled" => "compiled",
+        "SelfTested" => "self-tested",
+        "Shadow" => "in shadow",
+        "Canary" => "canary",
+        other => other,
+    }
+}
+
+fn title(version: &Version) -> String {
+    match version.version.is_empty() {
+        true => version.digest.clone(),
+        false => format!("{} ({})", version.version, version.digest),
+    }
+}
+
+fn short(digest: &str) -> String {
+    let start = digest.chars().take(SHORT_DIGEST).collect::<String>();
+    start.strip_prefix("sha256:").unwrap_or(&start).to_owned()
+}
+
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-" } else { text }.to_owned()
+}
+
+/// As kubectl shows it: the largest unit that says something.
+fn age(then: Timestamp, now: Timestamp) -> String {
+    let seconds = (now.as_second() - then.as_second()).max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn aligned(rows: &[[String; 5]]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..HEADER.len()).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:<width$}   "))
+            .collect();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! `ccm provider verify`: whether somebody vouches for a module whom the command line or a configuration names. Offline
+//! but for fetching the module itself.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, bail};
+use ccm_delivery::artifact::Artifact;
+use ccm_delivery::trust::{Identity, Keyless, MinimumVersion, Pin, PublicKey, Roots, TrustPolicy};
+use serde_json::json;
+
+use super::arguments::{Form, Verify};
+use super::configured::{self, Secrets};
+use super::place::Place;
+use super::terminal::Screen;
+use super::{Verdict, output};
+use crate::assemble::PROCESS;
+
+/// Verifies what is there now.
+pub(super) async fn verify(options: &Verify, screen: Screen) -> anyhow::Result<Verdict> {
+    let (place, policy) = demanded(options)?;
+    let artifact = place.bring(&options.access, screen).await?;
+    let inspection = ccm_host::inspect(&place.to_string(), &artifact.wasm)?;
+    let manifest = inspection.manifest;
+    let version = manifest.version.clone();
+    let bar = screen.busy("verifying");
+    let judged = tokio::task::spawn_blocking(move || judge(&policy, artifact, &version));
+    let (artifact, provenance) = judged.await??;
+    drop(bar);
+    Ok(Verdict::yes(match options.printed.output {
+        Form::Json => output::json(&json!({
+            "file": place.to_string(),
+            "ok": true,
+            "name": manifest.name,
+            "version": manifest.version,
+            "digest": artifact.digest.to_string(),
+            "manifestDigest": artifact.manifest_digest,
+            "provenance": provenance,
+        })),
+        Form::Text => format!(
+            "{place}: yes: {} {}, {}\n{provenance}\n",
+            manifest.name, manifest.version, artifact.digest
+        ),
+    }))
+}
+
+/// On a thread of its own: hostile evidence takes a second.
+fn judge(
+    policy: &TrustPolicy,
+    artifact: Artifact,
+    version: &str,
+) -> anyhow::Result<(Artifact, String)> {
+    let provenance = policy.verify(&artifact, version, SystemTime::now())?;
+    Ok((artifact, provenance.to_string()))
+}
+
+/// Which module, and what is demanded of it.
+fn demanded(options: &Verify) -> anyhow::Result<(Place, TrustPolicy)> {
+    if let (Some(path), Some(name)) = (&options.config, &options.provider) {
+        let configured = configured::read_valid(path, Secrets::Assumed)?;
+        let Some(entry) = configured.into_iter().find(|entry| entry.name == *name) else {
+            bail!("{} has no provider {name:?}", path.display());
+        };
+        let place = match &options.place {
+            Some(place) => place.clone(),
+            None => Place::configured(&entry),
+        };
+        return Ok((place, entry.trust));
+    }
+    let Some(place) = options.place.clone() else {
+        bail!("no module is named");
+    };
+    let policy = policy(options)?;
+    if policy.digest.is_none() && policy.keys.is_empty() && policy.keyless.is_empty() {
+        bail!(
+            "nobody is named who could vouch for it: --key, --certificate-identity, --digest or --config"
+        );
+    }
+    Ok((place, policy))
+}
+
+/// What the options demand.
+fn policy(options: &Verify) -> anyhow::Result<TrustPolicy> {
+    let mut policy = TrustPolicy {
+        digest: options.digest.as_deref().map(Pin::parse).transpose()?,
+        ..TrustPolicy::default()
+    };
+    for path in &options.key {
+        let key = PublicKey::from_pem(&read(path)?);
+        policy
+            .keys
+            .push(key.with_context(|| format!("{} cannot be used", path.display()))?);
+    }
+    let identity = match (
+        &options.certificate_identity,
+        &options.certificate_identity_regexp,
+    ) {
+        (Some(name), _) => Some(Identity::exact(name)),
+        (None, Some(pattern)) => Some(Identity::pattern(pattern)?),
+        (None, None) => None,
+    };
+    if let (Some(identity), Some(issuer), Some(root)) = (
+        identity,
+        &options.certificate_oidc_issuer,
+        &options.trust_root,
+    ) {
+        let roots = Roots::from_trusted_root(&read(root)?)
+            .with_context(|| format!("{} cannot be used", root.display()))?;
+        let keyless = Keyless::new(identity, issuer.clone(), Arc::new(roots));
+        policy.keyless.push(keyless);
+    }
+    let minimum = options.minimum_version.as_deref();
+    policy.minimum_version = minimum.map(MinimumVersion::parse).transpose()?;
+    Ok(policy)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    (PROCESS.file)(path)
+        .map_err(anyhow::Error::msg)
+        .with_context(|| format!("cannot read {}", path.display()))
+}

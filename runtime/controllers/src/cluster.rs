@@ -1,0 +1,152 @@
+//! What the controllers of all providers share: the clock, the tenure, what is known of all nodes and Services together,
+//! the cluster's part of the brakes, the bound on writes, the Events, the plan. There is one for a leadership, however
+//! many providers come and go. Decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ccm_core::brake::Objects;
+use ccm_core::neighbours::Neighbours;
+use ccm_core::ownership::{Board, Claimant, owner, stored_provider_id};
+use ccm_core::permit::Mode;
+use ccm_core::tenure::Tenure;
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use kube::runtime::reflector::Store;
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::Settings;
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+use crate::node::NodeChange;
+use crate::perform::{Events, Purse};
+use crate::plan::Planner;
+use crate::service::Roster;
+
+/// See the module's documentation.
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
+    pub(crate) mode: Mode,
+    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) metrics: Metrics,
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) events: Events,
+    pub(crate) purse: Purse,
+    /// All nodes. Whoever watches them keeps it true, and [`Cluster::neighbours`] with it.
+    pub(crate) nodes: Store<Node>,
+    /// How many new nodes are written at the same time, and how many known ones. Each provider has such a bound of its
+    /// own before it, so that one with thousands of nodes takes its turns one by one like all others.
+    pub(crate) new: Semaphore,
+    pub(crate) known: Semaphore,
+    neighbours: Mutex<Neighbours>,
+    roster: Mutex<Roster>,
+    board: Mutex<Board>,
+    /// By provider: whoever is woken when another one has said something that is waited for.
+    listeners: Mutex<BTreeMap<String, mpsc::UnboundedSender<NodeChange>>>,
+}
+
+impl Cluster {
+    /// Nothing is known yet; `nodes` is empty.
+    pub(crate) fn new(
+        client: Client,
+        settings: &Settings,
+        metrics: Metrics,
+        nodes: Store<Node>,
+    ) -> Cluster {
+        let clock = Clock::start(settings.pace);
+        let planner = Planner::new(
+            settings.plan.clone(),
+            settings.mode,
+            settings.audit.clone(),
+            metrics.clone(),
+        );
+        Cluster {
+            events: Events::new(client.clone(), settings.tenure.clone()),
+            purse: Purse::new(client.clone(), settings, clock, metrics.clone()),
+            client,
+            clock,
+            mode: settings.mode,
+            tenure: settings.tenure.clone(),
+            metrics,
+            planner: Arc::new(planner),
+            nodes,
+            new: Semaphore::new(settings.node.concurrent_syncs.get()),
+            known: Semaphore::new(settings.node.status_updates().get()),
+            neighbours: Mutex::default(),
+            roster: Mutex::default(),
+            board: Mutex::default(),
+            listeners: Mutex::default(),
+        }
+    }
+
+    /// What is known of all nodes together.
+    pub(crate) fn neighbours(&self) -> MutexGuard<'_, Neighbours> {
+        locked(&self.neighbours)
+    }
+
+    /// What is known of all Services together.
+    pub(crate) fn roster(&self) -> MutexGuard<'_, Roster> {
+        locked(&self.roster)
+    }
+
+    /// Who has said what about nodes that several providers could speak for.
+    pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
+        locked(&self.board)
+    }
+
+    /// From now on `changes` hears for `provider` that a node is to be looked at again.
+    pub(crate) fn listen(&self, provider: &str, changes: mpsc::UnboundedSender<NodeChange>) {
+        locked(&self.listeners).insert(provider.to_owned(), changes);
+    }
+
+    /// These providers look at the node of this name again.
+    pub(crate) fn wake(&self, providers: &[String], name: &str) {
+        let listeners = locked(&self.listeners);
+        for provider in providers {
+            if let Some(changes) = listeners.get(provider) {
+                // Who does not listen any more needs nothing.
+                let _ = changes.send(NodeChange::Reconsidered(name.to_owned()));
+            }
+        }
+    }
+
+    /// `provider` does not run any more.
+    pub(crate) fn leave(&self, provider: &str) {
+        locked(&self.listeners).remove(provider);
+        self.board().withdraw(provider);
+    }
+
+    /// How many nodes have a machine, of this provider and of all.
+    pub(crate) fn machines(&self, claimant: &Claimant) -> Objects {
+        let nodes = self.nodes.state();
+        let machines = nodes
+            .iter()
+            .filter(|node| stored_provider_id(node).is_some());
+        let own = machines.filter(|node| owner(node, claimant).is_ours());
+        Objects {
+            own: own.count(),
+            all: nodes.len(),
+        }
+    }
+
+    /// All nodes were listed: whoever is not in the store is gone.
+    pub(crate) fn keep_listed(&self) {
+        let nodes = self.nodes.state();
+        let names = nodes
+            .iter()
+            .filter_map(|node| node.metadata.name.as_deref());
+        let names: BTreeSet<&str> = names.collect();
+        let uids = nodes.iter().filter_map(|node| node.metadata.uid.as_deref());
+        let uids: BTreeSet<&str> = uids.collect();
+        self.board().keep(|uid| uids.contains(uid));
+        let mut neighbours = self.neighbours();
+        neighbours.keep(|name| names.contains(name));
+        nodes.iter().for_each(|node| neighbours.apply(node));
+    }
+}
+
+/// Nothing that is done under these locks can panic half-way; a poisoned one is as good as any.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,371 @@
+//! Several providers in one manager: each has a set of controllers of its own, over watches and everything else that they
+//! share. Who comes, goes or changes is started or ended, and the others do not notice. Decides whose set runs, and
+//! nothing about nodes and Services.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use ccm_core::names::SERVICE_CONTROLLER;
+use ccm_core::node::is_uninitialized;
+use ccm_core::ownership::{self, Claim, Claimant};
+use ccm_core::service::{self, Claims, ClaimsError};
+use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _};
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::Client;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher::Event;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::cluster::Cluster;
+use crate::metrics::Metrics;
+use crate::node::NodeChange;
+use crate::service::ServiceNews;
+use crate::set::{Ended, Set, pause};
+use crate::watch::{nodes, services};
+use crate::{Provided, RunError, Settings, Stopped};
+
+/// Runs the controllers of every provider in `provided`, which may change at any time, until `shutdown` ends; and then
+/// waits at most `settings.drain` for what is on the wire. `settings.service.rules` is not looked at: each provider
+/// brings its own.
+///
+/// An entry is the same as before as long as it has the same cloud (the very same object), claim and rules; then its
+/// controllers go on. Otherwise they end, within `settings.drain`, and new ones begin. A list that contradicts itself
+/// changes nothing. Without any entry the controllers wait for one.
+///
+/// # Assumptions
+/// Those of [`crate::run`].
+///
+/// # Errors
+/// See [`RunError`]: only about the first list. What is wrong with a later one is logged.
+pub async fn run_all(
+    client: Client,
+    mut provided: watch::Receiver<Arc<[Provided]>>,
+    settings: Settings,
+    metrics: Metrics,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<Stopped, RunError> {
+    let first = provided.borrow_and_update().clone();
+    let everybody = Everybody::of(&first).map_err(RunError::Contradiction)?;
+    if settings.controllers.need_instances() && !first.is_empty() && !has_instances(&first) {
+        let names: Vec<&str> = first.iter().map(|one| one.cloud.name()).collect();
+        return Err(RunError::NoInstances(names.join(", ")));
+    }
+    if settings.controllers.service && !first.iter().any(serves) && !first.is_empty() {
+        // IFACE-004; no mistake of anybody's, as most providers have none.
+        tracing::info!(
+            controller = SERVICE_CONTROLLER,
+            "not started: the cloud provider does not support external load balancers"
+        );
+    }
+    let mut watched = nodes(client.clone());
+    let cluster = Cluster::new(client, &settings, metrics, watched.store.clone());
+    let mut sets = Sets::new(Arc::new(cluster), settings);
+    sets.take(everybody);
+    tokio::pin!(shutdown);
+    let mut may_change = true;
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            changed = provided.changed(), if may_change => match changed {
+                Ok(()) => {
+                    let list = provided.borrow_and_update().clone();
+                    sets.change(&list);
+                }
+                // Nobody changes it any more.
+                Err(_) => may_change = false,
+            },
+            Some(ended) = sets.tasks.join_next() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a provider's controllers panicked");
+                }
+                sets.revive();
+            }
+            Some(event) = watched.changes.next() => sets.see_node(&event),
+            Some(event) = next(&mut sets.watched_services) => sets.see_service(event),
+        }
+    }
+    Ok(sets.stop().await)
+}
+
+fn has_instances(list: &[Provided]) -> bool {
+    list.iter().any(|one| one.cloud.capabilities().instances)
+}
+
+fn serves(one: &Provided) -> bool {
+    one.cloud.capabilities().load_balancer
+}
+
+async fn next<T>(stream: &mut Option<BoxStream<'static, T>>) -> Option<T> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// All providers of one list, and what each claims beside the others.
+struct Everybody {
+    list: Vec<Provided>,
+    claims: Arc<Claims>,
+}
+
+impl Everybody {
+    /// The list as a whole, if it does not contradict itself; all mistakes otherwise.
+    fn of(list: &[Provided]) -> Result<Everybody, Vec<String>> {
+        let all: Vec<Claim> = list.iter().map(claim).collect();
+        let mut mistakes = ownership::mistakes(&all);
+        let claims = Claims::new(list.iter().filter(|one| serves(one)).map(takes).collect());
+        match claims {
+            Ok(claims) if mistakes.is_empty() => Ok(Everybody {
+                list: list.to_vec(),
+                claims: Arc::new(claims),
+            }),
+            Ok(_) => Err(mistakes),
+            Err(error) => {
+                // Names were compared above.
+                if !matches!(error, ClaimsError::TwoOfAName(_)) || mistakes.is_empty() {
+                    mistakes.push(error.to_string());
+                }
+                Err(mistakes)
+            }
+        }
+    }
+
+    /// What this one of them claims, and the others.
+    fn claimant(&self, provided: &Provided) -> Arc<Claimant> {
+        let Claim {
+            name,
+            schemes,
+            selector,
+        } = claim(provided);
+        let others = self.list.iter();
+        let others = others.filter(|one| one.cloud.capabilities().instances);
+        let others = others.filter(|one| one.cloud.name() != name);
+        Arc::new(Claimant {
+            others: others.map(claim).collect(),
+            has_instances: provided.cloud.capabilities().instances,
+            name,
+            schemes,
+            selector,
+        })
+    }
+}
+
+/// Of nodes. Who knows no machines has no scheme, whatever the module says.
+fn claim(provided: &Provided) -> Claim {
+    let schemes = match provided.nodes.schemes.as_slice() {
+        _ if !provided.cloud.capabilities().instances => Vec::new(),
+        [] => provided.cloud.schemes().to_vec(),
+        schemes => schemes.to_vec(),
+    };
+    Claim {
+        name: provided.cloud.name().to_owned(),
+        schemes,
+        selector: provided.nodes.selector.clone(),
+    }
+}
+
+/// Of Services.
+fn takes(provided: &Provided) -> service::Claim {
+    service::Claim {
+        name: provided.cloud.name().to_owned(),
+        classes: provided.service.classes.clone(),
+        is_default: provided.service.is_default,
+        prefixes: provided.cloud.annotation_prefixes().to_vec(),
+    }
+}
+
+/// See the module's documentation.
+struct Sets {
+    cluster: Arc<Cluster>,
+    settings: Settings,
+    everybody: Option<Everybody>,
+    running: BTreeMap<String, Set>,
+    /// What runs; aborted when this is dropped.
+    tasks: JoinSet<()>,
+    /// Those that were told to end, and perhaps have not yet.
+    leaving: Vec<Ended>,
+    is_listed: bool,
+    services: ServiceNews,
+    watched_services: Option<BoxStream<'static, Event<Service>>>,
+}
+
+impl Sets {
+    fn new(cluster: Arc<Cluster>, settings: Settings) -> Sets {
+        Sets {
+            cluster,
+            settings,
+            everybody: None,
+            running: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            leaving: Vec::new(),
+            is_listed: false,
+            services: ServiceNews::default(),
+            watched_services: None,
+        }
+    }
+
+    /// The list has changed.
+    fn change(&mut self, list: &[Provided]) {
+        match Everybody::of(list) {
+            Ok(everybody) => {
+                let needs = self.settings.controllers.need_instances();
+                if needs && !list.is_empty() && !has_instances(list) {
+                    tracing::error!("no cloud provider supports instances: no node is initialised");
+                }
+                self.take(everybody);
+            }
+            Err(mistakes) => {
+                let mistakes = mistakes.join("; ");
+                tracing::error!(
+                    mistakes,
+                    "the providers contradict each other; what runs goes on as before"
+                );
+            }
+        }
+    }
+
+    /// From now on these run: those that are as before go on, and hear who the others are.
+    fn take(&mut self, everybody: Everybody) {
+        let is_same = |name: &String, set: &Set| {
+            let mut list = everybody.list.iter();
+            list.any(|one| one.cloud.name() == name && one.is_same(&set.provided))
+        };
+        let running = std::mem::take(&mut self.running);
+        let (kept, ended): (BTreeMap<_, _>, BTreeMap<_, _>) = running
+            .into_iter()
+            .partition(|(name, set)| is_same(name, set));
+        self.running = kept;
+        self.forget_those_that_have_left();
+        for (name, set) in ended {
+            tracing::info!(provider = name, "the provider's controllers end");
+            self.cluster.leave(&name);
+            self.leaving.push(set.stop());
+        }
+        for set in self.running.values_mut() {
+            set.reassign(everybody.claimant(&set.provided), everybody.claims.clone());
+        }
+        for provided in &everybody.list {
+            if !self.running.contains_key(provided.cloud.name()) {
+                self.start(&everybody, provided.clone(), self.leaving.clone());
+            }
+        }
+        self.everybody = Some(everybody);
+    }
+
+    fn forget_those_that_have_left(&mut self) {
+        self.leaving
+            .retain(|ended| ended.clone().now_or_never().is_none());
+    }
+
+    fn start(&mut self, everybody: &Everybody, provided: Provided, before: Vec<Ended>) {
+        let name = provided.cloud.name().to_owned();
+        tracing::debug!(provider = name, "the provider's controllers begin");
+        let claimant = everybody.claimant(&provided);
+        let claims = everybody.claims.clone();
+        let cluster = &self.cluster;
+        let tasks = &mut self.tasks;
+        let settings = &self.settings;
+        let mut set = Set::start(cluster, provided, claimant, claims, settings, before, tasks);
+        if self.is_listed {
+            set.see_node(&Event::InitDone, Some(&NodeChange::Listed));
+        }
+        if set.serves() {
+            if self.watched_services.is_none() {
+                let watched = services(self.cluster.client.clone());
+                self.watched_services = Some(watched.boxed());
+            }
+            if let Some(all) = self.services.all() {
+                set.see_service(&all);
+            }
+        }
+        self.running.insert(name, set);
+    }
+
+    /// Starts sets anew that have ended without having been told to: a defect of ours, which costs the others nothing.
+    fn revive(&mut self) {
+        let dead = self.running.iter().filter(|(_, set)| set.has_ended());
+        let dead: Vec<String> = dead.map(|(name, _)| name.clone()).collect();
+        for name in dead {
+            let (Some(set), Some(everybody)) = (self.running.remove(&name), self.everybody.take())
+            else {
+                continue;
+            };
+            tracing::error!(
+                provider = name,
+                "the provider's controllers ended by themselves, and are started anew; this is a defect"
+            );
+            self.cluster.leave(&name);
+            self.start(&everybody, set.provided, vec![pause()]);
+            self.everybody = Some(everybody);
+        }
+    }
+
+    fn see_node(&mut self, event: &Event<Node>) {
+        let change = self.note(event);
+        for set in self.running.values_mut() {
+            set.see_node(event, change.as_ref());
+        }
+    }
+
+    /// Keeps true what all share, and says what of it is told.
+    fn note(&mut self, event: &Event<Node>) -> Option<NodeChange> {
+        match event {
+            Event::Apply(node) => {
+                self.cluster.neighbours().apply(node);
+                if !is_uninitialized(node) {
+                    let uid = node.metadata.uid.as_deref();
+                    self.cluster.board().forget(uid.unwrap_or_default());
+                }
+                let stored = self.cluster.nodes.get(&ObjectRef::from_obj(node));
+                stored.map(NodeChange::Applied)
+            }
+            Event::Delete(node) => {
+                let name = node.metadata.name.clone().unwrap_or_default();
+                self.cluster.neighbours().forget(&name);
+                let uid = node.metadata.uid.as_deref();
+                self.cluster.board().forget(uid.unwrap_or_default());
+                Some(NodeChange::Deleted(name))
+            }
+            // During a list the store is still the old one.
+            Event::Init | Event::InitApply(_) => None,
+            Event::InitDone => {
+                self.is_listed = true;
+                self.cluster.keep_listed();
+                Some(NodeChange::Listed)
+            }
+        }
+    }
+
+    fn see_service(&mut self, event: Event<Service>) {
+        if let Some(change) = self.services.see(event, &self.cluster) {
+            for set in self.running.values() {
+                set.see_service(&change);
+            }
+        }
+    }
+
+    /// Nothing begins any more, and what is on the wire gets its time.
+    async fn stop(mut self) -> Stopped {
+        self.settings.tenure.end();
+        self.cluster.planner.sum_up();
+        let stopped: Vec<Ended> = std::mem::take(&mut self.running)
+            .into_values()
+            .map(Set::stop)
+            .collect();
+        // Who was told to go before, and has gone since, has nothing on the wire.
+        self.forget_those_that_have_left();
+        let all = std::mem::take(&mut self.leaving).into_iter().chain(stopped);
+        let ended = futures::future::join_all(all).await;
+        match ended.contains(&Stopped::OnTheWire) {
+            true => Stopped::OnTheWire,
+            false => Stopped::Drained,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

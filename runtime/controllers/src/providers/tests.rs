@@ -1,0 +1,445 @@
+//! Several providers in one manager, against the in-memory API server: what one of them does is no other's, and what
+//! comes, goes or contradicts itself. What they decide about nodes and Services is in `ccm-core`'s tests and the scenarios.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::{
+    Address, AddressType, Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup,
+    Reply,
+};
+use ccm_core::ownership::NodeClaim;
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::selector::Selector;
+use ccm_core::settings::{
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceRules, ServiceSettings,
+};
+use ccm_core::tenure::Tenure;
+use ccm_sim::cluster;
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Controllers, PlanBook};
+
+/// How a cloud behaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    /// It finds every node that is called after it.
+    Good,
+    /// The same, after so long.
+    Late(Duration),
+    /// It never answers.
+    Endless,
+    /// Every call panics.
+    Panics,
+    /// Every machine has moved to another network.
+    Moves,
+}
+
+/// A cloud whose scheme is its name.
+struct Cloud {
+    name: String,
+    schemes: Vec<String>,
+    mood: Mood,
+    can: Capabilities,
+    calls: Mutex<usize>,
+}
+
+fn cloud(name: &str, mood: Mood) -> Arc<Cloud> {
+    Arc::new(Cloud {
+        name: name.to_owned(),
+        schemes: vec![name.to_owned()],
+        mood,
+        can: Capabilities {
+            instances: true,
+            ..Capabilities::default()
+        },
+        calls: Mutex::default(),
+    })
+}
+
+impl Cloud {
+    fn answer(&self, node: &CloudNode) -> Lookup {
+        let Some(number) = node.name.strip_prefix(&format!("{}-", self.name)) else {
+            return Lookup::NotMine;
+        };
+        let third = if self.mood == Mood::Moves { 9 } else { 0 };
+        let second = if self.name == "east" { 1 } else { 2 };
+        Lookup::Found(Box::new(Instance {
+            provider_id: format!("{}://{number}", self.name),
+            addresses: vec![Address {
+                address_type: AddressType::InternalIp,
+                address: format!("10.{second}.{third}.{number}"),
+            }],
+            ..Instance::default()
+        }))
+    }
+}
+
+impl CloudProvider for Cloud {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn schemes(&self) -> &[String] {
+        &self.schemes
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.can
+    }
+
+    fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply> {
+        self.find(nodes, permit)
+    }
+
+    fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
+        *self.calls.lock().unwrap() += 1;
+        Box::pin(async move {
+            match self.mood {
+                Mood::Good | Mood::Moves => tokio::time::sleep(Duration::from_millis(100)).await,
+                Mood::Late(late) => tokio::time::sleep(late).await,
+                Mood::Endless => std::future::pending().await,
+                Mood::Panics => panic!("on purpose, in a test"),
+            }
+            Ok(FindReply {
+                lookups: nodes.iter().map(|node| self.answer(node)).collect(),
+                events: Vec::new(),
+                complete: true,
+            })
+        })
+    }
+}
+
+fn provided(cloud: &Arc<Cloud>) -> Provided {
+    Provided {
+        cloud: cloud.clone(),
+        nodes: NodeClaim::default(),
+        service: ServiceRules {
+            is_default: false,
+            ..ServiceRules::default()
+        },
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        controllers: Controllers {
+            service: false,
+            ..Controllers::ALL
+        },
+        lifecycle: LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
+        },
+        service: ServiceSettings::default(),
+        ledger: None,
+        pace: crate::Pace::REAL,
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
+        node: NodeSettings {
+            status_update_frequency: Duration::from_secs(300),
+            concurrent_syncs: NonZeroUsize::new(2).unwrap(),
+            concurrent_status_updates: None,
+            rules: NodeRules::default(),
+        },
+        mode: Mode::Enforce,
+        call_time: Duration::from_secs(60),
+        drain: Duration::from_secs(1),
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}
+
+/// A node of this cloud that waits to be initialised, as the kubelet registers it with its provider ID.
+async fn create(cluster: &cluster::Cluster, cloud: &str, number: usize) {
+    let node = json!({
+        "metadata": { "name": format!("{cloud}-{number}") },
+        "spec": {
+            "providerID": format!("{cloud}://{number}"),
+            "taints": [{ "key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule" }]
+        },
+    });
+    post(cluster, node).await;
+}
+
+async fn post(cluster: &cluster::Cluster, node: Value) {
+    let api: Api<Node> = Api::all(cluster.client_as("test"));
+    let node = serde_json::from_value(node).unwrap();
+    api.create(&PostParams::default(), &node).await.unwrap();
+}
+
+async fn waiting(cluster: &cluster::Cluster) -> Vec<String> {
+    let api: Api<Node> = Api::all(cluster.client_as("test"));
+    let all = api.list(&ListParams::default()).await.unwrap();
+    let waiting = all.iter().filter(|node| is_uninitialized(node));
+    let names = waiting.filter_map(|node| node.metadata.name.clone());
+    names.collect()
+}
+
+/// A list that may change.
+type List = watch::Sender<Arc<[Provided]>>;
+
+fn list(clouds: &[&Arc<Cloud>]) -> Arc<[Provided]> {
+    clouds.iter().map(|cloud| provided(cloud)).collect()
+}
+
+/// Runs until `script` ends.
+async fn run_while(
+    cluster: &cluster::Cluster,
+    clouds: &[&Arc<Cloud>],
+    settings: Settings,
+    script: impl AsyncFnOnce(&List),
+) -> Result<Stopped, RunError> {
+    let (told, heard) = watch::channel(list(clouds));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let client = cluster.client_as("ccm");
+    let running = run_all(client, heard, settings, Metrics::default(), stopped);
+    let script = async {
+        script(&told).await;
+        let _ = stop.send(());
+    };
+    tokio::join!(running, script).0
+}
+
+/// What was written about the nodes of this cloud, and when after the beginning.
+async fn written(others: Option<Mood>) -> Vec<(Duration, String)> {
+    let cluster = cluster::Cluster::new();
+    cluster.keep_writes();
+    for number in 1..=20 {
+        create(&cluster, "east", number).await;
+        create(&cluster, "west", number).await;
+    }
+    let east = cloud("east", Mood::Good);
+    let west = others.map(|mood| cloud("west", mood));
+    let clouds: Vec<&Arc<Cloud>> = [&east].into_iter().chain(&west).collect();
+    let began = tokio::time::Instant::now();
+    let ended = run_while(&cluster, &clouds, settings(), async |_| {
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        create(&cluster, "east", 21).await;
+        tokio::time::sleep(Duration::from_secs(400)).await;
+    })
+    .await;
+    ended.unwrap();
+    let writes = cluster.writes().into_iter();
+    let writes = writes.filter(|write| write.request.identity == "ccm");
+    let ours = writes.filter(|write| write.request.name.starts_with("east-"));
+    let nodes = ours.filter(|write| write.request.resource == "nodes");
+    let told = nodes.map(|write| {
+        let what = format!("{} {}", write.request.name, write.body);
+        // Versions are counted by the whole cluster.
+        let version = format!("{}", write.body["metadata"]["resourceVersion"]);
+        (write.at - began, what.replace(&version, "…"))
+    });
+    let mut told: Vec<(Duration, String)> = told.collect();
+    told.sort();
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_slow_silent_or_panics_delays_no_other_by_a_moment() {
+    let alone = without_uids(written(None).await);
+    assert_eq!(alone.len(), 2 * 21, "addresses and the rest, of each node");
+    for mood in [
+        Mood::Good,
+        Mood::Late(Duration::from_secs(30)),
+        Mood::Endless,
+        Mood::Panics,
+    ] {
+        let beside = without_uids(written(Some(mood)).await);
+        assert_eq!(beside, alone);
+    }
+}
+
+/// The server gives out new ones in every run.
+fn without_uids(told: Vec<(Duration, String)>) -> Vec<(Duration, String)> {
+    let without = |text: String| {
+        let (begin, rest) = text.split_once("\"uid\":\"").unwrap();
+        let (_, end) = rest.split_once('"').unwrap();
+        format!("{begin}{end}")
+    };
+    told.into_iter()
+        .map(|(at, text)| (at, without(text)))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn providers_come_change_and_go_and_the_others_are_asked_no_more_often_for_that() {
+    let cluster = cluster::Cluster::new();
+    let (east, west) = (cloud("east", Mood::Good), cloud("west", Mood::Good));
+    // Who asks about nodes that are not Ready asks again and again.
+    let mut settings = settings();
+    settings.controllers.node_lifecycle = false;
+    let ended = run_while(&cluster, &[], settings, async |told| {
+        let wait = || tokio::time::sleep(Duration::from_secs(5));
+        create(&cluster, "east", 1).await;
+        create(&cluster, "west", 1).await;
+        wait().await;
+        assert_eq!(
+            waiting(&cluster).await,
+            ["east-1", "west-1"],
+            "nobody is here"
+        );
+        told.send_replace(list(&[&east]));
+        wait().await;
+        assert_eq!(waiting(&cluster).await, ["west-1"]);
+        let asked = *east.calls.lock().unwrap();
+        told.send_replace(list(&[&east, &west]));
+        wait().await;
+        assert_eq!(waiting(&cluster).await, Vec::<String>::new());
+        // A new generation of the same name.
+        let next = cloud("west", Mood::Good);
+        told.send_replace(list(&[&east, &next]));
+        create(&cluster, "west", 2).await;
+        wait().await;
+        assert_eq!(waiting(&cluster).await, Vec::<String>::new());
+        assert!(*next.calls.lock().unwrap() > 0);
+        told.send_replace(list(&[&east]));
+        create(&cluster, "west", 3).await;
+        wait().await;
+        assert_eq!(waiting(&cluster).await, ["west-3"]);
+        assert_eq!(
+            *east.calls.lock().unwrap(),
+            asked,
+            "east has noticed nothing"
+        );
+    })
+    .await;
+    assert_eq!(ended.unwrap(), Stopped::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_does_not_let_go_holds_up_its_successor_for_the_drain_and_nobody_else() {
+    let cluster = cluster::Cluster::new();
+    let (east, west) = (cloud("east", Mood::Good), cloud("west", Mood::Endless));
+    let ended = run_while(&cluster, &[&east, &west], settings(), async |told| {
+        create(&cluster, "west", 1).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        told.send_replace(list(&[&east, &cloud("west", Mood::Good)]));
+        create(&cluster, "east", 1).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(
+            waiting(&cluster).await,
+            ["west-1"],
+            "within the drain of one second"
+        );
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(waiting(&cluster).await, Vec::<String>::new());
+    })
+    .await;
+    assert_eq!(ended.unwrap(), Stopped::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn iface_003_several_providers_are_an_error_only_when_none_has_instances() {
+    let without = |name: &str| {
+        Arc::new(Cloud {
+            can: Capabilities::default(),
+            ..Arc::into_inner(cloud(name, Mood::Good)).unwrap()
+        })
+    };
+    let cluster = cluster::Cluster::new();
+    let (east, west) = (without("east"), without("west"));
+    let none = run_while(&cluster, &[&east, &west], settings(), async |_| {}).await;
+    assert_eq!(
+        none.unwrap_err().to_string(),
+        "cloud provider \"east, west\" does not support instances"
+    );
+    let north = cloud("north", Mood::Good);
+    let one = run_while(&cluster, &[&east, &north], settings(), async |_| {}).await;
+    assert_eq!(one.unwrap(), Stopped::Drained);
+    let nobody = run_while(&cluster, &[], settings(), async |_| {}).await;
+    assert_eq!(nobody.unwrap(), Stopped::Drained, "somebody may come");
+}
+
+#[tokio::test(start_paused = true)]
+async fn providers_that_contradict_each_other_are_refused_with_all_mistakes_and_later_change_nothing()
+ {
+    let cluster = cluster::Cluster::new();
+    let (east, west) = (cloud("east", Mood::Good), cloud("west", Mood::Good));
+    let same = Provided {
+        nodes: NodeClaim {
+            schemes: vec!["east".to_owned()],
+            selector: Some(Selector::parse("a=b").unwrap()),
+        },
+        service: ServiceRules::default(),
+        ..provided(&west)
+    };
+    let both: Arc<[Provided]> = [provided(&east), same].into();
+    let (_told, heard) = watch::channel(both.clone());
+    let client = cluster.client_as("ccm");
+    let never = std::future::pending();
+    let error = run_all(client, heard, settings(), Metrics::default(), never).await;
+    let Err(RunError::Contradiction(mistakes)) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+    assert!(mistakes[0].contains("\"east\" and \"west\" share the provider ID scheme east"));
+    let ended = run_while(&cluster, &[&east], settings(), async |told| {
+        told.send_replace(both.clone());
+        create(&cluster, "east", 1).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(waiting(&cluster).await, Vec::<String>::new());
+    })
+    .await;
+    ended.unwrap();
+    assert_eq!(*west.calls.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_providers_that_are_wrong_on_the_same_day_change_no_more_of_the_cluster_than_one_may() {
+    let cluster = cluster::Cluster::new();
+    for number in 0..40 {
+        let name = if number % 2 == 0 { "east" } else { "west" };
+        let second = if number % 2 == 0 { 1 } else { 2 };
+        post(
+            &cluster,
+            json!({
+                "metadata": { "name": format!("{name}-{number}"), "labels": { "wasm-ccm.dev/provider": name } },
+                "spec": { "providerID": format!("{name}://{number}") },
+                "status": {
+                    "addresses": [{ "type": "InternalIP", "address": format!("10.{second}.0.{number}") }],
+                    "conditions": [{ "type": "Ready", "status": "True" }]
+                }
+            }),
+        )
+        .await;
+    }
+    let moved = async || {
+        let api: Api<Node> = Api::all(cluster.client_as("test"));
+        let all = api.list(&ListParams::default()).await.unwrap();
+        let mut counts = BTreeMap::new();
+        for node in all {
+            let owner = node.metadata.labels.unwrap()["wasm-ccm.dev/provider"].clone();
+            let address = &node.status.unwrap().addresses.unwrap()[0].address;
+            *counts.entry(owner).or_insert(0_usize) += usize::from(address.contains(".9."));
+        }
+        counts
+    };
+    let (east, west) = (cloud("east", Mood::Moves), cloud("west", Mood::Moves));
+    let ended = run_while(&cluster, &[&east, &west], settings(), async |_| {
+        tokio::time::sleep(Duration::from_secs(500)).await;
+    })
+    .await;
+    ended.unwrap();
+    let moved = moved().await;
+    // Each may change three; the cluster a tenth of forty.
+    assert_eq!(moved.values().sum::<usize>(), 4, "{moved:?}");
+    assert!(moved.values().all(|count| *count <= 3), "{moved:?}");
+}

@@ -1,0 +1,259 @@
+//! The controllers of one provider: its queues, batches, lanes and memories, and its door. They run in a task of their
+//! own, so that one provider's failure, slowness or hostility is no other's. Started, told of changes, and ended from
+//! outside.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use ccm_core::ownership::Claimant;
+use ccm_core::service::Claims;
+use ccm_core::settings::ServiceSettings;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared, join_all};
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::watcher::Event;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::cluster::Cluster;
+use crate::node::{NodeChange, NodeController};
+use crate::node_lifecycle::NodeLifecycleController;
+use crate::perform::Door;
+use crate::service::{NodeNews, NodeSet, ServiceChange, ServiceController, node_news};
+use crate::{Provided, Settings, Stopped};
+
+/// After a defect that ended a set it is started anew, not at once.
+const AFTER_DEFECT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// How a set has ended, for everybody who waits for it.
+pub(crate) type Ended = Shared<BoxFuture<'static, Stopped>>;
+
+/// One end: a set that runs.
+pub(crate) struct Set {
+    pub(crate) provided: Provided,
+    door: Arc<Door>,
+    nodes: Option<mpsc::UnboundedSender<NodeChange>>,
+    news: Option<NodeNews>,
+    services: Option<mpsc::UnboundedSender<ServiceChange>>,
+    /// Dropped or changed, the set ends.
+    stop: watch::Sender<bool>,
+    ended: Ended,
+}
+
+/// The other end: what runs.
+struct Controllers {
+    door: Arc<Door>,
+    node: Option<NodeController>,
+    lifecycle: Option<NodeLifecycleController>,
+    service: Option<ServiceController>,
+}
+
+impl Set {
+    /// Starts the controllers of `provided`, when all of `before` have ended: two that act for the same objects never
+    /// run at the same time.
+    pub(crate) fn start(
+        cluster: &Arc<Cluster>,
+        provided: Provided,
+        claimant: Arc<Claimant>,
+        claims: Arc<Claims>,
+        settings: &Settings,
+        before: Vec<Ended>,
+        tasks: &mut JoinSet<()>,
+    ) -> Set {
+        let capabilities = provided.cloud.capabilities();
+        let wanted = settings.controllers;
+        let has_instances = wanted.need_instances() && capabilities.instances;
+        let serves = wanted.service && capabilities.load_balancer;
+        let settings = Settings {
+            service: ServiceSettings {
+                rules: provided.service.clone(),
+                ..settings.service.clone()
+            },
+            ..settings.clone()
+        };
+        let mut background = JoinSet::new();
+        let cloud = provided.cloud.clone();
+        let door = Door::new(
+            cluster.clone(),
+            cloud,
+            claimant.clone(),
+            &settings,
+            &mut background,
+        );
+        let door = Arc::new(door);
+        let passes = usize::from(has_instances) + usize::from(serves);
+        cluster.planner.expect_passes(passes);
+        let (mut nodes, mut news, mut services) = (None, None, None);
+        let node = (has_instances && wanted.node).then(|| {
+            let (told, changes) = mpsc::unbounded_channel();
+            cluster.listen(door.name(), told.clone());
+            nodes = Some(told);
+            NodeController::new(door.clone(), settings.node.clone(), changes)
+        });
+        let lifecycle = (has_instances && wanted.node_lifecycle).then(|| {
+            NodeLifecycleController::new(door.clone(), settings.lifecycle.clone(), node.is_none())
+        });
+        let service = serves.then(|| {
+            let (told, changes) = mpsc::unbounded_channel();
+            services = Some(told);
+            let (said, heard) = node_news(claimant);
+            news = Some(said);
+            let targets = NodeSet::new(door.clone(), heard, &settings.service);
+            let settings = settings.service.clone();
+            ServiceController::new(door.clone(), settings, claims, changes, targets)
+        });
+        let controllers = Controllers {
+            door: door.clone(),
+            node,
+            lifecycle,
+            service,
+        };
+        let (stop, stopped) = watch::channel(false);
+        let drain = settings.drain;
+        let (end, ended) = watch::channel(None);
+        tasks.spawn(async move {
+            // Whatever is in there is aborted when this ends.
+            let _background = background;
+            let stopped = controllers.run(before, stopped, drain).await;
+            // Nobody may have waited.
+            let _ = end.send(Some(stopped));
+        });
+        Set {
+            provided,
+            door,
+            nodes,
+            news,
+            services,
+            stop,
+            ended: when_ended(ended),
+        }
+    }
+
+    /// Whether Services are to be watched for it.
+    pub(crate) fn serves(&self) -> bool {
+        self.services.is_some()
+    }
+
+    /// What the watch of nodes says; the store has it.
+    pub(crate) fn see_node(&mut self, event: &Event<Node>, change: Option<&NodeChange>) {
+        if let Some(news) = &mut self.news {
+            news.see(event, &self.door.cluster.nodes);
+        }
+        if let (Some(nodes), Some(change)) = (&self.nodes, change) {
+            // Who does not listen any more has ended.
+            let _ = nodes.send(change.clone());
+        }
+    }
+
+    /// What the watch of Services says.
+    pub(crate) fn see_service(&self, change: &ServiceChange) {
+        if let Some(services) = &self.services {
+            let _ = services.send(change.clone());
+        }
+    }
+
+    /// There are other providers than before.
+    pub(crate) fn reassign(&mut self, claimant: Arc<Claimant>, claims: Arc<Claims>) {
+        self.door.reassign(claimant.clone());
+        if let Some(news) = &mut self.news {
+            news.reassign(claimant);
+        }
+        if let Some(nodes) = &self.nodes {
+            let _ = nodes.send(NodeChange::Reassigned);
+        }
+        self.see_service(&ServiceChange::Reassigned(claims));
+    }
+
+    /// Whether it does not run any more, although nobody has told it to stop.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stop.is_closed()
+    }
+
+    /// Tells it to start nothing new, and says when what is on the wire has had its answer or its time.
+    pub(crate) fn stop(self) -> Ended {
+        // Who does not listen any more has ended.
+        let _ = self.stop.send(true);
+        self.ended
+    }
+}
+
+/// Ends when a set has said how it ended, or has died without a word.
+fn when_ended(mut ended: watch::Receiver<Option<Stopped>>) -> Ended {
+    let ended = async move {
+        let said = ended.wait_for(Option::is_some).await;
+        said.ok()
+            .and_then(|said| *said)
+            .unwrap_or(Stopped::OnTheWire)
+    };
+    ended.boxed().shared()
+}
+
+/// Ends when a set that ended by a defect may be started anew.
+pub(crate) fn pause() -> Ended {
+    let pause = async {
+        tokio::time::sleep(AFTER_DEFECT).await;
+        Stopped::Drained
+    };
+    pause.boxed().shared()
+}
+
+impl Controllers {
+    async fn run(
+        mut self,
+        before: Vec<Ended>,
+        mut stopped: watch::Receiver<bool>,
+        drain: std::time::Duration,
+    ) -> Stopped {
+        let stopped = async {
+            // An error: whoever could stop it is gone.
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+        };
+        tokio::pin!(stopped);
+        let waits = !before.is_empty();
+        tokio::select! {
+            biased;
+            _ = join_all(before), if waits => {}
+            () = &mut stopped => return Stopped::Drained,
+            () = std::future::ready(()), if !waits => {}
+        }
+        // In this order, so that the same world gives the same sequence; none of them ever ends by itself.
+        tokio::select! {
+            biased;
+            () = when(self.node.as_mut().map(NodeController::run)) => {}
+            () = when(self.service.as_mut().map(ServiceController::run)) => {}
+            () = when(self.lifecycle.as_mut().map(NodeLifecycleController::run)) => {}
+            () = &mut stopped => {}
+        }
+        let provider = self.door.name().to_owned();
+        let drained = async {
+            if let Some(node) = &mut self.node {
+                node.drain().await;
+            }
+            if let Some(lifecycle) = &mut self.lifecycle {
+                lifecycle.drain().await;
+            }
+            if let Some(service) = &mut self.service {
+                service.drain().await;
+            }
+        };
+        match tokio::time::timeout(drain, drained).await {
+            Ok(()) => Stopped::Drained,
+            Err(_) => {
+                tracing::warn!(
+                    provider,
+                    ?drain,
+                    "stopped while requests were still on the wire; what they did is not known"
+                );
+                Stopped::OnTheWire
+            }
+        }
+    }
+}
+
+/// Ends when `future` does; without one never.
+async fn when(future: Option<impl Future<Output = ()>>) {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,286 @@
+//! Whose a node is, with one provider and with several; what the configuration may not say.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use k8s_openapi::api::core::v1::NodeSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::*;
+
+/// A node with these labels, `KEY=VALUE` separated by blanks, and this provider ID.
+fn node(labels: &str, provider_id: Option<&str>) -> Node {
+    let pairs = labels
+        .split_whitespace()
+        .map(|one| one.split_once('=').unwrap());
+    let labels = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Node {
+        metadata: ObjectMeta {
+            labels: Some(labels.collect())
+                .filter(|all: &std::collections::BTreeMap<_, _>| !all.is_empty()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            provider_id: provider_id.map(str::to_owned),
+            ..NodeSpec::default()
+        }),
+        ..Node::default()
+    }
+}
+
+fn claim(name: &str, scheme: &str, selector: Option<&str>) -> Claim {
+    Claim {
+        name: name.to_owned(),
+        schemes: Some(scheme.to_owned())
+            .filter(|one| !one.is_empty())
+            .into_iter()
+            .collect(),
+        selector: selector.map(|text| Selector::parse(text).unwrap()),
+    }
+}
+
+/// Each of `claims` in turn, with the others beside it.
+fn each(claims: &[Claim]) -> Vec<Claimant> {
+    let one = |index: usize| {
+        let mut others = claims.to_vec();
+        let Claim {
+            name,
+            schemes,
+            selector,
+        } = others.remove(index);
+        Claimant {
+            name,
+            schemes,
+            selector,
+            has_instances: true,
+            others,
+        }
+    };
+    (0..claims.len()).map(one).collect()
+}
+
+fn seen_by_sim(label: Option<&str>, provider_id: Option<&str>) -> Owner {
+    let label = label.map(|name| format!("{OWNER_LABEL}={name}"));
+    let node = node(&label.unwrap_or_default(), provider_id);
+    owner(&node, &Claimant::alone("sim", vec!["sim".to_owned()]))
+}
+
+#[test]
+fn what_is_recorded_decides_over_the_scheme() {
+    assert_eq!(seen_by_sim(Some("sim"), Some("other://1")), Owner::Recorded);
+    assert!(matches!(
+        seen_by_sim(Some("other"), Some("sim://1")),
+        Owner::Other(_)
+    ));
+}
+
+#[test]
+fn without_a_record_the_scheme_decides_and_without_both_nobody_owns() {
+    assert_eq!(seen_by_sim(None, Some("sim://1")), Owner::Implied);
+    assert_eq!(seen_by_sim(None, None), Owner::Nobody);
+    assert_eq!(seen_by_sim(Some(""), Some("")), Owner::Nobody);
+    for foreign in ["simx://1", "other://1", "1", "sim:1", "Sim://1"] {
+        assert!(
+            matches!(seen_by_sim(None, Some(foreign)), Owner::Other(_)),
+            "{foreign}"
+        );
+    }
+}
+
+/// What each provider sees, in a word.
+fn seen(claims: &[Claim], node: &Node) -> String {
+    let words = each(claims)
+        .into_iter()
+        .map(|claimant| match owner(node, &claimant) {
+            Owner::Recorded => "recorded".to_owned(),
+            Owner::Implied => "implied".to_owned(),
+            Owner::Nobody => "asks".to_owned(),
+            Owner::Candidates(others) => format!("asks-with-{}", others.join("-")),
+            Owner::Other(_) => "other".to_owned(),
+            Owner::Unserved(_) => "unserved".to_owned(),
+        });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn of_several_providers_the_record_decides_then_the_scheme_then_the_selector_and_then_all_are_asked()
+ {
+    let clouds = [claim("east", "hc", None), claim("west", "aws", None)];
+    let accounts = [
+        claim("one", "hc", Some("account=1")),
+        claim("two", "hc", Some("account=2")),
+        claim("bare", "metal", Some("!account")),
+    ];
+    let recorded = |name: &str| format!("{OWNER_LABEL}={name}");
+    for (claims, labels, provider_id, expected) in [
+        (
+            &clouds[..],
+            &*recorded("west"),
+            Some("hc://1"),
+            "other recorded",
+        ),
+        (
+            &clouds,
+            &recorded("gone"),
+            Some("hc://1"),
+            "unserved unserved",
+        ),
+        (&clouds, "", Some("hc://1"), "implied other"),
+        (&clouds, "", Some("elsewhere://1"), "other other"),
+        (&clouds, "", Some("nonsense"), "other other"),
+        (&clouds, "", None, "asks-with-west asks-with-east"),
+        // A shared scheme: the selector, and nobody when none matches.
+        (
+            &accounts,
+            "account=1",
+            Some("hc://1"),
+            "implied other other",
+        ),
+        (
+            &accounts,
+            "account=2",
+            Some("hc://1"),
+            "other implied other",
+        ),
+        (&accounts, "", Some("hc://1"), "unserved unserved other"),
+        // One that nobody shares: the selector does not count once a provider ID is written down.
+        (
+            &accounts,
+            "account=1",
+            Some("metal://1"),
+            "other other implied",
+        ),
+        // Nothing is written down: only those whose selector matches.
+        (&accounts, "account=1", None, "asks other other"),
+        (&accounts, "", None, "other other asks"),
+        (&accounts, "account=3", None, "unserved unserved unserved"),
+        (
+            &accounts,
+            &format!("account=3 {}", recorded("two")),
+            None,
+            "other recorded other",
+        ),
+    ] {
+        let node = node(labels, provider_id);
+        assert_eq!(seen(claims, &node), expected, "{labels} {provider_id:?}");
+    }
+}
+
+#[test]
+fn no_node_has_two_owners_whatever_its_labels_and_its_provider_id_are() {
+    let selectors = [None, Some("a=1"), Some("a=2"), Some("!a"), Some("a")];
+    let schemes = ["x", "y"];
+    for (first, second) in selectors
+        .iter()
+        .flat_map(|one| selectors.iter().map(move |other| (one, other)))
+    {
+        for scheme in schemes {
+            let claims = [claim("p", "x", *first), claim("q", scheme, *second)];
+            if !mistakes(&claims).is_empty() {
+                continue;
+            }
+            for labels in ["", "a=1", "a=2", "a=3"] {
+                for provider_id in [None, Some("x://1"), Some("y://1"), Some("z://1")] {
+                    let node = node(labels, provider_id);
+                    let owners = each(&claims)
+                        .iter()
+                        .filter(|one| owner(&node, one).is_ours())
+                        .count();
+                    assert!(owners <= 1, "{claims:?} {labels} {provider_id:?}");
+                    let concerned = each(&claims)
+                        .iter()
+                        .filter(|one| one.is_concerned(&node))
+                        .count();
+                    assert!(
+                        concerned >= 1,
+                        "somebody says something: {claims:?} {labels} {provider_id:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_one_provider_says_that_nobody_here_speaks_for_a_node() {
+    let claims = [
+        claim("b", "x", None),
+        claim("a", "y", None),
+        claim("c", "z", None),
+    ];
+    for (labels, provider_id, expected) in [
+        (format!("{OWNER_LABEL}=gone"), None, "a"),
+        (String::new(), Some("elsewhere://1"), "a"),
+        (String::new(), Some("nonsense"), "a"),
+        (String::new(), Some("z://1"), "c"),
+        (format!("{OWNER_LABEL}=b"), Some("z://1"), "b"),
+        (String::new(), None, "b a c"),
+    ] {
+        let node = node(&labels, provider_id);
+        let concerned = each(&claims)
+            .into_iter()
+            .filter(|one| one.is_concerned(&node));
+        let names: Vec<String> = concerned.map(|one| one.name).collect();
+        assert_eq!(names.join(" "), expected, "{labels} {provider_id:?}");
+    }
+}
+
+#[test]
+fn traffic_goes_to_the_providers_own_nodes_and_to_those_that_nobody_here_speaks_for() {
+    let claims = [claim("one", "x", None), claim("two", "y", None)];
+    for (labels, provider_id, expected) in [
+        (String::new(), Some("x://1"), "one"),
+        (String::new(), Some("elsewhere://1"), "one two"),
+        (format!("{OWNER_LABEL}=two"), Some("x://1"), "two"),
+        (format!("{OWNER_LABEL}=gone"), Some("x://1"), ""),
+    ] {
+        let node = node(&labels, provider_id);
+        let names: Vec<String> = each(&claims)
+            .into_iter()
+            .filter(|one| one.reaches(&node))
+            .map(|one| one.name)
+            .collect();
+        assert_eq!(names.join(" "), expected, "{labels} {provider_id:?}");
+        let without_machines = Claimant {
+            has_instances: false,
+            ..Claimant::alone("balancer", Vec::new())
+        };
+        assert!(without_machines.reaches(&node));
+    }
+}
+
+#[test]
+fn all_mistakes_of_several_claims_are_said_at_once_with_both_names() {
+    let said = mistakes(&[
+        claim("a", "x", None),
+        claim("b", "x", Some("pool=b")),
+        claim("c", "x", Some("pool in (b,c)")),
+        claim("d", "y", None),
+        claim("e", "y", None),
+        claim("f", "", None),
+        claim("f", "z", None),
+        claim("f", "z", None),
+        claim("g", "", None),
+    ]);
+    let begins = [
+        "two providers have the name \"f\"",
+        "the providers \"a\" and \"b\" share the provider ID scheme x, and \"a\" has no node selector",
+        "the providers \"a\" and \"c\" share the provider ID scheme x, and \"a\" has no node selector",
+        "the providers \"b\" and \"c\" share the provider ID scheme x, and a node could match both their node selectors, \"pool=b\" and \"pool in (b,c)\"",
+        "the providers \"d\" and \"e\" share the provider ID scheme y, and neither has a node selector",
+    ];
+    assert_eq!(said.len(), begins.len(), "{said:#?}");
+    for (said, begin) in said.iter().zip(begins) {
+        assert!(said.starts_with(begin), "{said}");
+    }
+}
+
+#[test]
+fn claims_that_exclude_each_other_are_no_mistake() {
+    for claims in [
+        [claim("a", "x", None), claim("b", "y", None)],
+        [claim("a", "x", Some("p=1")), claim("b", "x", Some("p=2"))],
+        [claim("a", "x", Some("p")), claim("b", "x", Some("!p"))],
+        [claim("a", "", None), claim("b", "", None)],
+    ] {
+        assert_eq!(mistakes(&claims), Vec::<String>::new());
+    }
+}

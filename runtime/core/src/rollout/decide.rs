@@ -1,0 +1,282 @@
+//! The decision: what serves, what is tried, and what is written down about it. Everything that depends on what people
+//! order is in `orders`, everything about one trial in `trial`.
+
+use super::facts::{Cause, Decision, Effect, Facts, Happening, Now, Setback, Standing, Work};
+use super::orders::{self, Ordered};
+use super::record::{Phase, Record, Release, cut};
+use super::trial;
+use crate::cloud::EventType;
+use crate::permit::Moment;
+
+/// What to do now.
+pub fn decide(facts: &Facts, now: Now) -> Decision {
+    let Some(record) = &facts.record else {
+        return Decision::Wait(None);
+    };
+    let mut turn = Turn {
+        facts,
+        record,
+        now,
+        wake: None,
+    };
+    let effects = match facts.standing {
+        Standing::Leader => turn.lead(),
+        Standing::Follower => turn.follow(),
+    };
+    effects.map_or(Decision::Wait(turn.wake), Decision::Do)
+}
+
+/// One decision in the making.
+pub(super) struct Turn<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) record: &'a Record,
+    pub(super) now: Now,
+    /// When to look again.
+    pub(super) wake: Option<Moment>,
+}
+
+/// How a version that should serve is doing.
+pub(super) enum Placing<'a> {
+    /// It serves.
+    Serves,
+    /// These bring it further. [`Effect::Place`] is the last of them.
+    Do(Vec<Effect>),
+    /// It is being loaded.
+    Loading,
+    /// It cannot, for now.
+    SetBack(&'a Setback),
+}
+
+impl<'a> Turn<'a> {
+    /// What is written down has to serve. As long as nothing is, whatever is offered may: whoever does not lead acts on
+    /// nothing, and is ready sooner when it leads.
+    fn follow(&mut self) -> Option<Vec<Effect>> {
+        if self.facts.candidate.is_some() {
+            return Some(self.end_trial());
+        }
+        let serving = self.facts.serving.as_ref().map(|it| &it.release);
+        let target = match &self.record.active {
+            Some(active) => Some(&active.release),
+            None => serving.or_else(|| self.first()),
+        };
+        match self.placing(target?) {
+            Placing::Do(effects) => Some(effects),
+            Placing::Serves | Placing::Loading | Placing::SetBack(_) => None,
+        }
+    }
+
+    fn lead(&mut self) -> Option<Vec<Effect>> {
+        match orders::follow(self) {
+            Ordered::Nothing => {}
+            Ordered::Do(effects) => return Some(effects),
+            Ordered::Waits => return None,
+        }
+        if let Some(reason) = trial::verdict(self) {
+            return Some(self.reject_candidate(&reason));
+        }
+        if let Some(effects) = self.serve() {
+            return Some(effects);
+        }
+        if self.facts.serving.is_some()
+            && let Some(effects) = trial::advance(self)
+        {
+            return Some(effects);
+        }
+        self.note()
+    }
+
+    /// What is written down has to serve; what cannot be had any more makes room for what is offered.
+    fn serve(&mut self) -> Option<Vec<Effect>> {
+        if let Some(active) = &self.record.active {
+            match self.placing(&active.release) {
+                Placing::Serves | Placing::Loading => return None,
+                Placing::Do(effects) => return Some(effects),
+                Placing::SetBack(setback) => {
+                    let is_passing = setback.cause == Cause::Circumstances;
+                    if is_passing || self.facts.serving.is_some() {
+                        return None;
+                    }
+                }
+            }
+        }
+        // What this process had ready before it led, and nobody has written down.
+        if let (None, Some(serving)) = (&self.record.active, &self.facts.serving) {
+            return Some(self.activate(Vec::new(), &serving.release));
+        }
+        let release = self.first()?;
+        match self.placing(release) {
+            Placing::Serves => None,
+            Placing::Do(effects) => {
+                let is_placed = matches!(effects.last(), Some(Effect::Place(_)));
+                Some(if is_placed {
+                    self.activate(effects, release)
+                } else {
+                    effects
+                })
+            }
+            Placing::SetBack(setback) if setback.cause == Cause::Module => {
+                Some(self.reject(Vec::new(), release, &setback.why))
+            }
+            Placing::Loading | Placing::SetBack(_) => None,
+        }
+    }
+
+    /// What is offered, if it may serve without having been compared with anything. What was seen to request more than
+    /// its predecessor goes on waiting for its approval, also when the predecessor is gone.
+    fn first(&self) -> Option<&'a Release> {
+        let release = &self.facts.offer.as_ref()?.release;
+        let digest = &release.digest;
+        let waits = self.record.trial.as_ref().is_some_and(|trial| {
+            trial.phase == Phase::WaitsForApproval && trial.release.digest == *digest
+        });
+        let is_approved = self.record.is_approved(digest);
+        let pin = self.facts.orders.pin.as_ref();
+        let is_free = pin.is_none_or(|pin| pin == digest)
+            && !self.facts.orders.pause
+            && !self.record.is_rejected(digest)
+            && (!waits || is_approved);
+        is_free.then_some(release)
+    }
+
+    /// What it takes to have this version serve, on the present terms.
+    pub(super) fn placing(&mut self, release: &Release) -> Placing<'a> {
+        let facts = self.facts;
+        let is_it =
+            |loaded: &super::Loaded| loaded.is(&release.digest) && loaded.terms == facts.terms;
+        if facts.serving.as_ref().is_some_and(is_it) {
+            return Placing::Serves;
+        }
+        if facts.ready.as_ref().is_some_and(is_it) {
+            return Placing::Do(vec![Effect::Place(release.clone())]);
+        }
+        if let Some(setback) = facts.setback(&release.digest) {
+            let is_due = setback.again.is_some_and(|at| at <= self.now.moment);
+            if !is_due {
+                self.wake_at(setback.again);
+                return Placing::SetBack(setback);
+            }
+        }
+        match &facts.work {
+            Some(Work::Load(loading)) if loading.digest == release.digest => Placing::Loading,
+            Some(_) => Placing::Do(vec![Effect::Abandon]),
+            None => Placing::Do(vec![Effect::Begin(Work::Load(release.clone()))]),
+        }
+    }
+
+    /// `release` serves from now on: writes it down after these effects, and says so.
+    pub(super) fn activate(&self, mut effects: Vec<Effect>, release: &Release) -> Vec<Effect> {
+        let mut record = self.record.clone();
+        record.activate(release.clone(), self.now.wall);
+        effects.push(Effect::Keep(Box::new(record)));
+        effects.push(told(
+            EventType::Normal,
+            "ProviderActivated",
+            release,
+            format!("{} serves from now on", shown(release)),
+        ));
+        effects
+    }
+
+    /// `release` is not tried again: writes it down after these effects, and says so.
+    fn reject(&self, mut effects: Vec<Effect>, release: &Release, reason: &str) -> Vec<Effect> {
+        let mut record = self.record.clone();
+        record.reject(release, reason, self.now.wall);
+        record.trial = None;
+        effects.push(Effect::Keep(Box::new(record)));
+        let serves = match &self.record.active {
+            Some(active) => format!("{} goes on serving", shown(&active.release)),
+            None => "nothing serves".to_owned(),
+        };
+        let text = format!("{} is rejected: {reason}; {serves}", shown(release));
+        effects.push(told(EventType::Warning, "ProviderRejected", release, text));
+        effects
+    }
+
+    fn reject_candidate(&self, reason: &str) -> Vec<Effect> {
+        let Some(candidate) = &self.facts.candidate else {
+            return Vec::new();
+        };
+        let had_calls = candidate.step.is_trying();
+        let mut effects = self.reject(self.end_trial(), &candidate.release, reason);
+        if let (true, Some(Effect::Tell(happening))) = (had_calls, effects.last_mut()) {
+            happening.reason = "ProviderRolledBack";
+        }
+        effects
+    }
+
+    /// Ends a trial, and the work on it.
+    pub(super) fn end_trial(&self) -> Vec<Effect> {
+        let works = self.facts.work.is_some().then_some(Effect::Abandon);
+        works.into_iter().chain([Effect::EndTrial]).collect()
+    }
+
+    /// What is written down about the trial and the trouble is brought up to date.
+    fn note(&mut self) -> Option<Vec<Effect>> {
+        let mut record = self.record.clone();
+        let facts = self.facts;
+        let has_heard = facts.offer.is_some() || !facts.source_trouble.is_empty();
+        if facts.serving.is_some() && has_heard {
+            record.trial = trial::shown(self);
+        }
+        record.trouble = self.trouble();
+        if record == *self.record {
+            return None;
+        }
+        let told = trial::news(self.record.trial.as_ref(), record.trial.as_ref());
+        let keep = Effect::Keep(Box::new(record));
+        Some([keep].into_iter().chain(told).collect())
+    }
+
+    /// What keeps the source from being read, or a version from being served.
+    fn trouble(&self) -> String {
+        let facts = self.facts;
+        let mut lines = Vec::new();
+        let said = [&facts.source_trouble, &facts.notice];
+        lines.extend(said.into_iter().filter(|text| !text.is_empty()).cloned());
+        let wanted = self.record.active.as_ref().map(|active| &active.release);
+        let offered = facts.offer.as_ref().map(|offer| &offer.release);
+        let first = offered.filter(|_| facts.serving.is_none());
+        let tried = facts.candidate.as_ref().map(|it| &it.release);
+        let mut seen = Vec::new();
+        for release in wanted.into_iter().chain(first).chain(tried) {
+            if seen.contains(&&release.digest) {
+                continue;
+            }
+            seen.push(&release.digest);
+            if let Some(setback) = facts.setback(&release.digest) {
+                lines.push(format!("{}: {}", shown(release), setback.why));
+            }
+        }
+        lines.extend(orders::trouble(self));
+        cut(&lines.join("; "))
+    }
+
+    /// Looks again at this moment, at the latest.
+    pub(super) fn wake_at(&mut self, moment: Option<Moment>) {
+        let known = self.wake.into_iter().chain(moment);
+        self.wake = known.min();
+    }
+}
+
+/// `1.2.3 (sha256:0123456789ab)`, for people.
+pub(super) fn shown(release: &Release) -> String {
+    let short: String = release.digest.chars().take(19).collect();
+    if release.version.is_empty() {
+        return short;
+    }
+    format!("{} ({short})", release.version)
+}
+
+pub(super) fn told(
+    event_type: EventType,
+    reason: &'static str,
+    release: &Release,
+    message: String,
+) -> Effect {
+    Effect::Tell(Happening {
+        event_type,
+        reason,
+        message: cut(&message),
+        release: Some(release.clone()),
+    })
+}

@@ -1,0 +1,408 @@
+//! What is known about one provider's versions in this process, what can be done next, and what has come of it. Holds no
+//! rules: those are [`super::decide`]'s.
+
+use std::collections::BTreeMap;
+
+use super::record::{Orders, Record, Release, cut};
+use super::rules::RolloutRules;
+use super::tally::Tally;
+use crate::cloud::EventType;
+use crate::permit::Moment;
+
+/// Now, on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// For waits.
+    pub moment: Moment,
+    /// In seconds since the Unix epoch, for what is written down.
+    pub wall: u64,
+}
+
+/// What this process is to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Standing {
+    /// Obeys what is written down.
+    #[default]
+    Follower,
+    /// Decides, and writes it down.
+    Leader,
+}
+
+/// What the source offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// Which version.
+    pub release: Release,
+    /// Since when. The same bytes offered anew stay where they are.
+    pub since: Moment,
+}
+
+/// A version that is loaded: its bytes, on these terms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// Which version.
+    pub release: Release,
+    /// Which terms; see [`Facts::terms`].
+    pub terms: u64,
+}
+
+impl Loaded {
+    /// Whether it is this digest's.
+    pub fn is(&self, digest: &str) -> bool {
+        self.release.digest == digest
+    }
+}
+
+/// How far a version has come in this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Its bytes are here.
+    Offered,
+    /// It requests what is not granted, or its configuration is not complete: these lines.
+    Ungranted(Vec<String>),
+    /// Nobody vouches for it, for this reason.
+    Distrusted(String),
+    /// It is vouched for and within the grants. It requests more than the version that serves, by these lines.
+    Examined(Vec<String>),
+    /// It is compiled and has started under its limits.
+    Compiled {
+        /// Whether it can be compared call by call with the version that serves.
+        fits: bool,
+    },
+    /// It has proven its credential.
+    SelfTested {
+        /// The same.
+        fits: bool,
+    },
+    /// Its answers are compared.
+    Shadow(Trying),
+    /// It answers a part of the calls.
+    Canary(Trying),
+    /// It has answered by itself what there is to ask; nothing else can be tried.
+    Asked,
+    /// The module's own fault.
+    Failed(String),
+}
+
+/// A trial under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trying {
+    /// Since when.
+    pub since: Moment,
+    /// When the host has asked by itself last, for want of traffic.
+    pub asked: Option<Moment>,
+}
+
+/// A version on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which.
+    pub release: Release,
+    /// The terms that it is examined on.
+    pub terms: u64,
+    /// How far it is.
+    pub step: Step,
+}
+
+/// Whose fault it is that a version does not come further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The module's own.
+    Module,
+    /// The operator's grants or configuration do not cover it.
+    Terms,
+    /// Nobody vouches for it.
+    Trust,
+    /// Its bytes are not to be had.
+    Gone,
+    /// The host's, the network's or the cloud's.
+    Circumstances,
+}
+
+/// A version did not come further.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setback {
+    /// The terms it was tried on; on others it may do better.
+    pub terms: u64,
+    /// Whose fault it is.
+    pub cause: Cause,
+    /// How often in a row.
+    pub failures: u32,
+    /// When it is tried again; `None`: when the terms or the offer change.
+    pub again: Option<Moment>,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// Long work. One at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// Get the bytes of this version, and all that comes before it can be placed.
+    Load(Release),
+    /// See who vouches for this version, what it requests, and whether that is granted.
+    Examine(Release),
+    /// Compile it, and start it once.
+    Compile(Release),
+    /// Let it prove its credential.
+    SelfTest(Release),
+    /// One read for each capability.
+    Ask(Release),
+}
+
+impl Work {
+    /// The version that it is about.
+    pub fn release(&self) -> &Release {
+        match self {
+            Work::Load(release)
+            | Work::Examine(release)
+            | Work::Compile(release)
+            | Work::SelfTest(release)
+            | Work::Ask(release) => release,
+        }
+    }
+}
+
+/// How work has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// As it should.
+    Fine {
+        /// The version, by its own account.
+        release: Release,
+        /// Of [`Work::Examine`]: what it requests beyond the version that serves.
+        wider: Vec<String>,
+        /// Of [`Work::Compile`]: whether it can be compared call by call with the version that serves.
+        fits: bool,
+    },
+    /// The operator's side does not cover it: these lines.
+    Ungranted(Vec<String>),
+    /// Nobody vouches for it.
+    Distrusted(String),
+    /// The module's own fault.
+    Fault(String),
+    /// Its bytes are not to be had.
+    Gone(String),
+    /// The fault of the host, the network or the cloud.
+    Trouble(String),
+}
+
+/// An order that is taken away when it is done.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    /// [`Orders::roll_back`].
+    RollBack,
+    /// [`Orders::retry`], for this digest.
+    Retry(String),
+}
+
+/// Something that people and machines should hear of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Happening {
+    /// How loud.
+    pub event_type: EventType,
+    /// CamelCase, such as `ProviderActivated`.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+    /// The version that it is about.
+    pub release: Option<Release>,
+}
+
+/// What is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// This is the record from now on. Written down later, by the leader.
+    Keep(Box<Record>),
+    /// Begin this.
+    Begin(Work),
+    /// Give up the work under way; nobody waits for it.
+    Abandon,
+    /// What was loaded of this version answers all calls from now on.
+    Place(Release),
+    /// This version is on its way.
+    Try(Release),
+    /// Compare its answers from now on.
+    Shadow(Release),
+    /// It answers a part of the calls from now on.
+    Canary(Release),
+    /// The version that serves answers everything again, and what is on its way is forgotten.
+    EndTrial,
+    /// Take this order away.
+    Clear(Order),
+    /// Say this.
+    Tell(Happening),
+}
+
+/// See [`super::decide`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// These, in this order; then decide again.
+    Do(Vec<Effect>),
+    /// Nothing until something changes, or until this moment.
+    Wait(Option<Moment>),
+}
+
+/// What is known about one provider.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Facts {
+    /// The numbers.
+    pub rules: RolloutRules,
+    /// What this process is.
+    pub standing: Standing,
+    /// What is written down; `None` until it was read. The leader's own word from then on.
+    pub record: Option<Record>,
+    /// What people order, as it was read last.
+    pub orders: Orders,
+    /// What was done and is not taken away yet.
+    pub done: Vec<Order>,
+    /// What the source offers.
+    pub offer: Option<Offer>,
+    /// What is wrong with the source; empty: nothing.
+    pub source_trouble: String,
+    /// What else is wrong that people should know; empty: nothing.
+    pub notice: String,
+    /// Counts changes of the terms and of what is trusted.
+    pub terms: u64,
+    /// What answers calls.
+    pub serving: Option<Loaded>,
+    /// What is loaded and could.
+    pub ready: Option<Loaded>,
+    /// What did not come further, by digest.
+    pub setbacks: BTreeMap<String, Setback>,
+    /// What is on its way.
+    pub candidate: Option<Candidate>,
+    /// What the trial under way has shown.
+    pub tally: Tally,
+    /// The work under way.
+    pub work: Option<Work>,
+}
+
+impl Facts {
+    /// What is written down was read. The leader's own word holds against what is read later.
+    pub fn read(&mut self, record: Option<Record>) {
+        if self.standing == Standing::Follower || self.record.is_none() {
+            self.record = Some(record.unwrap_or_default());
+        }
+    }
+
+    /// This process leads from now on, and this is what is written down at this moment. Whatever it had begun as a
+    /// follower is worth the same.
+    pub fn leads(&mut self, record: Option<Record>) {
+        self.standing = Standing::Leader;
+        self.record = Some(record.unwrap_or_default());
+    }
+
+    /// This process does not lead any more.
+    pub fn follows(&mut self) {
+        self.standing = Standing::Follower;
+    }
+
+    /// People's orders were read.
+    pub fn ordered(&mut self, orders: Orders) {
+        self.done.retain(|done| match done {
+            Order::RollBack => orders.roll_back,
+            Order::Retry(digest) => orders.retry.as_ref() == Some(digest),
+        });
+        // Somebody has the last word about a minimum version.
+        if self.orders.allow_downgrade != orders.allow_downgrade {
+            self.setbacks
+                .retain(|_, setback| setback.cause != Cause::Trust);
+        }
+        self.orders = orders;
+    }
+
+    /// The source offers this.
+    pub fn offered(&mut self, release: Release, now: Now) {
+        let before = self.offer.as_ref();
+        let same = before.filter(|offer| offer.release.digest == release.digest);
+        // Its bytes are here now, and perhaps other evidence.
+        self.setbacks.retain(|digest, setback| {
+            *digest != release.digest || setback.cause == Cause::Circumstances
+        });
+        self.offer = Some(Offer {
+            since: same.map_or(now.moment, |offer| offer.since),
+            release: match same {
+                // What is known of it stays known.
+                Some(offer) if release.version.is_empty() => offer.release.clone(),
+                _ => release,
+            },
+        });
+        self.source_trouble.clear();
+    }
+
+    /// The source cannot be asked. What it offered stays offered, unless it is `withdrawn`.
+    pub fn unoffered(&mut self, why: &str, withdrawn: bool) {
+        if withdrawn {
+            self.offer = None;
+        }
+        self.source_trouble = cut(why);
+    }
+
+    /// The terms, or what is trusted, have changed.
+    pub fn changed_terms(&mut self) {
+        self.terms += 1;
+        self.setbacks.clear();
+    }
+
+    /// An effect was carried out, or begun.
+    pub fn performed(&mut self, effect: &Effect, now: Now) {
+        match effect {
+            Effect::Keep(record) => self.record = Some((**record).clone()),
+            Effect::Begin(work) => self.begun(work, now),
+            Effect::Abandon => self.work = None,
+            Effect::Place(release) => {
+                self.serving = self.ready.take_if(|it| it.is(&release.digest));
+                self.setbacks.remove(&release.digest);
+                self.candidate = None;
+                self.tally = Tally::default();
+            }
+            Effect::Try(release) => {
+                self.tally = Tally::default();
+                self.candidate = Some(Candidate {
+                    release: release.clone(),
+                    terms: self.terms,
+                    step: Step::Offered,
+                });
+            }
+            Effect::Shadow(_) | Effect::Canary(_) => {
+                self.tally = Tally::default();
+                let trying = Trying {
+                    since: now.moment,
+                    asked: None,
+                };
+                self.at_step(match effect {
+                    Effect::Shadow(_) => Step::Shadow(trying),
+                    _ => Step::Canary(trying),
+                });
+            }
+            Effect::EndTrial => {
+                self.tally = Tally::default();
+                let gone = self.candidate.take();
+                self.ready
+                    .take_if(|ready| gone.is_some_and(|it| ready.is(&it.release.digest)));
+            }
+            Effect::Clear(order) => {
+                if let Order::Retry(digest) = order {
+                    self.setbacks.remove(digest);
+                }
+                self.done.push(order.clone());
+            }
+            Effect::Tell(_) => {}
+        }
+    }
+
+    fn begun(&mut self, work: &Work, now: Now) {
+        self.work = Some(work.clone());
+        if let (Work::Ask(_), Some(candidate)) = (work, &mut self.candidate)
+            && let Step::Shadow(trying) | Step::Canary(trying) = &mut candidate.step
+        {
+            trying.asked = Some(now.moment);
+        }
+    }
+
+    fn at_step(&mut self, step: Step) {
+        if let Some(candidate) = &mut self.candidate {
+            candidate.step = step;
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What people order, and what follows. An order that is done is taken away; until that is seen it is not followed again.
+
+use super::decide::{Placing, Turn, shown, told};
+use super::facts::{Cause, Effect, Happening, Order};
+use super::record::{Release, cut};
+use crate::cloud::EventType;
+
+/// What comes of the orders.
+pub(super) enum Ordered {
+    /// There is nothing to be done for them.
+    Nothing,
+    /// These.
+    Do(Vec<Effect>),
+    /// An order is being followed, and everything else waits for it.
+    Waits,
+}
+
+/// What follows from the orders.
+pub(super) fn follow(turn: &mut Turn<'_>) -> Ordered {
+    match approve(turn).or_else(|| retry(turn)) {
+        Some(effects) => Ordered::Do(effects),
+        None => roll_back(turn),
+    }
+}
+
+fn approve(turn: &Turn<'_>) -> Option<Vec<Effect>> {
+    let digest = turn.facts.orders.approve.as_ref()?;
+    if turn.record.is_approved(digest) {
+        return None;
+    }
+    let mut record = turn.record.clone();
+    record.approve(digest);
+    Some(vec![Effect::Keep(Box::new(record))])
+}
+
+fn retry(turn: &Turn<'_>) -> Option<Vec<Effect>> {
+    let digest = turn.facts.orders.retry.as_ref()?;
+    let order = Order::Retry(digest.clone());
+    if turn.facts.done.contains(&order) {
+        return None;
+    }
+    let mut record = turn.record.clone();
+    record.rejected.retain(|one| one.digest != *digest);
+    Some(vec![Effect::Keep(Box::new(record)), Effect::Clear(order)])
+}
+
+/// The newest step is taken back: that of a version which answers calls on trial, otherwise that of the version which
+/// serves.
+fn roll_back(turn: &mut Turn<'_>) -> Ordered {
+    if !turn.facts.orders.roll_back || turn.facts.done.contains(&Order::RollBack) {
+        return Ordered::Nothing;
+    }
+    let tried = turn.facts.candidate.as_ref();
+    if let Some(tried) = tried.filter(|it| it.step.is_trying()) {
+        return taken_back(turn, turn.end_trial(), &tried.release, None);
+    }
+    let Some(active) = &turn.record.active else {
+        return impossible(None, "nothing has served yet");
+    };
+    let Some(previous) = &turn.record.previous else {
+        let why = "no version that served before is known";
+        return impossible(Some(&active.release), why);
+    };
+    if tried.is_some() {
+        return Ordered::Do(turn.end_trial());
+    }
+    match turn.placing(previous) {
+        Placing::Do(effects) if matches!(effects.last(), Some(Effect::Place(_))) => {
+            taken_back(turn, effects, &active.release, Some(previous))
+        }
+        Placing::Do(effects) => Ordered::Do(effects),
+        Placing::Loading => Ordered::Waits,
+        Placing::SetBack(setback) if setback.cause == Cause::Circumstances => Ordered::Waits,
+        Placing::SetBack(setback) => {
+            let why = format!("{} cannot serve: {}", shown(previous), setback.why);
+            impossible(Some(&active.release), &why)
+        }
+        Placing::Serves => taken_back(turn, Vec::new(), &active.release, Some(previous)),
+    }
+}
+
+fn taken_back(
+    turn: &Turn<'_>,
+    mut effects: Vec<Effect>,
+    from: &Release,
+    to: Option<&Release>,
+) -> Ordered {
+    let mut record = turn.record.clone();
+    if let Some(to) = to {
+        record.activate(to.clone(), turn.now.wall);
+    }
+    record.reject(from, "a person ordered to go back", turn.now.wall);
+    record.trial = None;
+    effects.push(Effect::Keep(Box::new(record)));
+    effects.push(Effect::Clear(Order::RollBack));
+    effects.push(told(
+        EventType::Normal,
+        "ProviderRolledBack",
+        from,
+        format!("{} is taken back, as ordered", shown(from)),
+    ));
+    Ordered::Do(effects)
+}
+
+fn impossible(release: Option<&Release>, why: &str) -> Ordered {
+    let happening = Happening {
+        event_type: EventType::Warning,
+        reason: "RollBackImpossible",
+        message: cut(&format!("cannot go back: {why}")),
+        release: release.cloned(),
+    };
+    Ordered::Do(vec![
+        Effect::Clear(Order::RollBack),
+        Effect::Tell(happening),
+    ])
+}
+
+/// What is to be tried, as far as people have a say in it: what is offered, or what is pinned.
+pub(super) fn wanted<'a>(turn: &Turn<'a>) -> Option<&'a Release> {
+    let facts = turn.facts;
+    if facts.orders.pause {
+        return None;
+    }
+    let offered = facts.offer.as_ref().map(|offer| &offer.release);
+    let wanted = match &facts.orders.pin {
+        None => offered,
+        Some(pin) => {
+            let known = offered.into_iter().chain(&turn.record.previous);
+            known.into_iter().find(|release| release.digest == *pin)
+        }
+    }?;
+    let active = turn.record.active.as_ref();
+    let is_new = active.is_none_or(|active| active.release.digest != wanted.digest);
+    (is_new && !turn.record.is_rejected(&wanted.digest)).then_some(wanted)
+}
+
+/// What is wrong with the orders.
+pub(super) fn trouble(turn: &Turn<'_>) -> Option<String> {
+    let pin = turn.facts.orders.pin.as_ref()?;
+    let active = turn.record.active.as_ref();
+    if active.is_some_and(|active| active.release.digest == *pin) {
+        return None;
+    }
+    if turn.record.is_rejected(pin) {
+        return Some(format!("{pin} is pinned, and rejected: retry it"));
+    }
+    let is_known = wanted(turn).is_some() || turn.facts.orders.pause;
+    (!is_known).then(|| format!("{pin} is pinned, and neither offered nor known from before"))
+}

@@ -1,0 +1,137 @@
+//! What people order.
+
+use super::world::{Kind, World, digest};
+use crate::rollout::*;
+
+/// Longer than any rollout that waits for nobody takes.
+const LONG: u64 = 400;
+
+#[test]
+fn a_person_goes_back_once_and_what_was_there_is_rejected() {
+    let mut world = World::serving();
+    world.offer(2, Kind::Good);
+    world.run(LONG);
+    let back = Orders {
+        roll_back: true,
+        ..Orders::default()
+    };
+    let began = world.seconds;
+    world.order(back.clone());
+    world.run(1);
+    assert_eq!(world.serves(), Some(digest(1)));
+    assert!(world.seconds <= began + 1);
+    assert!(world.stored.is_rejected(&digest(2)));
+    assert_eq!(
+        world.stored.previous, None,
+        "there is nothing more to go back to"
+    );
+    assert_eq!(state(&world.stored, &world.orders), State::RolledBack);
+    world.run(LONG);
+    assert_eq!(
+        world.serves(),
+        Some(digest(1)),
+        "although version 2 is still offered"
+    );
+    world.order(back);
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(1)));
+    assert_eq!(world.told().last(), Some(&"RollBackImpossible"));
+    assert!(!world.orders.roll_back, "it is taken away, too");
+}
+
+#[test]
+fn an_order_that_is_seen_again_before_it_is_taken_away_is_not_followed_twice() {
+    let mut world = World::serving();
+    for number in [2, 3] {
+        world.offer(number, Kind::Good);
+        world.run(LONG);
+    }
+    world.is_online = false;
+    world.order(Orders {
+        roll_back: true,
+        ..Orders::default()
+    });
+    world.run(5);
+    for _ in 0..5 {
+        world.facts.ordered(Orders {
+            roll_back: true,
+            ..Orders::default()
+        });
+        world.run(5);
+    }
+    assert_eq!(world.serves(), Some(digest(2)));
+    let back = world
+        .told()
+        .iter()
+        .filter(|it| **it == "ProviderRolledBack")
+        .count();
+    assert_eq!(back, 1);
+    assert!(!world.told().contains(&"RollBackImpossible"));
+}
+
+#[test]
+fn an_order_to_go_back_takes_back_what_is_on_trial_first() {
+    let mut world = World::serving();
+    world.offer(2, Kind::Good);
+    world.run(20);
+    assert_eq!(world.stored.trial.as_ref().unwrap().phase, Phase::Canary);
+    world.order(Orders {
+        roll_back: true,
+        ..Orders::default()
+    });
+    world.settle();
+    assert!(world.done.contains(&Effect::EndTrial));
+    assert!(world.stored.is_rejected(&digest(2)));
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(1)));
+}
+
+#[test]
+fn pinned_and_paused_providers_try_nothing() {
+    let pinned = Orders {
+        pin: Some(digest(1)),
+        ..Orders::default()
+    };
+    let paused = Orders {
+        pause: true,
+        ..Orders::default()
+    };
+    for (orders, expected) in [(pinned, State::Pinned), (paused, State::Paused)] {
+        let mut world = World::serving();
+        // In the middle of a trial.
+        world.offer(2, Kind::Good);
+        world.run(20);
+        world.order(orders.clone());
+        world.run(LONG);
+        assert_eq!(world.serves(), Some(digest(1)));
+        assert_eq!(world.stored.trial, None);
+        assert_eq!(world.stored.trouble, "");
+        assert_eq!(state(&world.stored, &orders), expected);
+        world.order(Orders::default());
+        world.run(LONG);
+        assert_eq!(world.serves(), Some(digest(2)));
+    }
+}
+
+#[test]
+fn a_pin_brings_back_the_previous_version_and_says_what_it_cannot_find() {
+    let mut world = World::serving();
+    world.offer(2, Kind::Good);
+    world.run(LONG);
+    let pin = |number| Orders {
+        pin: Some(digest(number)),
+        ..Orders::default()
+    };
+    world.order(pin(1));
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(1)));
+    assert!(!world.stored.is_rejected(&digest(2)));
+    world.order(pin(9));
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(1)));
+    assert!(
+        world.stored.trouble.contains("neither offered nor known"),
+        "{}",
+        world.stored.trouble
+    );
+}

@@ -1,0 +1,149 @@
+//! What follows from a tally, case by case.
+
+use std::time::Duration;
+
+use crate::rollout::tally::Verdict;
+use crate::rollout::{Counts, RolloutRules, Tally};
+
+fn counts(calls: u32, errors: &[(&'static str, u32)]) -> Counts {
+    Counts {
+        calls,
+        errors: errors.iter().copied().collect(),
+    }
+}
+
+fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Open => "open",
+        Verdict::Passed => "passed",
+        Verdict::Failed(_) => "failed",
+    }
+}
+
+#[test]
+fn a_canary_ends_after_twenty_calls_or_a_minute_and_fails_on_what_only_it_shows() {
+    let rules = RolloutRules::default();
+    let none: &[(&str, u32)] = &[];
+    for (seconds, candidate, serving, expected, why) in [
+        (1, (3, none), (3, none), "open", "too early"),
+        (1, (20, none), (20, none), "passed", "twenty calls"),
+        (60, (3, none), (3, none), "passed", "a minute"),
+        (
+            60,
+            (0, none),
+            (0, none),
+            "passed",
+            "nothing speaks against it",
+        ),
+        (
+            1,
+            (5, &[("denied", 1)]),
+            (5, none),
+            "open",
+            "may be a hiccup",
+        ),
+        (
+            1,
+            (5, &[("denied", 2)]),
+            (5, none),
+            "failed",
+            "twice is none",
+        ),
+        (
+            1,
+            (20, &[("denied", 1)]),
+            (20, none),
+            "failed",
+            "the end of the window",
+        ),
+        (60, (3, &[("denied", 1)]), (3, none), "failed", "the same"),
+        (
+            1,
+            (20, &[("unavailable", 2)]),
+            (20, none),
+            "failed",
+            "G6: one in ten",
+        ),
+        (
+            1,
+            (20, &[("unavailable", 2)]),
+            (20, &[("unavailable", 2)]),
+            "passed",
+            "the cloud",
+        ),
+        (
+            1,
+            (20, &[("unavailable", 2)]),
+            (20, &[("denied", 2)]),
+            "failed",
+            "of another kind",
+        ),
+        (
+            1,
+            (20, &[("unavailable", 9)]),
+            (20, &[("unavailable", 1)]),
+            "failed",
+            "far more often",
+        ),
+        (
+            60,
+            (20, &[("unavailable", 20)]),
+            (20, &[("unavailable", 20)]),
+            "open",
+            "the cloud is away",
+        ),
+        (
+            60,
+            (1, &[("unavailable", 1)]),
+            (0, none),
+            "failed",
+            "nobody else shows it",
+        ),
+    ] {
+        let tally = Tally {
+            candidate: counts(candidate.0, candidate.1),
+            serving: counts(serving.0, serving.1),
+            ..Tally::default()
+        };
+        let verdict = tally.canary(&rules, Duration::from_secs(seconds));
+        assert_eq!(word(&verdict), expected, "{why}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_shadow_ends_after_ten_comparisons_or_half_a_minute_and_tolerates_no_difference() {
+    let rules = RolloutRules::default();
+    for (seconds, compared, differences, expected) in [
+        (1, 9, 0, "open"),
+        (1, 10, 0, "passed"),
+        (30, 1, 0, "passed"),
+        (1, 1, 1, "failed"),
+        (30, 100, 1, "failed"),
+    ] {
+        let tally = Tally {
+            compared,
+            differences: vec!["node-1: zone a, zone b".to_owned(); differences],
+            ..Tally::default()
+        };
+        let verdict = tally.shadow(&rules, Duration::from_secs(seconds));
+        assert_eq!(word(&verdict), expected, "{compared} {differences}");
+        let lenient = RolloutRules {
+            tolerated_differences: 1,
+            ..rules
+        };
+        let verdict = tally.shadow(&lenient, Duration::from_secs(seconds));
+        assert_ne!(word(&verdict), "failed", "{compared} {differences}");
+    }
+}
+
+#[test]
+fn a_trap_ends_either_at_once() {
+    let tally = Tally {
+        fatal: Some("trapped: unreachable".to_owned()),
+        ..Tally::default()
+    };
+    let expected = Verdict::Failed("trapped: unreachable".to_owned());
+    let rules = RolloutRules::default();
+    assert_eq!(tally.shadow(&rules, Duration::ZERO), expected);
+    assert_eq!(tally.canary(&rules, Duration::ZERO), expected);
+}

@@ -1,0 +1,372 @@
+//! A world for one provider: a source, people, a book, and modules that behave as they are told. It performs what is
+//! decided, and holds whatever must never happen against every single effect.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::permit::Moment;
+use crate::rollout::*;
+
+/// How a module behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Good,
+    /// Requests more than any [`Kind::Good`] one.
+    Wider,
+    /// Requests what only later terms grant.
+    Ungranted,
+    /// Somebody vouches for it on later terms only.
+    Distrusted,
+    /// Cannot be compiled.
+    Broken,
+    /// Cannot prove its credential.
+    FailsSelfTest,
+    /// Answers otherwise.
+    Differs,
+    /// Fails when it is called.
+    FailsCalls,
+    /// Has another shape.
+    Reshaped,
+    /// Loads at the third attempt.
+    Flaky,
+}
+
+pub(super) const KINDS: [Kind; 10] = [
+    Kind::Good,
+    Kind::Wider,
+    Kind::Ungranted,
+    Kind::Distrusted,
+    Kind::Broken,
+    Kind::FailsSelfTest,
+    Kind::Differs,
+    Kind::FailsCalls,
+    Kind::Reshaped,
+    Kind::Flaky,
+];
+
+impl Kind {
+    /// Whether the module itself is at fault, as a candidate.
+    pub(super) fn is_bad(self) -> bool {
+        matches!(
+            self,
+            Kind::Broken | Kind::FailsSelfTest | Kind::Differs | Kind::FailsCalls
+        )
+    }
+
+    /// Whether it starts when there is nothing to compare it with.
+    pub(super) fn starts(self) -> bool {
+        self != Kind::Broken
+    }
+}
+
+pub(super) struct World {
+    pub(super) facts: Facts,
+    pub(super) seconds: u64,
+    /// What is written down.
+    pub(super) stored: Record,
+    pub(super) orders: Orders,
+    pub(super) kinds: BTreeMap<String, Kind>,
+    /// Whether the book can be written.
+    pub(super) is_online: bool,
+    /// The terms that cover everything.
+    pub(super) enough: u64,
+    /// Every effect so far.
+    pub(super) done: Vec<Effect>,
+    attempts: u32,
+}
+
+pub(super) fn digest(number: u8) -> String {
+    format!("sha256:{}", format!("{number:02x}").repeat(32))
+}
+
+pub(super) fn release(number: u8) -> Release {
+    Release {
+        digest: digest(number),
+        version: format!("1.0.{number}"),
+        origin: "file:///provider.wasm".to_owned(),
+    }
+}
+
+impl World {
+    pub(super) fn new() -> World {
+        let mut world = World {
+            facts: Facts::default(),
+            seconds: 1_000_000,
+            stored: Record::default(),
+            orders: Orders::default(),
+            kinds: BTreeMap::new(),
+            is_online: true,
+            enough: u64::MAX,
+            done: Vec::new(),
+            attempts: 0,
+        };
+        world.restart();
+        world
+    }
+
+    /// A world in which version 1 serves.
+    pub(super) fn serving() -> World {
+        let mut world = World::new();
+        world.offer(1, Kind::Good);
+        world.run(10);
+        assert_eq!(world.serves(), Some(digest(1)));
+        world
+    }
+
+    /// Another process takes over and leads.
+    pub(super) fn restart(&mut self) {
+        let rules = self.facts.rules;
+        let terms = self.facts.terms;
+        self.facts = Facts {
+            rules,
+            terms,
+            ..Facts::default()
+        };
+        self.facts.read(Some(self.stored.clone()));
+        self.facts.leads(Some(self.stored.clone()));
+        self.facts.ordered(self.orders.clone());
+    }
+
+    pub(super) fn now(&self) -> Now {
+        Now {
+            moment: Moment(Duration::from_secs(self.seconds)),
+            wall: self.seconds,
+        }
+    }
+
+    pub(super) fn offer(&mut self, number: u8, kind: Kind) {
+        self.kinds.insert(digest(number), kind);
+        let unread = Release {
+            version: String::new(),
+            ..release(number)
+        };
+        self.facts.offered(unread, self.now());
+    }
+
+    pub(super) fn order(&mut self, orders: Orders) {
+        self.orders = orders.clone();
+        self.facts.ordered(orders);
+    }
+
+    pub(super) fn serves(&self) -> Option<String> {
+        self.facts
+            .serving
+            .as_ref()
+            .map(|it| it.release.digest.clone())
+    }
+
+    pub(super) fn record(&self) -> &Record {
+        self.facts.record.as_ref().unwrap()
+    }
+
+    /// What was told, by reason.
+    pub(super) fn told(&self) -> Vec<&'static str> {
+        let told = self.done.iter().filter_map(|effect| match effect {
+            Effect::Tell(happening) => Some(happening.reason),
+            _ => None,
+        });
+        told.collect()
+    }
+
+    /// How often this was begun.
+    pub(super) fn begun(&self, which: impl Fn(&Work) -> bool) -> usize {
+        let begun = self.done.iter();
+        begun
+            .filter(|effect| matches!(effect, Effect::Begin(work) if which(work)))
+            .count()
+    }
+
+    /// So many seconds go by; in each, work ends and calls are made.
+    pub(super) fn run(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.settle();
+            self.work();
+            self.settle();
+            self.call();
+            self.settle();
+            self.seconds += 1;
+        }
+    }
+
+    /// Decides and performs until there is nothing to do.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..100 {
+            match decide(&self.facts, self.now()) {
+                Decision::Wait(_) => return,
+                Decision::Do(effects) => {
+                    assert!(!effects.is_empty(), "nothing to do is a wait");
+                    for effect in effects {
+                        self.perform(effect);
+                    }
+                }
+            }
+        }
+        panic!("it never rests: {:?}", &self.done[self.done.len() - 12..]);
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        self.check(&effect);
+        let now = self.now();
+        self.facts.performed(&effect, now);
+        if self.is_online {
+            self.stored = self.record().clone();
+        }
+        if let Effect::Clear(order) = &effect {
+            match order {
+                Order::RollBack => self.orders.roll_back = false,
+                Order::Retry(_) => self.orders.retry = None,
+            }
+            if self.is_online {
+                self.facts.ordered(self.orders.clone());
+            }
+        }
+        self.done.push(effect);
+    }
+
+    /// What must never happen.
+    fn check(&self, effect: &Effect) {
+        let record = self.record();
+        let serves = self.serves();
+        let approved = |digest: &str| {
+            record.is_approved(digest)
+                || self.facts.rules.approve_within_grants
+                || serves.is_none()
+                // Nothing was compared with anything yet, or what is written down is obeyed.
+                || record.active.as_ref().is_none_or(|it| it.release.digest == digest)
+                || serves.as_deref() == Some(digest)
+                || record
+                    .previous
+                    .as_ref()
+                    .is_some_and(|it| it.digest == digest)
+        };
+        match effect {
+            Effect::Place(release) => {
+                let digest = &release.digest;
+                assert!(!record.is_rejected(digest), "a rejected version serves");
+                let ready = self.facts.ready.as_ref().unwrap();
+                assert_eq!(ready.release.digest, *digest, "something else is ready");
+                if self.kinds[digest] == Kind::Wider {
+                    assert!(approved(digest), "a wider version serves unapproved");
+                }
+            }
+            Effect::Begin(work) => {
+                let digest = &work.release().digest;
+                assert!(self.facts.work.is_none(), "two works at a time");
+                assert!(!record.is_rejected(digest), "a rejected version is tried");
+                if matches!(work, Work::Compile(_)) && self.kinds[digest] == Kind::Wider {
+                    assert!(approved(digest), "a wider version is started unapproved");
+                }
+            }
+            Effect::Shadow(release) | Effect::Canary(release) => {
+                assert!(serves.is_some());
+                let ready = self.facts.ready.as_ref().unwrap();
+                assert_eq!(
+                    ready.release.digest, release.digest,
+                    "something else is ready"
+                );
+                assert!(!record.is_rejected(&release.digest));
+            }
+            Effect::Keep(new) => self.check_record(new),
+            _ => {}
+        }
+    }
+
+    fn check_record(&self, new: &Record) {
+        let old = self.record();
+        assert!(new.rejected.len() <= MOST_REJECTED && new.approved.len() <= MOST_APPROVED);
+        assert!(new.trouble.len() <= MOST_REASON);
+        let digest_of =
+            |record: &Record| record.active.as_ref().map(|it| it.release.digest.clone());
+        let (was, is) = (digest_of(old), digest_of(new));
+        assert!(
+            is.is_some() || was.is_none(),
+            "what was active is forgotten"
+        );
+        if let Some(is) = &is {
+            assert!(!new.is_rejected(is), "what is rejected is active");
+        }
+        if was != is
+            && let Some(was) = was
+        {
+            let is_kept = new.previous.as_ref().is_some_and(|it| it.digest == was);
+            assert!(is_kept || new.is_rejected(&was), "what served is not kept");
+        } else if new.previous != old.previous {
+            let lost = &old.previous.as_ref().unwrap().digest;
+            assert!(new.is_rejected(lost), "what served before is lost");
+        }
+        for one in &old.rejected {
+            let may_go = self.orders.retry.as_ref() == Some(&one.digest)
+                || old.rejected.len() == MOST_REJECTED;
+            assert!(
+                new.is_rejected(&one.digest) || may_go,
+                "a rejection is forgotten"
+            );
+        }
+    }
+
+    /// The work under way ends as its module behaves.
+    pub(super) fn work(&mut self) {
+        let Some(work) = self.facts.work.clone() else {
+            return;
+        };
+        let digest = work.release().digest.clone();
+        let number = u8::from_str_radix(&digest[7..9], 16).unwrap();
+        let kind = self.kinds[&digest];
+        let fine = |wider: Vec<String>, fits| End::Fine {
+            release: release(number),
+            wider,
+            fits,
+        };
+        let terms = self.facts.terms;
+        self.attempts += 1;
+        let covered = terms >= self.enough;
+        let end = match (&work, kind) {
+            (Work::Load(_) | Work::Examine(_), Kind::Ungranted) if !covered => {
+                End::Ungranted(vec!["+ DELETE /servers/*".to_owned()])
+            }
+            (Work::Load(_) | Work::Examine(_), Kind::Distrusted) if !covered => {
+                End::Distrusted("nobody vouches for it".to_owned())
+            }
+            (Work::Load(_) | Work::Compile(_), Kind::Broken) => {
+                End::Fault("it does not compile".to_owned())
+            }
+            (Work::Load(_) | Work::Compile(_), Kind::Flaky) if !self.attempts.is_multiple_of(3) => {
+                End::Trouble("the disk is full".to_owned())
+            }
+            (Work::SelfTest(_), Kind::FailsSelfTest) => End::Fault("denied".to_owned()),
+            (Work::Examine(_), Kind::Wider) => fine(vec!["+ POST /servers".to_owned()], false),
+            (Work::Ask(_), Kind::FailsCalls) if self.facts.serving.is_none() => {
+                End::Fault("it traps".to_owned())
+            }
+            (Work::Compile(_), Kind::Reshaped) => fine(Vec::new(), false),
+            _ => fine(Vec::new(), true),
+        };
+        let now = self.now();
+        self.facts.ended(&work, terms, end, now);
+    }
+
+    /// One call of each version on trial.
+    pub(super) fn call(&mut self) {
+        let Some(candidate) = &self.facts.candidate else {
+            return;
+        };
+        let kind = self.kinds[&candidate.release.digest];
+        let tally = &mut self.facts.tally;
+        match candidate.step {
+            Step::Shadow(_) => {
+                tally.compared += 1;
+                if kind == Kind::Differs {
+                    tally.differences.push("node-1: zone a, zone b".to_owned());
+                }
+            }
+            Step::Canary(_) => {
+                tally.candidate.calls += 1;
+                tally.serving.calls += 1;
+                if kind == Kind::FailsCalls && tally.candidate.calls.is_multiple_of(10) {
+                    *tally.candidate.errors.entry("unavailable").or_default() += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+}

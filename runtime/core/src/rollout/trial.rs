@@ -1,0 +1,230 @@
+//! One trial: what the next step of a version is that does not serve yet, and when it has failed.
+
+use std::time::Duration;
+
+use super::decide::{Turn, shown as named, told};
+use super::facts::{Candidate, Effect, Step, Trying, Work};
+use super::orders;
+use super::record::{MOST_LINES, Phase, Trial, cut};
+use super::tally::Verdict;
+use crate::cloud::EventType;
+
+impl Step {
+    /// Whether it answers calls, if only to be compared.
+    pub(super) fn is_trying(&self) -> bool {
+        matches!(self, Step::Shadow(_) | Step::Canary(_))
+    }
+
+    /// Whether it is loaded.
+    fn needs_code(&self) -> bool {
+        let is_tested = matches!(self, Step::SelfTested { .. } | Step::Asked);
+        is_tested || self.is_trying() || matches!(self, Step::Compiled { .. })
+    }
+}
+
+/// Why the version on trial has to go, if it has to.
+pub(super) fn verdict(turn: &Turn<'_>) -> Option<String> {
+    let candidate = turn.facts.candidate.as_ref()?;
+    if let Step::Failed(why) = &candidate.step {
+        return Some(why.clone());
+    }
+    match judge(turn, candidate) {
+        Verdict::Failed(why) => Some(cut(&why)),
+        Verdict::Open | Verdict::Passed => None,
+    }
+}
+
+fn judge(turn: &Turn<'_>, candidate: &Candidate) -> Verdict {
+    let (rules, tally) = (&turn.facts.rules, &turn.facts.tally);
+    let elapsed = |trying: &Trying| trying.since.until(turn.now.moment);
+    match &candidate.step {
+        Step::Shadow(trying) => tally.shadow(rules, elapsed(trying)),
+        Step::Canary(trying) => tally.canary(rules, elapsed(trying)),
+        _ => Verdict::Open,
+    }
+}
+
+/// The next step of what is to be tried, if something is and it can make one.
+pub(super) fn advance(turn: &mut Turn<'_>) -> Option<Vec<Effect>> {
+    let facts = turn.facts;
+    let wanted = orders::wanted(turn);
+    match (&facts.candidate, wanted) {
+        (None, None) => None,
+        (None, Some(release)) => {
+            let offer = facts.offer.as_ref();
+            let offered = offer.filter(|offer| offer.release.digest == release.digest);
+            let settled = offered.map(|offer| offer.since.after(facts.rules.settle));
+            if let Some(settled) = settled.filter(|settled| *settled > turn.now.moment) {
+                turn.wake_at(Some(settled));
+                return None;
+            }
+            Some(vec![Effect::Try(release.clone())])
+        }
+        (Some(candidate), Some(release))
+            if candidate.release.digest == release.digest && candidate.terms == facts.terms =>
+        {
+            step(turn, candidate)
+        }
+        (Some(_), _) => Some(turn.end_trial()),
+    }
+}
+
+fn step(turn: &mut Turn<'_>, candidate: &Candidate) -> Option<Vec<Effect>> {
+    let ready = turn.facts.ready.as_ref();
+    let is_ready = ready.is_some_and(|ready| ready.is(&candidate.release.digest));
+    if candidate.step.needs_code() && !is_ready {
+        return Some(turn.end_trial());
+    }
+    let release = || candidate.release.clone();
+    let next = match &candidate.step {
+        Step::Offered => Effect::Begin(Work::Examine(release())),
+        Step::Ungranted(_) | Step::Failed(_) => return None,
+        Step::Distrusted(_) => Effect::Begin(Work::Examine(release())),
+        Step::Examined(_) if waits_for_approval(turn, candidate) => return None,
+        Step::Examined(_) => Effect::Begin(Work::Compile(release())),
+        Step::Compiled { .. } => Effect::Begin(Work::SelfTest(release())),
+        Step::SelfTested { fits: true } => Effect::Shadow(release()),
+        Step::SelfTested { fits: false } => Effect::Begin(Work::Ask(release())),
+        Step::Asked => return Some(promote(turn, candidate)),
+        Step::Shadow(trying) => {
+            let time = turn.facts.rules.shadow_time;
+            return watch(turn, candidate, *trying, time, |_| {
+                vec![Effect::Canary(release())]
+            });
+        }
+        Step::Canary(trying) => {
+            let time = turn.facts.rules.canary_time;
+            return watch(turn, candidate, *trying, time, |turn| {
+                promote(turn, candidate)
+            });
+        }
+    };
+    if let Some(setback) = turn.facts.setback(&candidate.release.digest)
+        && setback.again.is_none_or(|at| at > turn.now.moment)
+    {
+        turn.wake_at(setback.again);
+        return None;
+    }
+    // What is under way is nearly always its own; otherwise the end of it is waited for.
+    if matches!(next, Effect::Begin(_)) && turn.facts.work.is_some() {
+        return None;
+    }
+    Some(vec![next])
+}
+
+/// Waits for the verdict on a trial, and asks where nobody else does.
+fn watch(
+    turn: &mut Turn<'_>,
+    candidate: &Candidate,
+    trying: Trying,
+    time: Duration,
+    passed: impl Fn(&Turn<'_>) -> Vec<Effect>,
+) -> Option<Vec<Effect>> {
+    let (now, rules) = (turn.now.moment, turn.facts.rules);
+    let end = trying.since.after(time);
+    let verdict = judge(turn, candidate);
+    let is_silent = turn.facts.tally.is_silent();
+    let may_ask = turn.facts.work.is_none();
+    let ask = || Some(vec![Effect::Begin(Work::Ask(candidate.release.clone()))]);
+    if verdict == Verdict::Passed && !(is_silent && trying.asked.is_none()) {
+        return Some(passed(turn));
+    }
+    // Asked once for want of traffic, and again and again when the window is over and has told nothing.
+    let first = trying.since.after(rules.quiet.min(time));
+    let due = match trying.asked {
+        None if is_silent => first,
+        None => end,
+        Some(asked) => end.max(asked.after(rules.quiet)),
+    };
+    if due <= now {
+        return if may_ask { ask() } else { None };
+    }
+    turn.wake_at(Some(due));
+    turn.wake_at(Some(end).filter(|end| *end > now));
+    None
+}
+
+fn promote(turn: &Turn<'_>, candidate: &Candidate) -> Vec<Effect> {
+    let release = &candidate.release;
+    turn.activate(vec![Effect::Place(release.clone())], release)
+}
+
+/// Whether it requests more than the version that serves, and nobody has approved it.
+fn waits_for_approval(turn: &Turn<'_>, candidate: &Candidate) -> bool {
+    let Step::Examined(wider) = &candidate.step else {
+        return false;
+    };
+    !wider.is_empty()
+        && !turn.facts.rules.approve_within_grants
+        && !turn.record.is_approved(&candidate.release.digest)
+}
+
+/// What is written down about the version on its way.
+pub(super) fn shown(turn: &Turn<'_>) -> Option<Trial> {
+    let Some(candidate) = &turn.facts.candidate else {
+        // What was on its way before a restart, and is about to be again.
+        let next = orders::wanted(turn)?;
+        let known = turn.record.trial.as_ref();
+        return known.filter(|it| it.release.digest == next.digest).cloned();
+    };
+    let before = turn.record.trial.as_ref();
+    let before = before.filter(|trial| trial.release.digest == candidate.release.digest);
+    let (phase, lines) = match &candidate.step {
+        // After a restart or a change of terms: it waits until it is known to do so no more.
+        Step::Offered if before.is_some_and(|trial| trial.phase.is_waiting()) => {
+            return before.cloned();
+        }
+        Step::Offered | Step::Failed(_) => (Phase::Fetched, Vec::new()),
+        Step::Distrusted(why) => (Phase::Fetched, vec![why.clone()]),
+        Step::Ungranted(lines) => (Phase::WaitsForGrants, lines.clone()),
+        Step::Examined(wider) if waits_for_approval(turn, candidate) => {
+            (Phase::WaitsForApproval, wider.clone())
+        }
+        Step::Examined(_) => (Phase::Verified, Vec::new()),
+        Step::Compiled { .. } => (Phase::Compiled, Vec::new()),
+        Step::SelfTested { .. } | Step::Asked => (Phase::SelfTested, Vec::new()),
+        Step::Shadow(_) => (Phase::Shadow, Vec::new()),
+        Step::Canary(_) => (Phase::Canary, Vec::new()),
+    };
+    let before = turn.record.trial.as_ref();
+    let same = before
+        .filter(|trial| trial.phase == phase && trial.release.digest == candidate.release.digest);
+    Some(Trial {
+        release: candidate.release.clone(),
+        phase,
+        since: same.map_or(turn.now.wall, |trial| trial.since),
+        lines: lines
+            .iter()
+            .take(MOST_LINES)
+            .map(|line| cut(line))
+            .collect(),
+    })
+}
+
+/// What people should hear of, once.
+pub(super) fn news(before: Option<&Trial>, after: Option<&Trial>) -> Option<Effect> {
+    let after = after?;
+    let is_told = before.is_some_and(|before| {
+        before.release.digest == after.release.digest
+            && before.phase == after.phase
+            && before.lines == after.lines
+    });
+    if is_told {
+        return None;
+    }
+    let (reason, what) = match after.phase {
+        Phase::WaitsForGrants => ("PermissionsPending", "is not loaded, for want of grants"),
+        Phase::WaitsForApproval => (
+            "PermissionsPending",
+            "requests more than the version that serves, and waits for approval",
+        ),
+        Phase::Fetched if !after.lines.is_empty() => ("ProviderDistrusted", "is not trusted"),
+        _ => return None,
+    };
+    let text = format!(
+        "{} {what}: {}",
+        named(&after.release),
+        after.lines.join("; ")
+    );
+    Some(told(EventType::Warning, reason, &after.release, text))
+}

@@ -1,0 +1,131 @@
+//! Kubernetes' label selectors: which nodes a provider may speak for. Reads their text, matches labels, and says
+//! whether two selectors could ever match the same object. Knows no objects.
+//!
+//! `<` and `>`, which Kubernetes has for nodes' affinities, are refused: whether two of them overlap is nothing that a
+//! person sees at once.
+
+mod parse;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+pub use parse::SelectorError;
+
+/// Requirements that all have to hold. Without any, everything matches.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selector(Vec<Requirement>);
+
+/// What is required of one label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    of: Of,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Of {
+    /// It is there, with one of these values.
+    In(BTreeSet<String>),
+    /// It is not there, or has none of these values.
+    NotIn(BTreeSet<String>),
+    /// It is there.
+    Exists,
+    /// It is not there.
+    Absent,
+}
+
+/// What all requirements about one label say together.
+#[derive(Default)]
+struct Together<'a> {
+    /// One of these, if anybody says which.
+    allowed: Option<BTreeSet<&'a str>>,
+    refused: BTreeSet<&'a str>,
+    is_there: bool,
+    is_absent: bool,
+}
+
+impl Selector {
+    /// Whether an object with these labels is selected.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let holds = |one: &Requirement| {
+            let value = labels.get(&one.key);
+            match &one.of {
+                Of::In(values) => value.is_some_and(|value| values.contains(value)),
+                Of::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                Of::Exists => value.is_some(),
+                Of::Absent => value.is_none(),
+            }
+        };
+        self.0.iter().all(holds)
+    }
+
+    /// Whether there could be an object that both select. `false` is a proof: some label would have to be two things
+    /// at once.
+    pub fn may_overlap(&self, other: &Selector) -> bool {
+        let mut labels: BTreeMap<&str, Together<'_>> = BTreeMap::new();
+        for one in self.0.iter().chain(&other.0) {
+            labels.entry(&one.key).or_default().add(&one.of);
+        }
+        labels.values().all(Together::is_possible)
+    }
+}
+
+impl<'a> Together<'a> {
+    fn add(&mut self, of: &'a Of) {
+        match of {
+            Of::In(values) => {
+                self.is_there = true;
+                let values = values.iter().map(String::as_str);
+                self.allowed = Some(match self.allowed.take() {
+                    Some(before) => values.filter(|value| before.contains(value)).collect(),
+                    None => values.collect(),
+                });
+            }
+            Of::NotIn(values) => self.refused.extend(values.iter().map(String::as_str)),
+            Of::Exists => self.is_there = true,
+            Of::Absent => self.is_absent = true,
+        }
+    }
+
+    /// Whether a label can be like this. There are more values than anybody refuses.
+    fn is_possible(&self) -> bool {
+        let has_value = self
+            .allowed
+            .as_ref()
+            .is_none_or(|allowed| allowed.difference(&self.refused).next().is_some());
+        has_value && !(self.is_there && self.is_absent)
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, one) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            one.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        let list = |values: &BTreeSet<String>| {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            values.join(",")
+        };
+        match &self.of {
+            Of::In(values) if values.len() == 1 => write!(f, "{key}={}", list(values)),
+            Of::In(values) => write!(f, "{key} in ({})", list(values)),
+            Of::NotIn(values) if values.len() == 1 => write!(f, "{key}!={}", list(values)),
+            Of::NotIn(values) => write!(f, "{key} notin ({})", list(values)),
+            Of::Exists => write!(f, "{key}"),
+            Of::Absent => write!(f, "!{key}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The text of a selector, as `kubectl --selector` takes it.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use super::{Of, Requirement, Selector};
+
+/// The longest text: more than a hundred labels, and no room for a configuration that is another file.
+const MOST_BYTES: usize = 16 * 1024;
+/// The longest name of a label, and the longest value.
+const MOST_NAME: usize = 63;
+/// The longest prefix of a label's name.
+const MOST_PREFIX: usize = 253;
+
+/// Why a text is no selector.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SelectorError {
+    /// See the message.
+    #[error("a selector has at most {MOST_BYTES} bytes")]
+    TooLong,
+    /// Two commas, or one at an end.
+    #[error("a requirement is missing beside a comma")]
+    Empty,
+    /// Kubernetes has them elsewhere.
+    #[error(
+        "{0:?}: `<` and `>` are not understood here; use `=`, `!=`, `in`, `notin`, `KEY` or `!KEY`"
+    )]
+    Comparison(String),
+    /// Of `in` and `notin`.
+    #[error("{0:?}: the values of `in` and `notin` stand in parentheses, such as `zone in (a,b)`")]
+    Parentheses(String),
+    /// What is no name of a label.
+    #[error(
+        "{0:?} is no label name: letters, digits, `-`, `_` and `.` with a letter or digit at both ends, at most {MOST_NAME}, and before it perhaps a domain and `/`"
+    )]
+    Key(String),
+    /// What is no value of a label.
+    #[error(
+        "{0:?} is no label value: letters, digits, `-`, `_` and `.` with a letter or digit at both ends, at most {MOST_NAME}"
+    )]
+    Value(String),
+    /// Something follows, or stands between.
+    #[error(
+        "{0:?} is no requirement; write `KEY=VALUE`, `KEY!=VALUE`, `KEY in (A,B)`, `KEY notin (A,B)`, `KEY` or `!KEY`"
+    )]
+    Requirement(String),
+}
+
+impl Selector {
+    /// Reads `a=b,c!=d,e in (x,y),f notin (z),g,!h`. An empty text selects everything.
+    ///
+    /// # Errors
+    /// The first thing that is not understood, in words.
+    pub fn parse(text: &str) -> Result<Selector, SelectorError> {
+        if text.len() > MOST_BYTES {
+            return Err(SelectorError::TooLong);
+        }
+        if text.trim().is_empty() {
+            return Ok(Selector::default());
+        }
+        let requirements: Result<Vec<_>, _> = split(text).into_iter().map(requirement).collect();
+        requirements.map(Selector)
+    }
+}
+
+/// At the commas that stand in no parentheses.
+fn split(text: &str) -> Vec<&str> {
+    let (mut parts, mut begin, mut is_inside) = (Vec::new(), 0, false);
+    for (index, one) in text.char_indices() {
+        match one {
+            '(' => is_inside = true,
+            ')' => is_inside = false,
+            ',' if !is_inside => {
+                parts.push(text.get(begin..index).unwrap_or_default());
+                begin = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text.get(begin..).unwrap_or_default());
+    parts
+}
+
+fn requirement(text: &str) -> Result<Requirement, SelectorError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(SelectorError::Empty);
+    }
+    if text.contains(['<', '>']) {
+        return Err(SelectorError::Comparison(short(text)));
+    }
+    let made = |name: &str, of: Of| {
+        let key = key(name.trim())?;
+        Ok(Requirement { key, of })
+    };
+    if let Some(name) = text.strip_prefix('!') {
+        return made(name, Of::Absent);
+    }
+    if let Some((name, one)) = text.split_once("!=") {
+        return made(name, Of::NotIn([value(one)?].into()));
+    }
+    if let Some((name, one)) = text.split_once('=') {
+        let one = one.strip_prefix('=').unwrap_or(one);
+        return made(name, Of::In([value(one)?].into()));
+    }
+    let Some((name, rest)) = text.split_once(|one: char| one.is_whitespace() || one == '(') else {
+        return made(text, Of::Exists);
+    };
+    let rest = text.get(name.len()..).unwrap_or(rest).trim_start();
+    // `notin` first: `in` is no beginning of it, but a reader might think so.
+    for (word, is_in) in [("notin", false), ("in", true)] {
+        if let Some(list) = rest.strip_prefix(word) {
+            let values = values(list).ok_or_else(|| SelectorError::Parentheses(short(text)))?;
+            let values: BTreeSet<String> = values.map(value).collect::<Result<_, _>>()?;
+            return made(
+                name,
+                if is_in {
+                    Of::In(values)
+                } else {
+                    Of::NotIn(values)
+                },
+            );
+        }
+    }
+    Err(SelectorError::Requirement(short(text)))
+}
+
+/// What stands in the parentheses, at its commas. Empty ones are a mistake more often than they mean the empty value.
+fn values(list: &str) -> Option<impl Iterator<Item = &str>> {
+    let inside = list.trim().strip_prefix('(')?.strip_suffix(')')?;
+    (!inside.trim().is_empty() && !inside.contains(['(', ')'])).then(|| inside.split(','))
+}
+
+fn key(text: &str) -> Result<String, SelectorError> {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    let is_domain = |prefix: &str| {
+        let is_part = |part: &str| {
+            let is_character =
+                |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
+            has_good_ends(part) && part.bytes().all(is_character)
+        };
+        prefix.len() <= MOST_PREFIX && prefix.split('.').all(is_part)
+    };
+    match is_name(name) && prefix.is_none_or(is_domain) {
+        true => Ok(text.to_owned()),
+        false => Err(SelectorError::Key(short(text))),
+    }
+}
+
+fn value(text: &str) -> Result<String, SelectorError> {
+    let text = text.trim();
+    match text.is_empty() || is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err(SelectorError::Value(short(text))),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_character = |one: u8| one.is_ascii_alphanumeric() || b"-_.".contains(&one);
+    text.len() <= MOST_NAME && has_good_ends(text) && text.bytes().all(is_character)
+}
+
+fn has_good_ends(text: &str) -> bool {
+    let is_good = |one: Option<u8>| one.is_some_and(|one| one.is_ascii_alphanumeric());
+    is_good(text.bytes().next()) && is_good(text.bytes().last())
+}
+
+/// Enough to find it.
+fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}

@@ -1,0 +1,268 @@
+//! The calls of the controllers, each to one generation.
+
+use std::sync::Arc;
+
+use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
+use ccm_core::load_balancer::{
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply, Pending, Progress,
+    ProgressReply, UpdateRequest,
+};
+use ccm_core::permit::Permit;
+
+use super::trial::{Side, Trial};
+use super::{Active, Generation, Holding, Roles, compare, hint, reads};
+
+impl<P: Holding> CloudProvider for Active<P> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn digest(&self) -> String {
+        self.roles.load().serving.provider.digest()
+    }
+
+    fn schemes(&self) -> &[String] {
+        &self.schemes
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
+        Box::pin(async move {
+            self.seen.nodes(nodes);
+            let roles = self.roles.load_full();
+            match &roles.trial {
+                Some(trial) if trial.takes_find() => {
+                    self.find_by_candidate(&roles.serving, trial, nodes, permit)
+                        .await
+                }
+                _ => find_by_serving(&roles, nodes, permit).await,
+            }
+        })
+    }
+
+    fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply> {
+        Box::pin(async move {
+            let roles = self.roles.load_full();
+            let answer = roles.serving.provider.find_fresh(nodes, permit.clone());
+            roles.heard_serving(reads::FIND, answer.await, &permit)
+        })
+    }
+
+    fn annotation_prefixes(&self) -> &[String] {
+        &self.annotation_prefixes
+    }
+
+    fn ensure_load_balancer<'a>(
+        &'a self,
+        request: &'a EnsureRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, EnsureReply> {
+        Box::pin(async move {
+            let turn = self.turn(&request.service);
+            let request = EnsureRequest {
+                hint: turn.own(request.hint.as_ref()),
+                ..request.clone()
+            };
+            let provider = &turn.generation().provider;
+            let answer = provider.ensure_load_balancer(&request, permit.clone());
+            let reply = turn.heard("load-balancer.ensure", answer.await, &permit)?;
+            let ensured = match reply.ensured {
+                Ensured::Pending(pending) => Ensured::Pending(turn.tagged(pending)),
+                ready @ Ensured::Ready(_) => ready,
+            };
+            Ok(EnsureReply { ensured, ..reply })
+        })
+    }
+
+    fn update_targets<'a>(
+        &'a self,
+        request: &'a UpdateRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        Box::pin(async move {
+            let turn = self.turn(&request.service);
+            let request = UpdateRequest {
+                hint: turn.own(request.hint.as_ref()),
+                ..request.clone()
+            };
+            let provider = &turn.generation().provider;
+            let answer = provider.update_targets(&request, permit.clone());
+            let reply = turn.heard("load-balancer.update-targets", answer.await, &permit)?;
+            Ok(turn.progress(reply))
+        })
+    }
+
+    fn delete_load_balancer<'a>(
+        &'a self,
+        request: &'a DeleteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        Box::pin(async move {
+            let turn = self.turn(&request.service);
+            let request = DeleteRequest {
+                hint: turn.own(request.hint.as_ref()),
+                ..request.clone()
+            };
+            let provider = &turn.generation().provider;
+            let answer = provider.delete_load_balancer(&request, permit.clone());
+            let reply = turn.heard("load-balancer.delete", answer.await, &permit)?;
+            Ok(turn.progress(reply))
+        })
+    }
+
+    fn get_load_balancer<'a>(
+        &'a self,
+        service: &'a CloudService,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, GetReply> {
+        Box::pin(async move {
+            let roles = self.roles.load_full();
+            let answer = roles
+                .serving
+                .provider
+                .get_load_balancer(service, permit.clone());
+            roles.heard_serving(reads::GET, answer.await, &permit)
+        })
+    }
+}
+
+impl<P: Holding> Active<P> {
+    /// A `find` of a canary. What the candidate cannot answer, or not believably, the one that serves is asked once:
+    /// reads have no effect, and its answer tells whose fault it is.
+    pub(super) async fn find_by_candidate(
+        &self,
+        serving: &Generation<P>,
+        trial: &Trial<P>,
+        nodes: &[CloudNode],
+        permit: Arc<Permit>,
+    ) -> Result<FindReply, ProviderError> {
+        let answer = trial.candidate.provider.find(nodes, permit.clone()).await;
+        let impossible = match &answer {
+            Ok(reply) => match compare::impossible(nodes, &self.schemes, &reply.lookups) {
+                None => {
+                    trial.heard(Side::Candidate, reads::FIND, &answer, &permit);
+                    return answer;
+                }
+                impossible => impossible,
+            },
+            // The cloud's word holds for both.
+            Err(ProviderError::Throttled { .. }) => {
+                trial.heard(Side::Candidate, reads::FIND, &answer, &permit);
+                return answer;
+            }
+            Err(_) => None,
+        };
+        let second = serving.provider.find(nodes, permit.clone()).await;
+        // What the first one left of the time says nothing about the second.
+        let is_late = |answer: &Result<_, _>| matches!(answer, Err(ProviderError::TimedOut(_)));
+        let is_short_of_time = is_late(&answer) && is_late(&second);
+        if !is_short_of_time {
+            trial.heard(Side::Serving, reads::FIND, &second, &permit);
+        }
+        trial.heard(Side::Candidate, reads::FIND, &answer, &permit);
+        if is_short_of_time {
+            return answer;
+        }
+        if let (Some(what), Ok(first), Ok(second)) = (impossible, &answer, &second)
+            && !compare::lookups(nodes, &second.lookups, &first.lookups).is_empty()
+        {
+            trial.lied(format!("{} answers what cannot be: {what}", reads::FIND));
+        }
+        second
+    }
+
+    /// Whose turn it is about a Service.
+    fn turn(&self, service: &Arc<CloudService>) -> Turn<P> {
+        self.seen.service(service);
+        let roles = self.roles.load_full();
+        let takes = |trial: &Arc<Trial<P>>| trial.takes_service(&service.uid);
+        Turn {
+            is_candidates: roles.trial.as_ref().is_some_and(takes),
+            roles,
+        }
+    }
+}
+
+async fn find_by_serving<P: Holding>(
+    roles: &Roles<P>,
+    nodes: &[CloudNode],
+    permit: Arc<Permit>,
+) -> Result<FindReply, ProviderError> {
+    let answer = roles.serving.provider.find(nodes, permit.clone()).await;
+    let answer = roles.heard_serving(reads::FIND, answer, &permit);
+    if let Some(trial) = &roles.trial
+        && let Some(turn) = trial.may_compare()
+    {
+        // Afterwards, so that nobody waits for a candidate.
+        reads::compare_later(&roles.serving, trial, turn, nodes, &answer, &permit);
+    }
+    answer
+}
+
+impl<P: Holding> Roles<P> {
+    fn heard_serving<T>(
+        &self,
+        function: &str,
+        answer: Result<T, ProviderError>,
+        permit: &Permit,
+    ) -> Result<T, ProviderError> {
+        if let Some(trial) = &self.trial {
+            trial.heard(Side::Serving, function, &answer, permit);
+        }
+        answer
+    }
+}
+
+/// One call about a Service, and who answers it.
+struct Turn<P> {
+    roles: Arc<Roles<P>>,
+    is_candidates: bool,
+}
+
+impl<P: Holding> Turn<P> {
+    fn generation(&self) -> &Generation<P> {
+        match &self.roles.trial {
+            Some(trial) if self.is_candidates => &trial.candidate,
+            _ => &self.roles.serving,
+        }
+    }
+
+    fn own(&self, hint: Option<&Arc<[u8]>>) -> Option<Arc<[u8]>> {
+        hint::own(self.generation().number, hint)
+    }
+
+    fn tagged(&self, pending: Pending) -> Pending {
+        hint::tagged(self.generation().number, pending)
+    }
+
+    fn progress(&self, reply: ProgressReply) -> ProgressReply {
+        let progress = match reply.progress {
+            Progress::Pending(pending) => Progress::Pending(self.tagged(pending)),
+            Progress::Done => Progress::Done,
+        };
+        ProgressReply { progress, ..reply }
+    }
+
+    fn heard<T>(
+        &self,
+        function: &str,
+        answer: Result<T, ProviderError>,
+        permit: &Permit,
+    ) -> Result<T, ProviderError> {
+        if let Some(trial) = &self.roles.trial {
+            let side = match self.is_candidates {
+                true => Side::Candidate,
+                false => Side::Serving,
+            };
+            trial.heard(side, function, &answer, permit);
+        }
+        answer
+    }
+}

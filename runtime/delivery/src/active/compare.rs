@@ -1,0 +1,136 @@
+//! How two generations' answers to the same question differ, in words. Only what the controllers write down counts:
+//! events, reasons and proofs may be others.
+
+use ccm_core::cloud::{Address, CloudNode, Instance, Lookup};
+use ccm_core::load_balancer::Found;
+use ccm_core::provider_id::ProviderId;
+
+/// How many differences of one answer are told.
+const TOLD: usize = 8;
+/// How much of a value is shown, in characters.
+const SHOWN: usize = 64;
+
+/// What a candidate answers in another way. What the serving generation could not tell is compared with nothing.
+pub(super) fn lookups(
+    nodes: &[CloudNode],
+    serving: &[Lookup],
+    candidate: &[Lookup],
+) -> Vec<String> {
+    let pairs = nodes.iter().zip(serving.iter().zip(candidate));
+    pairs
+        .filter_map(|(node, (ours, theirs))| {
+            lookup(ours, theirs).map(|what| format!("node {}: {what}", shown(&node.name)))
+        })
+        .take(TOLD)
+        .collect()
+}
+
+/// The same of an answer about a load balancer.
+pub(super) fn balancers(service: &str, serving: &Found, candidate: &Found) -> Option<String> {
+    if serving == candidate {
+        return None;
+    }
+    let word = |found: &Found| match found {
+        Found::Present(status) => shown(&format!("present with {status}")),
+        Found::Absent => "absent".to_owned(),
+    };
+    let (ours, theirs) = (word(serving), word(candidate));
+    Some(format!(
+        "load balancer of {}: {ours}, and {theirs} by the candidate",
+        shown(service)
+    ))
+}
+
+/// What is wrong with whose machine this is: an answer that nobody could write down.
+pub(super) fn impossible(
+    nodes: &[CloudNode],
+    schemes: &[String],
+    answer: &[Lookup],
+) -> Option<String> {
+    nodes.iter().zip(answer).find_map(|(node, lookup)| {
+        let Lookup::Found(instance) = lookup else {
+            return None;
+        };
+        let (stored, answered) = (node.provider_id.as_deref(), instance.provider_id.as_str());
+        let is_ours = ProviderId::parse(answered)
+            .is_ok_and(|id| schemes.iter().any(|scheme| scheme == id.scheme));
+        let is_same = stored.is_none_or(|stored| stored == answered);
+        // Empty means: the one that is stored.
+        let is_possible = is_ours && is_same || answered.is_empty() && stored.is_some();
+        (!is_possible).then(|| {
+            format!(
+                "node {}: the provider ID {}",
+                shown(&node.name),
+                shown(answered)
+            )
+        })
+    })
+}
+
+fn lookup(serving: &Lookup, candidate: &Lookup) -> Option<String> {
+    match (serving, candidate) {
+        (Lookup::Unknown(_), _)
+        | (Lookup::Gone, Lookup::Gone)
+        | (Lookup::NotMine, Lookup::NotMine) => None,
+        (Lookup::Found(ours), Lookup::Found(theirs)) => instance(ours, theirs),
+        (ours, theirs) => Some(told("lookup", kind(ours), kind(theirs))),
+    }
+}
+
+fn kind(lookup: &Lookup) -> &'static str {
+    match lookup {
+        Lookup::Found(_) => "found",
+        Lookup::Gone => "gone",
+        Lookup::NotMine => "not mine",
+        Lookup::Unknown(_) => "unknown",
+    }
+}
+
+/// The first difference: who answers about another machine differs in everything.
+fn instance(ours: &Instance, theirs: &Instance) -> Option<String> {
+    if ours.provider_id != theirs.provider_id {
+        return Some(told("provider ID", &ours.provider_id, &theirs.provider_id));
+    }
+    for (what, ours, theirs) in [
+        ("instance type", &ours.instance_type, &theirs.instance_type),
+        ("zone", &ours.zone, &theirs.zone),
+        ("region", &ours.region, &theirs.region),
+    ] {
+        if ours != theirs {
+            let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+            return Some(told(what, &word(ours), &word(theirs)));
+        }
+    }
+    let is_same = |(ours, theirs): (&Address, &Address)| ours.is_same(theirs);
+    let are_same = ours.addresses.len() == theirs.addresses.len()
+        && ours.addresses.iter().zip(&theirs.addresses).all(is_same);
+    (!are_same).then(|| {
+        told(
+            "addresses",
+            &list(&ours.addresses),
+            &list(&theirs.addresses),
+        )
+    })
+}
+
+fn list(addresses: &[Address]) -> String {
+    let words: Vec<_> = addresses
+        .iter()
+        .map(|one| format!("{} {}", one.address_type.as_str(), one.address))
+        .collect();
+    words.join(", ")
+}
+
+fn told(what: &str, ours: &str, theirs: &str) -> String {
+    format!(
+        "{what} {}, and {} by the candidate",
+        shown(ours),
+        shown(theirs)
+    )
+}
+
+/// A guest's text as people may see it.
+pub(super) fn shown(text: &str) -> String {
+    let plain = text.chars().flat_map(char::escape_debug);
+    plain.take(SHOWN).collect()
+}

@@ -1,0 +1,236 @@
+//! Reads for the sake of a trial: answers compared in the background, and one read for each capability when there is no
+//! traffic. None of them may change anything, whatever the permit of the call allowed that they repeat.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, FindReply, ProviderError, Readiness};
+use ccm_core::load_balancer::{CloudService, LoadBalancerStatus};
+use ccm_core::permit::Permit;
+use ccm_host::egress::now;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::trial::{Kind, Side, Trial};
+use super::{Active, Generation, Holding, compare};
+
+/// The functions, as messages name them.
+pub(super) const FIND: &str = "instances.find";
+pub(super) const GET: &str = "load-balancer.get";
+
+/// How long such a read may take; nobody waits for it.
+const READ: Duration = Duration::from_secs(60);
+/// Nodes that are remembered for reads without traffic.
+const NODES: usize = 3;
+/// What is asked about where nothing was seen yet. No cluster has an object with this UID.
+const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+const NOBODYS_NAME: &str = "wasm-ccm-asks-about-nobody";
+
+/// What the controllers asked about last.
+#[derive(Default)]
+pub(super) struct Seen(Mutex<Last>);
+
+#[derive(Default)]
+struct Last {
+    nodes: Vec<CloudNode>,
+    service: Option<Arc<CloudService>>,
+}
+
+impl Seen {
+    /// Remembers some of these, rather those whose machines are known.
+    pub(super) fn nodes(&self, nodes: &[CloudNode]) {
+        let known = nodes.iter().filter(|node| node.provider_id.is_some());
+        let chosen: Vec<_> = known.take(NODES).cloned().collect();
+        let mut last = self.last();
+        if !chosen.is_empty() {
+            last.nodes = chosen;
+        } else if last.nodes.is_empty() {
+            last.nodes = nodes.iter().take(NODES).cloned().collect();
+        }
+    }
+
+    /// Remembers this one.
+    pub(super) fn service(&self, service: &Arc<CloudService>) {
+        self.last().service = Some(service.clone());
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn some_nodes(&self) -> Vec<CloudNode> {
+        let nodes = self.last().nodes.clone();
+        match nodes.is_empty() {
+            true => vec![nobodys_node()],
+            false => nodes,
+        }
+    }
+
+    fn some_service(&self) -> Arc<CloudService> {
+        let service = self.last().service.clone();
+        service.unwrap_or_else(|| Arc::new(nobodys_service()))
+    }
+}
+
+/// Asks the candidate in the background what the other one has just answered, and compares. The turn ends with it.
+pub(super) fn compare_later<P: Holding>(
+    serving: &Arc<Generation<P>>,
+    trial: &Arc<Trial<P>>,
+    turn: OwnedSemaphorePermit,
+    nodes: &[CloudNode],
+    answer: &Result<FindReply, ProviderError>,
+    permit: &Arc<Permit>,
+) {
+    let (serving, comparing) = (serving.clone(), trial.clone());
+    let (nodes, answer, permit) = (nodes.to_vec(), answer.clone(), permit.clone());
+    let task = tokio::spawn(async move {
+        comparing
+            .compare_find(&serving, &nodes, answer, &permit)
+            .await;
+        drop(turn);
+    });
+    trial.binds(task.abort_handle());
+}
+
+impl<P: Holding> Active<P> {
+    /// Makes one read for each capability, about what the controllers asked about last: of a shadow both sides are
+    /// asked and compared, of a canary the candidate, and the other one where it fails. Without a trial, or while the
+    /// cloud wants to be left alone, nothing is asked. `permit` says in which tenure; it allows no change here.
+    pub async fn read_each_capability(&self, permit: &Arc<Permit>) {
+        let roles = self.roles.load_full();
+        let Some(trial) = &roles.trial else {
+            return;
+        };
+        let (serving, candidate) = (&roles.serving, &trial.candidate);
+        // Closed: the trial is over.
+        let Some(_turn) = trial.turn().await else {
+            return;
+        };
+        if self.capabilities.instances && candidate.provider.held_for().is_none() {
+            let nodes = self.seen.some_nodes();
+            match trial.kind {
+                Kind::Shadow => {
+                    let permit = reading(permit);
+                    let answer = serving.provider.find(&nodes, permit.clone()).await;
+                    trial.heard(Side::Serving, FIND, &answer, &permit);
+                    trial.compare_find(serving, &nodes, answer, &permit).await;
+                }
+                Kind::Canary => {
+                    // Its answer was counted; nobody here needs it.
+                    let _ = self
+                        .find_by_candidate(serving, trial, &nodes, reading(permit))
+                        .await;
+                }
+            }
+        }
+        if self.capabilities.load_balancer && candidate.provider.held_for().is_none() {
+            let service = self.seen.some_service();
+            trial.read_balancer(serving, &service, permit).await;
+        }
+    }
+}
+
+impl<P: Holding> Trial<P> {
+    /// Compares an answer with the candidate's. A difference counts if it is still there when both are asked again,
+    /// independently of what they keep: meanwhile a machine may have gone or come.
+    async fn compare_find(
+        &self,
+        serving: &Generation<P>,
+        nodes: &[CloudNode],
+        answer: Result<FindReply, ProviderError>,
+        permit: &Arc<Permit>,
+    ) {
+        let permit_now = reading(permit);
+        let theirs = self
+            .candidate
+            .provider
+            .find(nodes, permit_now.clone())
+            .await;
+        self.heard(Side::Candidate, FIND, &theirs, &permit_now);
+        let (Ok(ours), Ok(theirs)) = (answer, theirs) else {
+            return;
+        };
+        if compare::lookups(nodes, &ours.lookups, &theirs.lookups).is_empty() {
+            return self.compared(Vec::new());
+        }
+        self.asked_more(2);
+        let permit_again = reading(permit);
+        let theirs = self
+            .candidate
+            .provider
+            .find_fresh(nodes, permit_again.clone())
+            .await;
+        self.heard(Side::Candidate, FIND, &theirs, &permit_again);
+        let ours = serving.provider.find_fresh(nodes, reading(permit)).await;
+        if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+            self.compared(compare::lookups(nodes, &ours.lookups, &theirs.lookups));
+        }
+    }
+
+    async fn read_balancer(
+        &self,
+        serving: &Generation<P>,
+        service: &CloudService,
+        permit: &Arc<Permit>,
+    ) {
+        let allowed = reading(permit);
+        let theirs = self
+            .candidate
+            .provider
+            .get_load_balancer(service, allowed.clone())
+            .await;
+        if self.kind == Kind::Canary && theirs.is_ok() {
+            return self.heard(Side::Candidate, GET, &theirs, &allowed);
+        }
+        let ours = serving
+            .provider
+            .get_load_balancer(service, reading(permit))
+            .await;
+        self.heard(Side::Serving, GET, &ours, &allowed);
+        self.heard(Side::Candidate, GET, &theirs, &allowed);
+        if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+            let name = format!("{}/{}", service.namespace, service.name);
+            let difference = compare::balancers(&name, &ours.found, &theirs.found);
+            self.compared(difference.into_iter().collect());
+        }
+    }
+}
+
+fn reading(permit: &Permit) -> Arc<Permit> {
+    Arc::new(permit.reading(now().after(READ)))
+}
+
+fn nobodys_node() -> CloudNode {
+    CloudNode {
+        name: NOBODYS_NAME.to_owned(),
+        uid: NOBODY.to_owned(),
+        provider_id: None,
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+        readiness: Readiness::Unknown,
+    }
+}
+
+fn nobodys_service() -> CloudService {
+    CloudService {
+        namespace: "default".to_owned(),
+        name: NOBODYS_NAME.to_owned(),
+        uid: NOBODY.to_owned(),
+        annotations: Default::default(),
+        labels: Default::default(),
+        ports: Vec::new(),
+        class: None,
+        requested_ip: None,
+        source_ranges: Vec::new(),
+        external_traffic_policy: None,
+        health_check_node_port: None,
+        ip_families: Vec::new(),
+        ip_family_policy: None,
+        session_affinity_seconds: None,
+        cluster_ips: Vec::new(),
+        status: LoadBalancerStatus::default(),
+    }
+}

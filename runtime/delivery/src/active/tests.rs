@@ -1,0 +1,7 @@
+//! Which generation answers what, and what is counted; with scripted providers.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod canary;
+mod scripted;
+mod shadow;
+mod swaps;

@@ -1,0 +1,345 @@
+//! A provider that answers as it is told, and writes down what it was asked.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::{
+    Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup, ProviderError, Readiness,
+    Reply,
+};
+use ccm_core::load_balancer::{
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply,
+    LoadBalancerStatus, Pending, Progress, ProgressReply, UpdateRequest,
+};
+use ccm_core::permit::{Mode, Moment, Permit};
+use ccm_core::rollout::Release;
+use ccm_core::tenure::Tenure;
+use tokio::sync::Semaphore;
+
+use crate::active::{Active, Generation, Holding};
+
+pub(super) struct Scripted {
+    name: &'static str,
+    schemes: Vec<String>,
+    pub(super) find: Mutex<Result<Lookup, ProviderError>>,
+    /// What `find_fresh` answers, where it is something else.
+    pub(super) fresh: Mutex<Option<Lookup>>,
+    pub(super) balance: Mutex<Result<(), ProviderError>>,
+    pub(super) held: Mutex<Option<Duration>>,
+    /// A call takes one, and keeps it.
+    pub(super) gate: Semaphore,
+    asked: Mutex<Vec<&'static str>>,
+    pub(super) hints: Mutex<Vec<Option<Arc<[u8]>>>>,
+    pub(super) permits: Mutex<Vec<Arc<Permit>>>,
+}
+
+impl Scripted {
+    pub(super) fn new(name: &'static str) -> Scripted {
+        Scripted {
+            name,
+            schemes: vec!["sim".to_owned()],
+            find: Mutex::new(Ok(found("sim://1"))),
+            fresh: Mutex::new(None),
+            balance: Mutex::new(Ok(())),
+            held: Mutex::new(None),
+            gate: Semaphore::new(Semaphore::MAX_PERMITS),
+            asked: Mutex::default(),
+            hints: Mutex::default(),
+            permits: Mutex::default(),
+        }
+    }
+
+    pub(super) fn of_scheme(name: &'static str, scheme: &str) -> Scripted {
+        Scripted {
+            schemes: vec![scheme.to_owned()],
+            ..Scripted::new(name)
+        }
+    }
+
+    /// The functions that were called, in their order.
+    pub(super) fn asked(&self) -> Vec<&'static str> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// How often this function was called.
+    pub(super) fn times(&self, function: &str) -> usize {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().filter(|one| **one == function).count()
+    }
+
+    pub(super) fn answers(&self, answer: Result<Lookup, ProviderError>) {
+        *self.find.lock().unwrap() = answer;
+    }
+
+    /// From now on calls wait.
+    pub(super) fn close(&self) {
+        self.gate.forget_permits(usize::MAX);
+    }
+
+    async fn enter(&self, function: &'static str, permit: Arc<Permit>) {
+        self.asked.lock().unwrap().push(function);
+        self.permits.lock().unwrap().push(permit);
+        self.gate.acquire().await.unwrap().forget();
+    }
+
+    async fn balanced(
+        &self,
+        function: &'static str,
+        hint: Option<&Arc<[u8]>>,
+        permit: Arc<Permit>,
+    ) -> Result<Pending, ProviderError> {
+        self.hints.lock().unwrap().push(hint.cloned());
+        self.enter(function, permit).await;
+        self.balance.lock().unwrap().clone()?;
+        Ok(Pending {
+            retry_after: Duration::from_secs(1),
+            hint: Some(self.name.as_bytes().into()),
+        })
+    }
+
+    async fn progressed(
+        &self,
+        function: &'static str,
+        hint: Option<&Arc<[u8]>>,
+        permit: Arc<Permit>,
+    ) -> Result<ProgressReply, ProviderError> {
+        let pending = self.balanced(function, hint, permit).await?;
+        Ok(ProgressReply {
+            progress: Progress::Pending(pending),
+            events: Vec::new(),
+            annotations: Vec::new(),
+        })
+    }
+}
+
+impl Holding for Scripted {
+    fn held_for(&self) -> Option<Duration> {
+        *self.held.lock().unwrap()
+    }
+}
+
+impl CloudProvider for Scripted {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn digest(&self) -> String {
+        format!("digest-of-{}", self.name)
+    }
+
+    fn schemes(&self) -> &[String] {
+        &self.schemes
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            instances: true,
+            load_balancer: true,
+            routes: false,
+        }
+    }
+
+    fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
+        Box::pin(async move {
+            self.enter("find", permit).await;
+            let lookup = self.find.lock().unwrap().clone()?;
+            Ok(reply(nodes, &lookup))
+        })
+    }
+
+    fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply> {
+        Box::pin(async move {
+            self.enter("find_fresh", permit).await;
+            let fresh = self.fresh.lock().unwrap().clone();
+            let lookup = match fresh {
+                Some(lookup) => lookup,
+                None => self.find.lock().unwrap().clone()?,
+            };
+            Ok(reply(nodes, &lookup))
+        })
+    }
+
+    fn ensure_load_balancer<'a>(
+        &'a self,
+        request: &'a EnsureRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, EnsureReply> {
+        Box::pin(async move {
+            let pending = self.balanced("ensure", request.hint.as_ref(), permit);
+            Ok(EnsureReply {
+                ensured: Ensured::Pending(pending.await?),
+                events: Vec::new(),
+                annotations: Vec::new(),
+            })
+        })
+    }
+
+    fn update_targets<'a>(
+        &'a self,
+        request: &'a UpdateRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        Box::pin(self.progressed("update", request.hint.as_ref(), permit))
+    }
+
+    fn delete_load_balancer<'a>(
+        &'a self,
+        request: &'a DeleteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        Box::pin(self.progressed("delete", request.hint.as_ref(), permit))
+    }
+
+    fn get_load_balancer<'a>(
+        &'a self,
+        _: &'a CloudService,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, GetReply> {
+        Box::pin(async move {
+            self.enter("get", permit).await;
+            self.balance.lock().unwrap().clone()?;
+            Ok(GetReply {
+                found: Found::Absent,
+                complete: true,
+            })
+        })
+    }
+}
+
+fn reply(nodes: &[CloudNode], lookup: &Lookup) -> FindReply {
+    FindReply {
+        lookups: vec![lookup.clone(); nodes.len()],
+        events: Vec::new(),
+        complete: true,
+    }
+}
+
+pub(super) fn found(provider_id: &str) -> Lookup {
+    Lookup::Found(Box::new(Instance {
+        provider_id: provider_id.to_owned(),
+        ..Instance::default()
+    }))
+}
+
+pub(super) fn generation(provider: &Arc<Scripted>) -> Arc<Generation<Scripted>> {
+    let release = Release {
+        digest: provider.digest(),
+        version: "1".to_owned(),
+        origin: String::new(),
+    };
+    Arc::new(Generation::new(provider.clone(), release))
+}
+
+/// A provider that serves, one to be tried, and what controllers have of the first.
+pub(super) struct Play {
+    pub(super) old: Arc<Scripted>,
+    pub(super) new: Arc<Scripted>,
+    pub(super) active: Arc<Active<Scripted>>,
+}
+
+impl Play {
+    pub(super) fn new() -> Play {
+        let (old, new) = (Scripted::new("old"), Scripted::new("new"));
+        let (old, new) = (Arc::new(old), Arc::new(new));
+        let active = Active::new("entry", generation(&old));
+        Play { old, new, active }
+    }
+
+    pub(super) fn shadow(&self) {
+        self.active.shadow(generation(&self.new));
+    }
+
+    pub(super) fn canary(&self) {
+        self.active.canary(generation(&self.new));
+    }
+
+    pub(super) async fn find(&self) -> Result<FindReply, ProviderError> {
+        self.active.find(&[node()], permit()).await
+    }
+
+    pub(super) async fn ensure(
+        &self,
+        uid: &str,
+        hint: Option<Arc<[u8]>>,
+    ) -> Result<Option<Arc<[u8]>>, ProviderError> {
+        let request = EnsureRequest {
+            service: service(uid),
+            targets: Arc::new([]),
+            adopt: None,
+            hint,
+        };
+        let reply = self.active.ensure_load_balancer(&request, permit()).await?;
+        match reply.ensured {
+            Ensured::Pending(pending) => Ok(pending.hint),
+            Ensured::Ready(_) => Ok(None),
+        }
+    }
+}
+
+/// A permit that would allow changes.
+pub(super) fn permit() -> Arc<Permit> {
+    let tenure = Arc::new(Tenure::unlimited());
+    let until = Moment(Duration::from_secs(u64::MAX / 4));
+    Arc::new(Permit::new(
+        until,
+        Mode::Enforce,
+        9,
+        tenure,
+        Arc::new(NoAudit),
+    ))
+}
+
+/// A permit of somebody who is no leader any more.
+pub(super) fn permit_of_the_past() -> Arc<Permit> {
+    let tenure = Tenure::unlimited();
+    tenure.end();
+    let until = Moment(Duration::from_secs(u64::MAX / 4));
+    Arc::new(Permit::new(
+        until,
+        Mode::Enforce,
+        9,
+        Arc::new(tenure),
+        Arc::new(NoAudit),
+    ))
+}
+
+pub(super) fn node() -> CloudNode {
+    CloudNode {
+        name: "worker-1".to_owned(),
+        uid: "uid".to_owned(),
+        provider_id: Some("sim://1".to_owned()),
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+        readiness: Readiness::Ready,
+    }
+}
+
+pub(super) fn service(uid: &str) -> Arc<CloudService> {
+    Arc::new(CloudService {
+        namespace: "default".to_owned(),
+        name: "web".to_owned(),
+        uid: uid.to_owned(),
+        annotations: Default::default(),
+        labels: Default::default(),
+        ports: Vec::new(),
+        class: None,
+        requested_ip: None,
+        source_ranges: Vec::new(),
+        external_traffic_policy: None,
+        health_check_node_port: None,
+        ip_families: Vec::new(),
+        ip_family_policy: None,
+        session_affinity_seconds: None,
+        cluster_ips: Vec::new(),
+        status: LoadBalancerStatus::default(),
+    })
+}

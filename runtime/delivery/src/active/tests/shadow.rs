@@ -1,0 +1,261 @@
+//! A candidate whose answers are compared and used for nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::audit::Author;
+use ccm_core::cloud::{Address, AddressType, CloudProvider as _, Instance, Lookup, ProviderError};
+use ccm_core::permit::{Access, CloudRequest, Permit, Refusal};
+use ccm_host::egress::now;
+
+use super::scripted::{Play, found, node, permit};
+
+/// Asks so often that one comparison is due, and waits for it.
+async fn one_comparison(play: &Play) {
+    for _ in 0..10 {
+        // Scripts may say an error.
+        let _ = play.find().await;
+    }
+    settle().await;
+}
+
+/// Everything that is ready runs: this runtime has one thread.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn one_find_in_ten_is_asked_once_more_and_the_rest_is_the_old_ones() {
+    let play = Play::new();
+    play.shadow();
+    for _ in 0..100 {
+        play.find().await.unwrap();
+        settle().await;
+        play.active.find_fresh(&[node()], permit()).await.unwrap();
+        play.ensure("uid", None).await.unwrap();
+    }
+    assert_eq!(play.new.asked(), ["find"; 10]);
+    let tally = play.active.tally();
+    assert_eq!((tally.compared, tally.candidate.calls), (10, 10));
+    assert_eq!(tally.serving.calls, 300);
+    assert!(tally.differences.is_empty() && tally.fatal.is_none());
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_candidate_and_one_question_is_open_at_a_time() {
+    let play = Play::new();
+    play.new.close();
+    play.shadow();
+    for _ in 0..100 {
+        play.find().await.unwrap();
+        settle().await;
+    }
+    assert_eq!(play.new.asked(), ["find"]);
+    // With the trial the question ends.
+    play.active.end_trial();
+    settle().await;
+    assert_eq!(Arc::strong_count(&play.new), 1);
+}
+
+#[tokio::test]
+async fn while_the_cloud_wants_to_be_left_alone_nothing_is_compared() {
+    let play = Play::new();
+    *play.new.held.lock().unwrap() = Some(Duration::from_secs(1));
+    play.shadow();
+    one_comparison(&play).await;
+    play.active.read_each_capability(&permit()).await;
+    assert_eq!(play.new.asked().len(), 0);
+}
+
+fn may(permit: &Permit, access: Access) -> Result<(), Refusal> {
+    let request = CloudRequest {
+        author: Author {
+            provider: String::new(),
+            digest: String::new(),
+        },
+        target: String::new(),
+        host: String::new(),
+        method: String::new(),
+        path: String::new(),
+        template: String::new(),
+        rule: String::new(),
+        sha256: String::new(),
+        access,
+    };
+    permit.ask(now(), &request)
+}
+
+#[tokio::test]
+async fn a_candidate_in_shadow_may_read_and_nothing_else() {
+    let play = Play::new();
+    play.new.answers(Ok(found("sim://2")));
+    play.shadow();
+    one_comparison(&play).await;
+    play.active.read_each_capability(&permit()).await;
+    let permits = play.new.permits.lock().unwrap().clone();
+    assert_eq!(
+        permits.len(),
+        5,
+        "find, again, then one for each capability"
+    );
+    for permit in permits {
+        assert_eq!(may(&permit, Access::Read), Ok(()));
+        assert_eq!(may(&permit, Access::Write), Err(Refusal::Budget(0)));
+    }
+}
+
+/// What both answer, and what is told.
+#[tokio::test]
+async fn answers_are_compared_where_they_would_be_written_down() {
+    let full = || Instance {
+        provider_id: "sim://1".to_owned(),
+        instance_type: Some("small".to_owned()),
+        zone: Some("z".to_owned()),
+        region: Some("r".to_owned()),
+        addresses: vec![address("2001:db8::1")],
+        labels: vec![("a".to_owned(), "b".to_owned())],
+        shutdown: Some(false),
+    };
+    let of = |instance| Lookup::Found(Box::new(instance));
+    let rows = [
+        (of(full()), of(full()), None),
+        (
+            of(full()),
+            of(Instance {
+                addresses: vec![address("2001:db8:0::1")],
+                ..full()
+            }),
+            None,
+        ),
+        (
+            of(full()),
+            of(Instance {
+                zone: None,
+                ..full()
+            }),
+            Some("zone z, and none by the candidate"),
+        ),
+        (
+            of(full()),
+            of(Instance {
+                region: Some("x\u{1b}[31m".to_owned()),
+                ..full()
+            }),
+            Some("region r, and x\\u{1b}[31m by the candidate"),
+        ),
+        (
+            of(full()),
+            of(Instance {
+                instance_type: Some("big".to_owned()),
+                ..full()
+            }),
+            Some("instance type small, and big by the candidate"),
+        ),
+        (
+            of(full()),
+            of(Instance {
+                addresses: Vec::new(),
+                ..full()
+            }),
+            Some("addresses InternalIP 2001:db8::1, and  by the candidate"),
+        ),
+        (
+            of(full()),
+            found("sim://2"),
+            Some("provider ID sim://1, and sim://2 by the candidate"),
+        ),
+        (
+            of(full()),
+            Lookup::Gone,
+            Some("lookup found, and gone by the candidate"),
+        ),
+        (Lookup::Gone, Lookup::Gone, None),
+        (
+            Lookup::NotMine,
+            Lookup::Gone,
+            Some("lookup not mine, and gone by the candidate"),
+        ),
+        (
+            Lookup::Gone,
+            Lookup::Unknown("why".to_owned()),
+            Some("lookup gone, and unknown by the candidate"),
+        ),
+        (Lookup::Unknown("why".to_owned()), Lookup::Gone, None),
+    ];
+    for (ours, theirs, told) in rows {
+        let play = Play::new();
+        play.old.answers(Ok(ours));
+        play.new.answers(Ok(theirs));
+        play.shadow();
+        one_comparison(&play).await;
+        let tally = play.active.tally();
+        assert_eq!(tally.compared, 1, "{told:?}");
+        let told: Vec<_> = told
+            .iter()
+            .map(|told| format!("node worker-1: {told}"))
+            .collect();
+        assert_eq!(tally.differences, told);
+    }
+}
+
+fn address(address: &str) -> Address {
+    Address {
+        address_type: AddressType::InternalIp,
+        address: address.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_difference_that_is_gone_at_the_second_look_is_none() {
+    let play = Play::new();
+    play.old.answers(Ok(found("sim://1")));
+    play.new.answers(Ok(Lookup::Gone));
+    *play.old.fresh.lock().unwrap() = Some(Lookup::Gone);
+    play.shadow();
+    one_comparison(&play).await;
+    let tally = play.active.tally();
+    assert_eq!((tally.compared, tally.differences.len()), (1, 0));
+    assert_eq!(play.new.asked(), ["find", "find_fresh"]);
+    // Both further questions count: thirty calls pass before the next one.
+    for _ in 0..2 {
+        one_comparison(&play).await;
+        assert_eq!(play.new.asked().len(), 2);
+    }
+    one_comparison(&play).await;
+    assert_eq!(play.new.asked().len(), 4);
+}
+
+#[tokio::test]
+async fn errors_are_counted_and_compared_with_nothing() {
+    let play = Play::new();
+    play.old
+        .answers(Err(ProviderError::Unavailable("down".to_owned())));
+    play.new
+        .answers(Err(ProviderError::Trapped("unreachable".to_owned())));
+    play.shadow();
+    one_comparison(&play).await;
+    let tally = play.active.tally();
+    assert_eq!(tally.compared, 0);
+    assert_eq!(tally.serving.errors["unavailable"], 10);
+    assert_eq!(tally.candidate.errors["trapped"], 1);
+    assert_eq!(
+        tally.fatal.as_deref(),
+        Some("instances.find: trapped: unreachable")
+    );
+}
+
+#[tokio::test]
+async fn without_traffic_both_are_asked_about_what_was_seen_last_or_about_nobody() {
+    let play = Play::new();
+    play.shadow();
+    play.active.read_each_capability(&permit()).await;
+    assert_eq!(play.old.asked(), ["find", "get"]);
+    assert_eq!(play.new.asked(), ["find", "get"]);
+    assert_eq!(play.active.tally().compared, 2);
+    play.find().await.unwrap();
+    play.ensure("uid", None).await.unwrap();
+    play.active.read_each_capability(&permit()).await;
+    assert_eq!(play.active.tally().compared, 4);
+}

@@ -1,0 +1,116 @@
+//! One generation in the place of another.
+
+use std::sync::Arc;
+
+use ccm_core::cloud::CloudProvider as _;
+use ccm_core::load_balancer::{DeleteRequest, Progress, UpdateRequest};
+use futures::FutureExt as _;
+
+use super::scripted::{Play, Scripted, found, generation, node, permit, service};
+use crate::active::Active;
+
+#[tokio::test]
+async fn a_call_ends_where_it_began_and_the_next_one_goes_to_the_new_generation() {
+    let play = Play::new();
+    play.new.answers(Ok(found("sim://2")));
+    play.old.close();
+    let mut under_way = Box::pin(play.find());
+    assert!((&mut under_way).now_or_never().is_none());
+
+    let former = play.active.replace(generation(&play.new));
+    assert_eq!(former.provider.digest(), "digest-of-old");
+    assert_eq!(play.active.digest(), "digest-of-new");
+    assert_eq!(play.find().await.unwrap().lookups, [found("sim://2")]);
+    play.old.gate.add_permits(1);
+    assert_eq!(under_way.await.unwrap().lookups, [found("sim://1")]);
+    assert_eq!((play.old.asked().len(), play.new.asked().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_generation_goes_with_its_last_call() {
+    let old = Arc::new(Scripted::new("old"));
+    let gone = Arc::downgrade(&old);
+    let active = Active::new("entry", generation(&old));
+    old.close();
+    let nodes = [node()];
+    let mut under_way = active.find(&nodes, permit());
+    assert!((&mut under_way).now_or_never().is_none());
+    old.gate.add_permits(1);
+    drop(old);
+
+    active.replace(generation(&Arc::new(Scripted::new("new"))));
+    assert!(gone.upgrade().is_some(), "a call needs it");
+    under_way.await.unwrap();
+    assert!(gone.upgrade().is_none());
+}
+
+#[tokio::test]
+async fn hints_come_back_whole_and_never_to_another_generation() {
+    let play = Play::new();
+    let hint = play.ensure("uid", None).await.unwrap();
+    let hint = play.ensure("uid", hint).await.unwrap();
+    play.active.replace(generation(&play.new));
+    let crossed = play.ensure("uid", hint).await.unwrap();
+    // Also when the same module is loaded once more.
+    play.active.replace(generation(&play.new));
+    play.ensure("uid", crossed).await.unwrap();
+
+    let hints = |provider: &Scripted| provider.hints.lock().unwrap().clone();
+    assert_eq!(hints(&play.old), [None, Some(b"old"[..].into())]);
+    assert_eq!(hints(&play.new), [None, None]);
+}
+
+#[tokio::test]
+async fn the_other_calls_carry_hints_in_the_same_way() {
+    let play = Play::new();
+    let (service, targets) = (service("uid"), Arc::new([]));
+    let mut update = UpdateRequest {
+        service: service.clone(),
+        targets,
+        hint: None,
+    };
+    let mut delete = DeleteRequest {
+        service,
+        hint: None,
+    };
+    let hint = |progress: Progress| match progress {
+        Progress::Pending(pending) => pending.hint,
+        Progress::Done => None,
+    };
+    for _ in 0..2 {
+        let reply = play.active.update_targets(&update, permit()).await.unwrap();
+        update.hint = hint(reply.progress);
+        let reply = play
+            .active
+            .delete_load_balancer(&delete, permit())
+            .await
+            .unwrap();
+        delete.hint = hint(reply.progress);
+    }
+    play.active.replace(generation(&play.new));
+    play.active.update_targets(&update, permit()).await.unwrap();
+    play.active
+        .delete_load_balancer(&delete, permit())
+        .await
+        .unwrap();
+
+    let old = Some(b"old"[..].into());
+    assert_eq!(
+        *play.old.hints.lock().unwrap(),
+        [None, None, old.clone(), old]
+    );
+    assert_eq!(*play.new.hints.lock().unwrap(), [None, None]);
+}
+
+#[test]
+fn only_a_generation_of_the_same_shape_fits() {
+    let play = Play::new();
+    assert!(play.active.fits(&generation(&play.new)));
+    let other = Arc::new(Scripted::of_scheme("other", "else"));
+    assert!(!play.active.fits(&generation(&other)));
+}
+
+#[test]
+fn it_has_the_name_of_its_entry() {
+    assert_eq!(Play::new().active.name(), "entry");
+}

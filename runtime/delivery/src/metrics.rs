@@ -1,0 +1,105 @@
+//! What is measured about versions. Holds no logic and starts no server.
+
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Of one load: from what comes out of the cache to what runs into the compiler's time.
+const LOADS: [f64; 9] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 90.0];
+
+/// Labels of what serves: provider, digest, version, state.
+type Info = [(&'static str, String); 4];
+/// Labels of a change: provider, result.
+type Change = [(&'static str, String); 2];
+/// Labels of a provider.
+type Of = [(&'static str, String); 1];
+
+/// The metrics of all providers. Clones are the same metrics.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    info: Family<Info, Gauge>,
+    swaps: Family<Change, Counter>,
+    loads: Family<Of, Histogram>,
+}
+
+impl Default for Metrics {
+    /// Metrics that nobody reads.
+    fn default() -> Metrics {
+        Metrics {
+            info: Family::default(),
+            swaps: Family::default(),
+            loads: Family::new_with_constructor(|| Histogram::new(LOADS)),
+        }
+    }
+}
+
+impl Metrics {
+    /// Makes the metrics and registers them.
+    pub fn register(registry: &mut Registry) -> Metrics {
+        let metrics = Metrics::default();
+        registry.register(
+            "ccm_provider_info",
+            "The version of a provider that serves, and how the provider is doing; always 1",
+            metrics.info.clone(),
+        );
+        // The client appends `_total` to counters.
+        registry.register(
+            "ccm_provider_swaps",
+            "Versions that came or were sent away, by what became of them",
+            metrics.swaps.clone(),
+        );
+        registry.register(
+            "ccm_provider_load_seconds",
+            "Seconds from a module's bytes to a provider that has started, compilation included",
+            metrics.loads.clone(),
+        );
+        metrics
+    }
+
+    /// This is how a provider is doing, and not any more as `before` says.
+    pub(crate) fn stands(&self, before: Option<&Info>, now: &Info) {
+        if before == Some(now) {
+            return;
+        }
+        if let Some(before) = before {
+            self.info.remove(before);
+        }
+        self.info.get_or_create(now).set(1);
+    }
+
+    /// The provider is gone.
+    pub(crate) fn gone(&self, last: &Info) {
+        self.info.remove(last);
+    }
+
+    /// A version came or was sent away.
+    pub(crate) fn swapped(&self, provider: &str, result: &str) {
+        let labels = [
+            ("provider", provider.to_owned()),
+            ("result", result.to_owned()),
+        ];
+        self.swaps.get_or_create(&labels).inc();
+    }
+
+    /// A module was loaded.
+    pub(crate) fn loaded(&self, provider: &str, took: Duration) {
+        let labels = [("provider", provider.to_owned())];
+        self.loads
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
+    }
+}
+
+/// The labels of what serves.
+pub(crate) fn info(provider: &str, digest: &str, version: &str, state: &str) -> Info {
+    [
+        ("provider", provider.to_owned()),
+        ("digest", digest.to_owned()),
+        ("version", version.to_owned()),
+        ("state", state.to_owned()),
+    ]
+}

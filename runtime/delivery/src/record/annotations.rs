@@ -1,0 +1,40 @@
+//! What people order by annotations. Anybody who may annotate the object wrote them: what cannot be an order is none.
+
+use std::collections::BTreeMap;
+
+use ccm_core::names::{ALLOW_DOWNGRADE, APPROVE, PAUSE, PIN, RETRY, ROLL_BACK};
+use ccm_core::rollout::{Order, Orders};
+
+use super::form::is_digest;
+
+/// The orders among these annotations.
+pub(super) fn orders(annotations: Option<&BTreeMap<String, String>>) -> Orders {
+    let get = |key: &str| {
+        annotations
+            .and_then(|all| all.get(key))
+            .map(|text| text.trim())
+    };
+    let digest = |key: &str| get(key).filter(|text| is_digest(text)).map(str::to_owned);
+    let flag = |key: &str| get(key).is_some_and(is_set);
+    Orders {
+        pin: digest(PIN),
+        pause: flag(PAUSE),
+        roll_back: flag(ROLL_BACK),
+        approve: digest(APPROVE),
+        retry: digest(RETRY),
+        allow_downgrade: digest(ALLOW_DOWNGRADE),
+    }
+}
+
+/// The annotation that an order stands in.
+pub(super) fn key(order: &Order) -> &'static str {
+    match order {
+        Order::RollBack => ROLL_BACK,
+        Order::Retry(_) => RETRY,
+    }
+}
+
+/// Present, and not a false truth value.
+fn is_set(text: &str) -> bool {
+    !matches!(text, "false" | "False" | "FALSE" | "f" | "F" | "0" | "no")
+}

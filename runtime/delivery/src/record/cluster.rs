@@ -1,0 +1,377 @@
+//! The record in the cluster: one object `Provider`, watched by its name. Read with any client; written with the
+//! leader's only, whose connections end with its lease.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ccm_core::names::{
+    FIELD_MANAGER, PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION,
+};
+use ccm_core::rollout::{Happening, Order, Orders};
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::event::{NAMESPACE, event};
+use super::{Book, BookError, MemoryBook, Report, Seen, Told, annotations, conditions, form};
+
+/// After this many seconds a watch is opened anew: a connection that died silently is noticed soon after.
+const WATCH_SECONDS: u32 = 60;
+/// How long one request may take; shorter than a lease lasts.
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// How often a write is repeated in which somebody else was faster.
+const MOST_CONFLICTS: usize = 3;
+
+/// See the module's documentation.
+pub struct ClusterBook {
+    name: String,
+    reading: Client,
+    writing: watch::Receiver<Option<Client>>,
+    seen: watch::Sender<Seen>,
+    stored: Mutex<Stored>,
+    /// Where the record is when the cluster does not know the kind.
+    memory: MemoryBook,
+}
+
+/// What is known of the object.
+#[derive(Default)]
+struct Stored {
+    uid: Option<String>,
+    version: Option<String>,
+    conditions: Option<Value>,
+    orders: Orders,
+    is_absent: bool,
+    /// The cluster does not know the kind.
+    is_unknown_kind: bool,
+}
+
+impl ClusterBook {
+    /// The book of the provider `name`. `writing` has the leader's guarded client while this process leads. Nothing is
+    /// read before [`ClusterBook::run`]; where the cluster does not know the kind, `memory` is the book.
+    pub fn new(
+        name: impl Into<String>,
+        reading: Client,
+        writing: watch::Receiver<Option<Client>>,
+        memory: MemoryBook,
+    ) -> ClusterBook {
+        ClusterBook {
+            name: name.into(),
+            reading,
+            writing,
+            seen: watch::Sender::default(),
+            stored: Mutex::default(),
+            memory,
+        }
+    }
+
+    /// Watches the object. Ends only with whoever polls it.
+    pub async fn run(&self) {
+        let api = self.api(self.reading.clone());
+        let config = watcher::Config::default()
+            .fields(&format!("metadata.name={}", self.name))
+            .timeout(WATCH_SECONDS);
+        let mut events = Box::pin(watcher(api, config).default_backoff());
+        let mut is_there = false;
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Init) => is_there = false,
+                Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
+                    if object.metadata.name.as_deref() == Some(self.name.as_str()) {
+                        is_there = true;
+                        self.saw(&object);
+                    }
+                }
+                Ok(watcher::Event::InitDone) if !is_there => self.saw_none(),
+                Ok(watcher::Event::InitDone) => {}
+                Ok(watcher::Event::Delete(_)) => self.saw_none(),
+                Err(error) if is_unknown_kind(&error) => break,
+                Err(error) => self.failed(&error),
+            }
+        }
+        drop(events);
+        self.remember_instead().await;
+    }
+
+    /// The cluster does not know the kind: memory is the book until this process ends.
+    async fn remember_instead(&self) {
+        tracing::warn!(
+            target: "rollout",
+            provider = %self.name,
+            "the cluster does not know the kind Provider ({PROVIDER_PLURAL}.{PROVIDER_GROUP}), or does not let us read it: what is active and what is rejected is only known to this process"
+        );
+        self.stored().is_unknown_kind = true;
+        let mut remembered = self.memory.seen();
+        loop {
+            let seen = remembered.borrow_and_update().clone();
+            self.seen.send_replace(seen);
+            if remembered.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn failed(&self, error: &watcher::Error) {
+        tracing::warn!(target: "rollout", provider = %self.name, %error, "the object Provider cannot be watched; trying again");
+        let why = format!("the object Provider cannot be read: {error}");
+        self.seen.send_if_modified(|seen| match seen {
+            Seen::Unknown(known) if *known != why => {
+                *known = why;
+                true
+            }
+            _ => false,
+        });
+    }
+
+    fn saw(&self, object: &DynamicObject) {
+        let orders = annotations::orders(object.metadata.annotations.as_ref());
+        let status = object.data.get("status");
+        {
+            let mut stored = self.stored();
+            stored.uid.clone_from(&object.metadata.uid);
+            stored.version.clone_from(&object.metadata.resource_version);
+            stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
+            stored.orders = orders.clone();
+            stored.is_absent = false;
+        }
+        // An object without a status was made by a person, to order something, or by a leader that had no time for more.
+        let record = status.map(form::read).map(Box::new);
+        self.seen.send_replace(Seen::Known { record, orders });
+    }
+
+    fn saw_none(&self) {
+        *self.stored() = Stored {
+            is_absent: true,
+            ..Stored::default()
+        };
+        self.seen.send_replace(Seen::Known {
+            record: None,
+            orders: Orders::default(),
+        });
+    }
+
+    fn is_unknown_kind(&self) -> bool {
+        self.stored().is_unknown_kind
+    }
+
+    fn api(&self, client: Client) -> Api<DynamicObject> {
+        Api::all_with(client, &kind())
+    }
+
+    fn writing(&self) -> Result<Client, BookError> {
+        self.writing.borrow().clone().ok_or(BookError::NotLeader)
+    }
+
+    /// What is there at this moment, once it is known where the record is at all.
+    async fn read_first(&self) -> Result<Seen, BookError> {
+        let mut seen = self.seen.subscribe();
+        let known = seen.wait_for(|seen| matches!(seen, Seen::Known { .. }));
+        let in_time = tokio::time::timeout(REQUEST_TIME, known).await.is_ok();
+        if !in_time {
+            return Ok(self.seen.borrow().clone());
+        }
+        if self.is_unknown_kind() {
+            return self.memory.read().await;
+        }
+        self.read_now().await
+    }
+
+    async fn read_now(&self) -> Result<Seen, BookError> {
+        let api = self.api(self.reading.clone());
+        match in_time(api.get_opt(&self.name)).await? {
+            Some(object) => self.saw(&object),
+            None => self.saw_none(),
+        }
+        Ok(self.seen.borrow().clone())
+    }
+
+    async fn write_now(&self, report: &Report) -> Result<(), BookError> {
+        let api = self.api(self.writing()?);
+        for _ in 0..MOST_CONFLICTS {
+            if self.stored().is_absent {
+                self.create(&api).await?;
+            }
+            let patch = self.patch(report);
+            let (how, what) = (params(), Patch::Merge(&patch));
+            match in_time_or(api.patch_status(&self.name, &how, &what)).await? {
+                Ok(object) => {
+                    self.wrote(&object);
+                    return Ok(());
+                }
+                // Somebody else was faster: an order, most likely.
+                Err(409) => drop(self.read_now().await?),
+                // Deleted meanwhile.
+                Err(_) => self.stored().is_absent = true,
+            }
+        }
+        Err(BookError::Unavailable(
+            "others keep changing the object Provider".to_owned(),
+        ))
+    }
+
+    async fn create(&self, api: &Api<DynamicObject>) -> Result<(), BookError> {
+        let object = DynamicObject::new(&self.name, &kind());
+        let how = PostParams::default();
+        match in_time_or(api.create(&how, &object)).await? {
+            Ok(object) => {
+                self.wrote(&object);
+                Ok(())
+            }
+            // There is one: seen too late.
+            Err(409) => self.read_now().await.map(drop),
+            Err(_) => Err(BookError::Refused(
+                "the cluster does not know the kind Provider any more".to_owned(),
+            )),
+        }
+    }
+
+    /// What is written. The object must be the one that was read: `resourceVersion` and `uid` say so.
+    fn patch(&self, report: &Report) -> Value {
+        let stored = self.stored();
+        let mut status = form::write(&report.record);
+        status.extend(conditions::fields(
+            report,
+            &stored.orders,
+            stored.conditions.as_ref(),
+            Timestamp::now(),
+        ));
+        let known = [("resourceVersion", &stored.version), ("uid", &stored.uid)];
+        let known = known
+            .into_iter()
+            .filter_map(|(name, it)| Some((name, it.as_ref()?)));
+        let metadata: serde_json::Map<_, _> = known
+            .map(|(name, it)| (name.to_owned(), json!(it)))
+            .collect();
+        json!({
+            "apiVersion": format!("{PROVIDER_GROUP}/{PROVIDER_VERSION}"),
+            "kind": PROVIDER_KIND,
+            "metadata": metadata,
+            "status": status,
+        })
+    }
+
+    /// The watch will say so, too, and what it says is what others see.
+    fn wrote(&self, object: &DynamicObject) {
+        let mut stored = self.stored();
+        stored.uid.clone_from(&object.metadata.uid);
+        stored.version.clone_from(&object.metadata.resource_version);
+        let status = object.data.get("status");
+        stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
+        stored.is_absent = false;
+    }
+
+    async fn clear_now(&self, order: &Order) -> Result<(), BookError> {
+        let api = self.api(self.writing()?);
+        let key = annotations::key(order);
+        let patch = json!({ "metadata": { "annotations": { key: null } } });
+        let (how, what) = (params(), Patch::Merge(&patch));
+        // An object that is gone has no orders.
+        in_time_or(api.patch(&self.name, &how, &what))
+            .await
+            .map(drop)
+    }
+
+    async fn tell_now(&self, happening: &Happening) -> Result<(), BookError> {
+        let client = self.writing()?;
+        let uid = self.stored().uid.clone();
+        let event = event(&self.name, uid.as_deref(), happening, Timestamp::now());
+        let event: Event =
+            serde_json::from_value(event).map_err(|error| BookError::Refused(error.to_string()))?;
+        let api: Api<Event> = Api::namespaced(client, NAMESPACE);
+        in_time(api.create(&PostParams::default(), &event))
+            .await
+            .map(drop)
+    }
+
+    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    fn stored(&self) -> MutexGuard<'_, Stored> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book for ClusterBook {
+    fn seen(&self) -> watch::Receiver<Seen> {
+        self.seen.subscribe()
+    }
+
+    fn read(&self) -> Told<'_, Seen> {
+        Box::pin(self.read_first())
+    }
+
+    fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()> {
+        if self.is_unknown_kind() {
+            return self.memory.write(report);
+        }
+        Box::pin(self.write_now(report))
+    }
+
+    fn clear<'a>(&'a self, order: &'a Order) -> Told<'a, ()> {
+        if self.is_unknown_kind() {
+            return self.memory.clear(order);
+        }
+        Box::pin(self.clear_now(order))
+    }
+
+    fn tell<'a>(&'a self, happening: &'a Happening) -> Told<'a, ()> {
+        if self.is_unknown_kind() {
+            return self.memory.tell(happening);
+        }
+        Box::pin(self.tell_now(happening))
+    }
+}
+
+fn kind() -> ApiResource {
+    let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
+    ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL)
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+/// Whether a list of the kind, not of one object, was not found. Whoever has no right to the kind is only told that,
+/// whether there is such a kind or not.
+fn is_unknown_kind(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) if matches!(status.code, 403 | 404)
+    )
+}
+
+async fn in_time<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, BookError> {
+    match in_time_or(request).await? {
+        Ok(answer) => Ok(answer),
+        Err(code) => Err(BookError::Refused(format!(
+            "the API server answered {code}"
+        ))),
+    }
+}
+
+/// `Err` inside: 404 or 409, which are answers.
+async fn in_time_or<T>(
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<Result<T, u16>, BookError> {
+    let answer = tokio::time::timeout(REQUEST_TIME, request).await;
+    match answer {
+        Ok(Ok(answer)) => Ok(Ok(answer)),
+        Ok(Err(kube::Error::Api(status))) => match status.code {
+            code @ (404 | 409) => Ok(Err(code)),
+            400 | 401 | 403 | 405 | 413 | 415 | 422 => {
+                Err(BookError::Refused(status.message.clone()))
+            }
+            _ => Err(BookError::Unavailable(status.message.clone())),
+        },
+        Ok(Err(error)) => Err(BookError::Unavailable(error.to_string())),
+        Err(_) => Err(BookError::Unavailable(format!(
+            "no answer within {REQUEST_TIME:?}"
+        ))),
+    }
+}

@@ -1,0 +1,206 @@
+//! The record as JSON: the `status` of the object, and the file of a record in memory. Reading never fails: what is not
+//! of the form is left out, because somebody else may have written it.
+
+use ccm_core::rollout::{
+    MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, Phase, Placed, Record, Rejected,
+    Release, Trial,
+};
+use ccm_host::clean;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// Bytes of a version and of an origin, as the definition of the kind has them.
+const VERSION_BYTES: usize = 128;
+const ORIGIN_BYTES: usize = 2048;
+
+/// `sha256:` and 64 hexadecimal digits in lower case.
+pub(super) fn is_digest(text: &str) -> bool {
+    let digits = text.strip_prefix("sha256:").unwrap_or_default();
+    let is_hex = |digit: char| digit.is_ascii_digit() || ('a'..='f').contains(&digit);
+    digits.len() == 64 && digits.chars().all(is_hex)
+}
+
+/// The first twelve digits of a digest.
+pub(super) fn short(digest: &str) -> String {
+    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
+    digits.chars().take(12).collect()
+}
+
+/// The record. What there is not is `null`, so that a merge patch takes it away.
+pub(super) fn write(record: &Record) -> Map<String, Value> {
+    let active = record.active.as_ref().map(|active| {
+        let mut value = release(&active.release);
+        value.insert("since".to_owned(), time(active.since));
+        Value::Object(value)
+    });
+    let trial = record.trial.as_ref().map(|trial| {
+        let mut value = release(&trial.release);
+        value.insert("phase".to_owned(), json!(word(trial.phase)));
+        value.insert("since".to_owned(), time(trial.since));
+        let lines = trial.lines.iter().take(MOST_LINES);
+        value.insert("lines".to_owned(), lines.map(|line| text(line)).collect());
+        Value::Object(value)
+    });
+    let previous = record
+        .previous
+        .as_ref()
+        .map(|it| Value::Object(release(it)));
+    let rejected = record.rejected.iter().take(MOST_REJECTED).map(|one| {
+        json!({
+            "digest": one.digest,
+            "version": clean(&one.version, VERSION_BYTES),
+            "reason": text(&one.reason),
+            "at": time(one.at),
+        })
+    });
+    let fields = [
+        ("active", active.unwrap_or_default()),
+        ("previous", previous.unwrap_or_default()),
+        ("trial", trial.unwrap_or_default()),
+        ("rejected", rejected.collect()),
+        (
+            "approved",
+            record
+                .approved
+                .iter()
+                .take(MOST_APPROVED)
+                .cloned()
+                .collect(),
+        ),
+        ("trouble", text(&record.trouble)),
+    ];
+    fields
+        .map(|(name, value)| (name.to_owned(), value))
+        .into_iter()
+        .collect()
+}
+
+/// The record in this JSON, as far as it has one.
+pub(super) fn read(status: &Value) -> Record {
+    let list = |name: &str| {
+        status
+            .get(name)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
+    let active = status.get("active").and_then(|value| {
+        Some(Placed {
+            release: read_release(value)?,
+            since: read_time(value, "since"),
+        })
+    });
+    let approved = list("approved")
+        .filter_map(Value::as_str)
+        .filter(|text| is_digest(text));
+    Record {
+        active,
+        previous: status.get("previous").and_then(read_release),
+        trial: status.get("trial").and_then(read_trial),
+        rejected: list("rejected")
+            .filter_map(read_rejected)
+            .take(MOST_REJECTED)
+            .collect(),
+        approved: approved.map(str::to_owned).take(MOST_APPROVED).collect(),
+        trouble: read_text(status, "trouble", MOST_REASON),
+    }
+}
+
+/// The word for a phase.
+pub(super) fn word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Fetched => "Fetched",
+        Phase::Verified => "Verified",
+        Phase::WaitsForGrants => "WaitsForGrants",
+        Phase::WaitsForApproval => "WaitsForApproval",
+        Phase::Compiled => "Compiled",
+        Phase::SelfTested => "SelfTested",
+        Phase::Shadow => "Shadow",
+        Phase::Canary => "Canary",
+    }
+}
+
+const PHASES: [Phase; 8] = [
+    Phase::Fetched,
+    Phase::Verified,
+    Phase::WaitsForGrants,
+    Phase::WaitsForApproval,
+    Phase::Compiled,
+    Phase::SelfTested,
+    Phase::Shadow,
+    Phase::Canary,
+];
+
+fn release(release: &Release) -> Map<String, Value> {
+    let fields = [
+        ("digest", release.digest.clone()),
+        ("version", clean(&release.version, VERSION_BYTES)),
+        ("origin", clean(&release.origin, ORIGIN_BYTES)),
+    ];
+    fields
+        .map(|(name, value)| (name.to_owned(), Value::String(value)))
+        .into_iter()
+        .collect()
+}
+
+fn read_release(value: &Value) -> Option<Release> {
+    let digest = value.get("digest").and_then(Value::as_str);
+    Some(Release {
+        digest: digest.filter(|digest| is_digest(digest))?.to_owned(),
+        version: read_text(value, "version", VERSION_BYTES),
+        origin: read_text(value, "origin", ORIGIN_BYTES),
+    })
+}
+
+fn read_trial(value: &Value) -> Option<Trial> {
+    let phase = value.get("phase").and_then(Value::as_str)?;
+    let lines = value
+        .get("lines")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    Some(Trial {
+        release: read_release(value)?,
+        phase: PHASES.into_iter().find(|known| word(*known) == phase)?,
+        since: read_time(value, "since"),
+        lines: lines
+            .filter_map(Value::as_str)
+            .take(MOST_LINES)
+            .map(|line| clean(line, MOST_REASON))
+            .collect(),
+    })
+}
+
+fn read_rejected(value: &Value) -> Option<Rejected> {
+    let release = read_release(value)?;
+    Some(Rejected {
+        digest: release.digest,
+        version: release.version,
+        reason: read_text(value, "reason", MOST_REASON),
+        at: read_time(value, "at"),
+    })
+}
+
+fn text(text: &str) -> Value {
+    Value::String(clean(text, MOST_REASON))
+}
+
+fn read_text(value: &Value, name: &str, most: usize) -> String {
+    let found = value.get(name).and_then(Value::as_str).unwrap_or_default();
+    clean(found, most)
+}
+
+/// Seconds since the epoch as RFC 3339; the epoch itself for what is beyond all calendars.
+pub(super) fn time(seconds: u64) -> Value {
+    let seconds = i64::try_from(seconds).unwrap_or(0);
+    let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH);
+    Value::String(time.to_string())
+}
+
+/// What cannot be read counts as very long ago.
+fn read_time(value: &Value, name: &str) -> u64 {
+    let text = value.get(name).and_then(Value::as_str);
+    let time = text.and_then(|text| text.parse::<Timestamp>().ok());
+    time.and_then(|time| u64::try_from(time.as_second()).ok())
+        .unwrap_or(0)
+}

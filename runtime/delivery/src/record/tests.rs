@@ -1,0 +1,50 @@
+//! Books: what is written is read again, by whoever reads it, and what others write does no harm.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+mod cluster;
+mod form;
+mod memory;
+
+use ccm_core::rollout::{Phase, Placed, Record, Rejected, Release, Trial};
+
+fn digest(number: u8) -> String {
+    format!("sha256:{}", format!("{number:02x}").repeat(32))
+}
+
+fn release(number: u8) -> Release {
+    Release {
+        digest: digest(number),
+        version: format!("1.0.{number}"),
+        origin: "oci://registry.example/provider@sha256:00".to_owned(),
+    }
+}
+
+/// A record with something in every place.
+fn full() -> Record {
+    Record {
+        active: Some(Placed {
+            release: release(1),
+            since: 1_700_000_000,
+        }),
+        previous: Some(release(2)),
+        trial: Some(Trial {
+            release: release(3),
+            phase: Phase::WaitsForApproval,
+            since: 1_700_000_100,
+            lines: vec!["+ GET https://api.example/v1/*".to_owned()],
+        }),
+        rejected: vec![Rejected {
+            digest: digest(4),
+            version: String::new(),
+            reason: "it traps".to_owned(),
+            at: 1_700_000_050,
+        }],
+        approved: vec![digest(5), digest(6)],
+        trouble: "the registry is down".to_owned(),
+    }
+}

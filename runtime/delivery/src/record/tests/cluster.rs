@@ -1,0 +1,244 @@
+//! A record in a cluster, with a simulated API server that behaves as the definition of the kind says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::EventType;
+use ccm_core::rollout::{Happening, Order, Orders, Record};
+use ccm_sim::cluster::Cluster;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{digest, full};
+use crate::record::{Book as _, BookError, ClusterBook, MemoryBook, Report, Seen};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct World {
+    cluster: Cluster,
+    book: Arc<ClusterBook>,
+    leader: watch::Sender<Option<Client>>,
+    watching: JoinHandle<()>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+impl World {
+    fn start(is_defined: bool, memory: MemoryBook) -> World {
+        let cluster = Cluster::new();
+        cluster.define_providers(is_defined);
+        let leader = watch::Sender::new(Some(cluster.client()));
+        let book = ClusterBook::new("hcloud", cluster.client(), leader.subscribe(), memory);
+        let book = Arc::new(book);
+        let watched = book.clone();
+        World {
+            cluster,
+            book,
+            leader,
+            watching: tokio::spawn(async move { watched.run().await }),
+        }
+    }
+
+    fn api(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("wasm-ccm.dev", "v1alpha1", "Provider");
+        let kind = ApiResource::from_gvk_with_plural(&kind, "providers");
+        Api::all_with(self.cluster.client(), &kind)
+    }
+
+    async fn annotate(&self, key: &str, value: &str) {
+        let patch = json!({ "metadata": { "annotations": { key: value } } });
+        let api = self.api();
+        api.patch("hcloud", &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .unwrap();
+    }
+
+    async fn seen(&self, what: &str, is: impl Fn(Option<&Record>, &Orders) -> bool) {
+        let mut seen = self.book.seen();
+        let known = seen.wait_for(|seen| match seen {
+            Seen::Known { record, orders } => is(record.as_deref(), orders),
+            Seen::Unknown(_) => false,
+        });
+        if tokio::time::timeout(PATIENCE, known).await.is_err() {
+            panic!("waited for: {what}");
+        }
+    }
+}
+
+fn report() -> Report {
+    Report {
+        record: full(),
+        source: "configmap://kube-system/provider/provider.wasm".to_owned(),
+        source_trouble: String::new(),
+        is_serving: true,
+    }
+}
+
+#[tokio::test]
+async fn the_object_is_made_and_everybody_reads_what_the_leader_wrote() {
+    let world = World::start(true, MemoryBook::new());
+    world
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    world.book.write(&report()).await.unwrap();
+    world
+        .seen("the record", |record, _| record == Some(&full()))
+        .await;
+    let object = world.api().get("hcloud").await.unwrap();
+    let status = object.data.get("status").unwrap();
+    assert_eq!(status["state"], "WaitsForApproval");
+    assert_eq!(
+        status["observedSource"],
+        "configmap://kube-system/provider/provider.wasm"
+    );
+    let empty = Report::default();
+    world.book.write(&empty).await.unwrap();
+    world
+        .seen("the empty record", |record, _| {
+            record == Some(&Record::default())
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn orders_come_by_annotations_and_go_when_they_are_done() {
+    let world = World::start(true, MemoryBook::new());
+    world
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    world.book.write(&report()).await.unwrap();
+    world.annotate("wasm-ccm.dev/roll-back", "true").await;
+    world.annotate("wasm-ccm.dev/pin", &digest(1)).await;
+    let pinned = |orders: &Orders| orders.pin == Some(digest(1));
+    world
+        .seen("both", |_, orders| orders.roll_back && pinned(orders))
+        .await;
+    // Written although the object has changed since it was written last.
+    world.book.write(&Report::default()).await.unwrap();
+    world.book.clear(&Order::RollBack).await.unwrap();
+    world
+        .seen("one is done", |_, orders| {
+            !orders.roll_back && pinned(orders)
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn an_object_that_somebody_deletes_is_made_again() {
+    let world = World::start(true, MemoryBook::new());
+    world
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    world.book.write(&report()).await.unwrap();
+    world.seen("the record", |record, _| record.is_some()).await;
+    world
+        .api()
+        .delete("hcloud", &DeleteParams::default())
+        .await
+        .unwrap();
+    // Whether the deletion was seen yet or not.
+    world.book.write(&report()).await.unwrap();
+    world
+        .seen("the record again", |record, _| record == Some(&full()))
+        .await;
+}
+
+#[tokio::test]
+async fn whoever_does_not_lead_writes_nothing() {
+    let world = World::start(true, MemoryBook::new());
+    world
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    world.leader.send_replace(None);
+    assert_eq!(world.book.write(&report()).await, Err(BookError::NotLeader));
+    assert_eq!(
+        world.book.clear(&Order::RollBack).await,
+        Err(BookError::NotLeader)
+    );
+    let objects = world.api().list(&ListParams::default()).await.unwrap();
+    assert!(objects.items.is_empty());
+}
+
+#[tokio::test]
+async fn what_happens_is_told_by_events_about_the_object() {
+    let world = World::start(true, MemoryBook::new());
+    world
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    world.book.write(&report()).await.unwrap();
+    let happening = Happening {
+        event_type: EventType::Warning,
+        reason: "ProviderRejected",
+        message: "\u{1b}[31m1.0.3 is rejected\nit traps".to_owned(),
+        release: None,
+    };
+    world.book.tell(&happening).await.unwrap();
+    let api: Api<Event> = Api::namespaced(world.cluster.client(), "default");
+    let events = api.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(events.len(), 1);
+    let event = &events[0];
+    assert_eq!(event.reason.as_deref(), Some("ProviderRejected"));
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    assert_eq!(event.involved_object.kind.as_deref(), Some("Provider"));
+    assert_eq!(
+        event.involved_object.uid,
+        world.api().get("hcloud").await.unwrap().metadata.uid
+    );
+    let message = event.message.clone().unwrap();
+    assert!(!message.contains(['\u{1b}', '\n']), "{message:?}");
+}
+
+#[tokio::test]
+async fn without_the_kind_the_record_is_in_memory_and_what_was_kept_there_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    MemoryBook::kept_in(folder.path(), "hcloud")
+        .write(&report())
+        .await
+        .unwrap();
+    let world = World::start(false, MemoryBook::kept_in(folder.path(), "hcloud"));
+    let Seen::Known { record, .. } = world.book.read().await.unwrap() else {
+        panic!("it is known where the record is");
+    };
+    assert_eq!(record.as_deref(), Some(&full()));
+    world.book.write(&Report::default()).await.unwrap();
+    world
+        .seen("the new record", |record, _| {
+            record == Some(&Record::default())
+        })
+        .await;
+    let next = MemoryBook::kept_in(folder.path(), "hcloud");
+    let kept = next.read().await.unwrap();
+    assert!(
+        matches!(kept, Seen::Known { record: Some(record), .. } if *record == Record::default())
+    );
+}
+
+#[tokio::test]
+async fn a_status_that_somebody_edited_is_read_as_far_as_it_goes() {
+    let world = World::start(true, MemoryBook::new());
+    world
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    world.book.write(&report()).await.unwrap();
+    let edit: Value =
+        json!({ "status": { "previous": null, "approved": [], "trouble": "\u{202e}x" } });
+    let api = world.api();
+    api.patch_status("hcloud", &PatchParams::default(), &Patch::Merge(&edit))
+        .await
+        .unwrap();
+    let is_edited = |record: Option<&Record>| {
+        record.is_some_and(|it| {
+            it.previous.is_none() && it.approved.is_empty() && it.active.is_some()
+        })
+    };
+    world.seen("the edit", |record, _| is_edited(record)).await;
+}

@@ -1,0 +1,90 @@
+//! A record in memory, and its file.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use ccm_core::rollout::{Order, Orders, Record};
+
+use super::{digest, full};
+use crate::record::{Book as _, MemoryBook, Report, Seen};
+
+fn record(book: &MemoryBook) -> Option<Record> {
+    match &*book.seen().borrow() {
+        Seen::Known { record, .. } => record.as_deref().cloned(),
+        Seen::Unknown(_) => None,
+    }
+}
+
+fn report() -> Report {
+    Report {
+        record: full(),
+        ..Report::default()
+    }
+}
+
+#[tokio::test]
+async fn a_record_outlives_its_process_where_there_is_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let book = MemoryBook::kept_in(folder.path(), "hcloud");
+    assert_eq!(record(&book), None);
+    book.write(&report()).await.unwrap();
+    let next = MemoryBook::kept_in(folder.path(), "hcloud");
+    assert_eq!(record(&next), Some(full()));
+    assert_eq!(record(&MemoryBook::kept_in(folder.path(), "other")), None);
+    let files: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(files.len(), 1, "nothing is left beside it");
+    let mode = files[0].metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_begins_anew_and_can_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hcloud.record.json");
+    for text in ["", "{", "[]", "\0\0\0", "{\"active\": 7}"] {
+        std::fs::write(&file, text).unwrap();
+        let book = MemoryBook::kept_in(folder.path(), "hcloud");
+        assert!(
+            matches!(record(&book), None | Some(Record { active: None, .. })),
+            "{text}"
+        );
+        book.write(&report()).await.unwrap();
+        assert_eq!(
+            record(&MemoryBook::kept_in(folder.path(), "hcloud")),
+            Some(full())
+        );
+    }
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let book = MemoryBook::kept_in(folder.path(), "hcloud");
+    book.write(&report()).await.unwrap_err();
+    assert_eq!(
+        record(&book),
+        Some(full()),
+        "this process goes by it all the same"
+    );
+}
+
+#[tokio::test]
+async fn an_order_that_is_done_is_taken_away_and_no_other() {
+    let book = MemoryBook::new();
+    let orders = Orders {
+        pin: Some(digest(1)),
+        roll_back: true,
+        retry: Some(digest(2)),
+        ..Orders::default()
+    };
+    book.order(orders.clone());
+    book.clear(&Order::Retry(digest(3))).await.unwrap();
+    book.clear(&Order::RollBack).await.unwrap();
+    let expected = Orders {
+        roll_back: false,
+        ..orders
+    };
+    let Seen::Known { orders, .. } = book.read().await.unwrap() else {
+        panic!("a book in memory is known");
+    };
+    assert_eq!(orders, expected);
+}

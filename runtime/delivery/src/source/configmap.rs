@@ -1,0 +1,229 @@
+//! A module in one key of one ConfigMap, which is watched by its name: no other object of its namespace, and no object
+//! of that name in another one, is ever looked at. Needs the verbs get, list and watch on that one object.
+
+pub mod content;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::rollout::Release;
+use ccm_host::Digest;
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
+use tokio::time::{Instant, timeout_at};
+
+use super::{Brought, ConfigMapKey, Source, SourceError, blocking, same_bytes, unpack};
+use crate::artifact::{Artifact, Evidence};
+use content::NotFound;
+
+/// Changes in quick succession are looked at together: when nothing has come for so long…
+const QUIET: Duration = Duration::from_millis(200);
+/// …or at the latest so long after the first of them.
+const AT_MOST: Duration = Duration::from_secs(2);
+/// So many failures one after the other, and the watch begins anew with a list, which tells what is wrong.
+const MOST_FAILURES: u32 = 3;
+
+type Objects = Pin<Box<dyn Stream<Item = watcher::Result<Option<ConfigMap>>> + Send>>;
+
+/// See the module.
+pub struct ConfigMapSource {
+    reader: Reader,
+    objects: Objects,
+    /// Since the watch last brought something.
+    failures: u32,
+    /// What came last and is not answered yet; `None` within: there is no such object.
+    latest: Option<Arc<Option<ConfigMap>>>,
+    /// Until when it is waited whether more comes.
+    gather: Option<Instant>,
+    is_first: bool,
+    told: Option<Told>,
+}
+
+/// Where it is, and what reads it.
+#[derive(Clone)]
+struct Reader {
+    place: String,
+    at: ConfigMapKey,
+    api: Api<ConfigMap>,
+}
+
+/// The answer that was given last.
+#[derive(PartialEq)]
+enum Told {
+    Module(Digest, Vec<Evidence>),
+    Error(SourceError),
+}
+
+impl ConfigMapSource {
+    /// The source `place`, which is `at`, read with `client`.
+    pub fn new(place: String, client: Client, at: ConfigMapKey) -> Self {
+        let api = Api::namespaced(client, &at.namespace);
+        Self {
+            objects: watch(&api, &at.name),
+            reader: Reader { place, at, api },
+            failures: 0,
+            latest: None,
+            gather: None,
+            is_first: true,
+            told: None,
+        }
+    }
+
+    /// Takes what the watch brings until there is something to answer with.
+    async fn gather(&mut self) -> Result<Arc<Option<ConfigMap>>, SourceError> {
+        loop {
+            let next = match (&self.latest, self.gather) {
+                (Some(latest), _) if self.is_first => return Ok(latest.clone()),
+                (Some(latest), Some(end)) => {
+                    let quiet = (Instant::now() + QUIET).min(end);
+                    match timeout_at(quiet, self.objects.next()).await {
+                        Ok(next) => next,
+                        Err(_) => return Ok(latest.clone()),
+                    }
+                }
+                _ => self.objects.next().await,
+            };
+            match next {
+                Some(Ok(object)) => {
+                    self.failures = 0;
+                    self.gather.get_or_insert_with(|| Instant::now() + AT_MOST);
+                    self.latest = Some(Arc::new(object));
+                }
+                Some(Err(error)) => self.failed(&error)?,
+                // It never ends by itself.
+                None => self.objects = watch(&self.reader.api, &self.reader.at.name),
+            }
+        }
+    }
+
+    /// What an error of the watch means: it goes on by itself, unless there is no list to begin with.
+    fn failed(&mut self, error: &watcher::Error) -> Result<(), SourceError> {
+        if let watcher::Error::InitialListFailed(error) = error {
+            return Err(self.reader.refusal(error));
+        }
+        self.failures += 1;
+        if self.failures >= MOST_FAILURES || is_denied(error) {
+            self.failures = 0;
+            self.objects = watch(&self.reader.api, &self.reader.at.name);
+        }
+        Ok(())
+    }
+
+    /// Notes an answer. `None`: it is the last one once more.
+    fn told(
+        &mut self,
+        answer: Result<Artifact, SourceError>,
+    ) -> Option<Result<Artifact, SourceError>> {
+        let telling = match &answer {
+            Ok(artifact) => Told::Module(artifact.digest, artifact.evidence.clone()),
+            Err(error) => Told::Error(error.clone()),
+        };
+        if self.told.as_ref() == Some(&telling) {
+            return None;
+        }
+        self.told = Some(telling);
+        Some(answer)
+    }
+}
+
+impl Reader {
+    fn refusal(&self, error: &kube::Error) -> SourceError {
+        let ConfigMapKey {
+            namespace, name, ..
+        } = &self.at;
+        match error {
+            kube::Error::Api(status) if matches!(status.code, 401 | 403) => SourceError::denied(
+                &self.place,
+                format!(
+                    "the API server answers {}: get, list and watch on the ConfigMap {name} in the namespace \
+                     {namespace} are needed",
+                    status.code
+                ),
+            ),
+            kube::Error::Api(status) => SourceError::unavailable(
+                &self.place,
+                format!("the API server answers {}", status.code),
+            ),
+            _ => SourceError::unavailable(
+                &self.place,
+                "the API server cannot be reached, or its answer cannot be read",
+            ),
+        }
+    }
+
+    /// The module in an object, unpacked where nobody waits for it.
+    async fn module(&self, object: Arc<Option<ConfigMap>>) -> Result<Artifact, SourceError> {
+        let (place, at) = (self.place.clone(), self.at.clone());
+        blocking(move || {
+            let Some(object) = &*object else {
+                let why = format!(
+                    "there is no ConfigMap {} in the namespace {}",
+                    at.name, at.namespace
+                );
+                return Err(SourceError::absent(&place, why));
+            };
+            match content::module_in(object, &at.key) {
+                Ok(found) => unpack::artifact(&place, found.bytes, found.evidence),
+                Err(NotFound::Absent(why)) => Err(SourceError::absent(&place, why)),
+                Err(NotFound::Refused(why)) => Err(SourceError::refused(&place, why)),
+            }
+        })
+        .await
+    }
+}
+
+impl Source for ConfigMapSource {
+    fn next(&mut self) -> Brought<'_> {
+        Box::pin(async {
+            loop {
+                let answer = match self.gather().await {
+                    Ok(object) => {
+                        let answer = self.reader.module(object).await;
+                        (self.latest, self.gather, self.is_first) = (None, None, false);
+                        answer
+                    }
+                    Err(error) => Err(error),
+                };
+                if let Some(answer) = self.told(answer) {
+                    return answer;
+                }
+            }
+        })
+    }
+
+    fn again<'a>(&'a self, release: &'a Release) -> Brought<'a> {
+        let reader = self.reader.clone();
+        Box::pin(async move {
+            let found = reader.api.get_opt(&reader.at.name).await;
+            let object = found.map_err(|error| reader.refusal(&error))?;
+            let offered = reader.module(Arc::new(object)).await?;
+            same_bytes(&reader.place, release, offered)
+        })
+    }
+
+    fn place(&self) -> &str {
+        &self.reader.place
+    }
+}
+
+fn watch(api: &Api<ConfigMap>, name: &str) -> Objects {
+    watcher::watch_object(api.clone(), name)
+        .default_backoff()
+        .boxed()
+}
+
+/// A watch that is not allowed does not become so by trying; the list says what is missing.
+fn is_denied(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => matches!(status.code, 401 | 403),
+        watcher::Error::WatchError(status) => matches!(status.code, 401 | 403),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! What stands under a key of a ConfigMap: the whole of a module's file, or its parts. Changes that are made one key at
+//! a time are told by the digest that stands beside them. Unpacks nothing and trusts nothing.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ccm_host::{Digest, clean};
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use crate::artifact::{EVIDENCE_BYTES, Evidence};
+
+/// How the key of a signature ends, beside the module's own key.
+const EVIDENCE: &str = ".sigstore.json";
+/// How the key of a digest ends.
+const DIGEST: &str = ".sha256";
+/// Parts have two digits.
+const MOST_PARTS: usize = 100;
+/// So many keys are shown.
+const MOST_SHOWN: usize = 8;
+
+/// The content of a module's file, as it stands there, and what vouches for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Plain or packed.
+    pub bytes: Vec<u8>,
+    /// At most one bundle.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Why there is nothing; for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotFound {
+    /// There is nothing (yet).
+    Absent(String),
+    /// Nothing of it is used until it changes.
+    Refused(String),
+}
+
+/// The module under `key`: whole, or in the parts `<key>.00`, `<key>.01` and so on. `<key>.sha256` is the digest of all
+/// bytes, which parts need; `<key>.sigstore.json` is a bundle.
+///
+/// # Errors
+/// There is none, or not all of it is from one change.
+pub fn module_in(map: &ConfigMap, key: &str) -> Result<Found, NotFound> {
+    let parts = parts(map, key)?;
+    let bytes = match value(map, key)? {
+        Some(_) if !parts.is_empty() => {
+            return Err(NotFound::Refused(format!(
+                "it has the key {key} and the parts {key}.00 and so on: one of them is old"
+            )));
+        }
+        Some(whole) => whole.into_owned(),
+        None if parts.is_empty() => return Err(NotFound::Absent(missing(map, key))),
+        None => parts.concat(),
+    };
+    let is_split = !parts.is_empty();
+    match value(map, &format!("{key}{DIGEST}"))? {
+        None if is_split => {
+            return Err(NotFound::Refused(format!(
+                "a module in parts needs the key {key}{DIGEST}, the SHA-256 of all of them joined"
+            )));
+        }
+        None => {}
+        Some(text) => check_digest(&text, &bytes, key)?,
+    }
+    let evidence = match value(map, &format!("{key}{EVIDENCE}"))? {
+        None => Vec::new(),
+        Some(bundle) if bundle.len() > EVIDENCE_BYTES => {
+            return Err(NotFound::Refused(format!(
+                "{key}{EVIDENCE} has {} bytes, and at most {EVIDENCE_BYTES} are read",
+                bundle.len()
+            )));
+        }
+        Some(bundle) => vec![Evidence::Bundle(bundle.into_owned())],
+    };
+    Ok(Found { bytes, evidence })
+}
+
+/// `<key>.00`, `<key>.01` and so on; all numbers from the first to the last.
+fn parts<'a>(map: &'a ConfigMap, key: &str) -> Result<Vec<Cow<'a, [u8]>>, NotFound> {
+    let mut parts = Vec::new();
+    let mut end = None;
+    for number in 0..MOST_PARTS {
+        let name = format!("{key}.{number:02}");
+        match (value(map, &name)?, &end) {
+            (None, None) => end = Some(name),
+            (Some(part), None) => parts.push(part),
+            (Some(_), Some(hole)) => {
+                return Err(NotFound::Refused(format!(
+                    "it has the part {name}, but not {hole}"
+                )));
+            }
+            (None, Some(_)) => {}
+        }
+    }
+    Ok(parts)
+}
+
+/// What a key holds: the bytes in `binaryData`; in `data`, text that is base64, or the file itself where that happens to
+/// be text.
+fn value<'a>(map: &'a ConfigMap, key: &str) -> Result<Option<Cow<'a, [u8]>>, NotFound> {
+    if let Some(bytes) = map.binary_data.as_ref().and_then(|all| all.get(key)) {
+        return Ok(Some(Cow::Borrowed(&bytes.0)));
+    }
+    let Some(text) = map.data.as_ref().and_then(|all| all.get(key)) else {
+        return Ok(None);
+    };
+    let is_text = key.ends_with(EVIDENCE) || key.ends_with(DIGEST);
+    if is_text || text.is_empty() || text.starts_with("\0asm") {
+        return Ok(Some(Cow::Borrowed(text.as_bytes())));
+    }
+    let joined: String = text.split_ascii_whitespace().collect();
+    match STANDARD.decode(joined) {
+        Ok(bytes) => Ok(Some(Cow::Owned(bytes))),
+        Err(_) => Err(NotFound::Refused(format!(
+            "the text under {key} in `data` is not base64; `kubectl create configmap --from-file` puts a module into \
+             `binaryData` by itself"
+        ))),
+    }
+}
+
+/// The digest as `sha256sum` writes it, as images do, or bare.
+fn check_digest(text: &[u8], bytes: &[u8], key: &str) -> Result<(), NotFound> {
+    let text = String::from_utf8_lossy(text);
+    let word = text.split_ascii_whitespace().next().unwrap_or_default();
+    let named = word
+        .strip_prefix("sha256:")
+        .unwrap_or(word)
+        .to_ascii_lowercase();
+    let Some(named) = Digest::parse(&format!("sha256:{named}")) else {
+        return Err(NotFound::Refused(format!(
+            "{key}{DIGEST} is not the SHA-256 of anything"
+        )));
+    };
+    let found = Digest::of(bytes);
+    if named == found {
+        return Ok(());
+    }
+    Err(NotFound::Refused(format!(
+        "{key}{DIGEST} says {named}, and the bytes have {found}: not everything is changed yet, or it is damaged"
+    )))
+}
+
+fn missing(map: &ConfigMap, key: &str) -> String {
+    let binary = map.binary_data.iter().flatten().map(|(key, _)| key);
+    let mut keys: Vec<&String> = map
+        .data
+        .iter()
+        .flatten()
+        .map(|(key, _)| key)
+        .chain(binary)
+        .collect();
+    keys.sort();
+    if keys.is_empty() {
+        return format!("it has no key {key}, and no other");
+    }
+    let more = keys.len().saturating_sub(MOST_SHOWN);
+    let rest = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let shown: Vec<String> = keys
+        .iter()
+        .take(MOST_SHOWN)
+        .map(|key| clean(key, 253))
+        .collect();
+    format!("it has no key {key}, but {}{rest}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! A module that is part of this program. It never changes.
+
+use std::future::{pending, ready};
+use std::sync::Arc;
+
+use ccm_core::rollout::Release;
+use ccm_host::Digest;
+
+use super::{Brought, Source, same_bytes};
+use crate::artifact::Artifact;
+
+/// See the module.
+pub struct EmbeddedSource {
+    artifact: Artifact,
+    is_told: bool,
+}
+
+impl EmbeddedSource {
+    /// The source `place` of these bytes, which are a component, uncompressed.
+    pub fn new(place: String, wasm: Arc<[u8]>) -> Self {
+        Self {
+            artifact: Artifact {
+                digest: Digest::of(&wasm),
+                wasm,
+                origin: place,
+                manifest_digest: None,
+                is_pinned: false,
+                evidence: Vec::new(),
+            },
+            is_told: false,
+        }
+    }
+}
+
+impl Source for EmbeddedSource {
+    fn next(&mut self) -> Brought<'_> {
+        Box::pin(async {
+            if self.is_told {
+                return pending().await;
+            }
+            self.is_told = true;
+            Ok(self.artifact.clone())
+        })
+    }
+
+    fn again<'a>(&'a self, release: &'a Release) -> Brought<'a> {
+        Box::pin(ready(same_bytes(
+            self.place(),
+            release,
+            self.artifact.clone(),
+        )))
+    }
+
+    fn place(&self) -> &str {
+        &self.artifact.origin
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use ccm_core::rollout::Release;
+    use futures::FutureExt as _;
+
+    use super::{EmbeddedSource, Source as _};
+    use crate::source::SourceError;
+
+    #[tokio::test]
+    async fn the_bytes_are_offered_once_and_can_be_had_again() {
+        let mut source = EmbeddedSource::new("embedded:a".to_owned(), b"\0asm"[..].into());
+        let artifact = source.next().await.unwrap();
+        assert_eq!(
+            (&*artifact.wasm, &*artifact.origin),
+            (&b"\0asm"[..], "embedded:a")
+        );
+        assert!(source.next().now_or_never().is_none());
+
+        let mut release = Release {
+            digest: artifact.digest.to_string(),
+            version: String::new(),
+            origin: String::new(),
+        };
+        assert_eq!(
+            source.again(&release).await.unwrap().digest,
+            artifact.digest
+        );
+        release.digest = "sha256:other".to_owned();
+        let refused = source.again(&release).await.err().unwrap();
+        assert!(matches!(refused, SourceError::Absent { .. }), "{refused}");
+    }
+}

@@ -1,0 +1,289 @@
+//! One look at a file or a folder. Everything about a file is read through one handle, so that what is checked is what
+//! is used; nothing but a regular file is read, and never more of it than a module may have.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ccm_host::clean;
+use rustix::fs::OFlags;
+
+use super::{FilePlace, SourceError, unpack};
+use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MODULE_BYTES};
+
+/// How the names of modules end.
+const ENDINGS: [&str; 3] = [".wasm", ".wasm.gz", ".wasm.zst"];
+/// How the name of a signature ends, beside the module's own name.
+const EVIDENCE: &str = ".sigstore.json";
+/// So many names of a folder are looked at.
+const MOST_NAMES: usize = 10_000;
+/// So many are shown.
+const MOST_SHOWN: usize = 8;
+/// How long a shown name may be.
+const NAME_SHOWN: usize = 100;
+
+/// The state of a module's file and of what lies beside it. Another state: it was changed, or replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Identity {
+    module: FileState,
+    evidence: Vec<FileState>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FileState {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    length: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// A module's file, opened.
+pub(super) struct Seen {
+    pub(super) identity: Identity,
+    module: File,
+    evidence: Vec<File>,
+}
+
+impl Identity {
+    /// Whether nothing has been written for so long, as far as the file itself tells.
+    pub(super) fn is_older_than(&self, age: Duration, now: SystemTime) -> bool {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let files = std::iter::once(&self.module).chain(&self.evidence);
+        files.into_iter().all(|file| {
+            // Not when it was renamed: that is how whole files are put in place.
+            let (seconds, nanoseconds) = file.modified;
+            let written = u64::try_from(seconds)
+                .map(Duration::from_secs)
+                .unwrap_or_default()
+                + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default());
+            now.checked_sub(written).is_some_and(|passed| passed >= age)
+        })
+    }
+}
+
+impl FileState {
+    fn of(path: &Path, file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self {
+            path: path.to_owned(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+/// Opens the module's file and the evidence beside it.
+///
+/// # Errors
+/// There is none that could be read.
+pub(super) fn open(place: &str, at: &FilePlace, entry: &str) -> Result<Seen, SourceError> {
+    let found = fs::metadata(&at.path).map_err(|error| failed(place, &at.path, &error))?;
+    let path = if found.is_dir() {
+        choose(place, &at.path, entry)?
+    } else if at.is_folder {
+        return Err(SourceError::refused(
+            place,
+            "it is not a folder, and a slash at the end says that it is one",
+        ));
+    } else {
+        at.path.clone()
+    };
+    let (module, state) = open_file(place, &path, MODULE_BYTES)?;
+    let (mut evidence, mut states) = (Vec::new(), Vec::new());
+    for beside in evidence_paths(&path) {
+        match open_file(place, &beside, EVIDENCE_BYTES) {
+            Ok((file, state)) => {
+                evidence.push(file);
+                states.push(state);
+            }
+            Err(SourceError::Absent { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Seen {
+        identity: Identity {
+            module: state,
+            evidence: states,
+        },
+        module,
+        evidence,
+    })
+}
+
+impl Seen {
+    /// What is in the file. `None`: it changed while it was read.
+    pub(super) fn read(mut self, place: &str) -> Option<Result<Artifact, SourceError>> {
+        let module = match read_file(place, &mut self.module, &self.identity.module, MODULE_BYTES) {
+            Ok(bytes) => bytes?,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut evidence = Vec::new();
+        for (file, state) in self.evidence.iter_mut().zip(&self.identity.evidence) {
+            match read_file(place, file, state, EVIDENCE_BYTES) {
+                Ok(bytes) => evidence.push(Evidence::Bundle(bytes?)),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(unpack::artifact(place, module, evidence))
+    }
+}
+
+/// Opens a regular file of at most `limit` bytes. Never waits for a writer, as opening a FIFO would.
+fn open_file(place: &str, path: &Path, limit: usize) -> Result<(File, FileState), SourceError> {
+    let failed = |error: io::Error| failed(place, path, &error);
+    // Opening a device can have effects.
+    check_regular(place, path, &fs::metadata(path).map_err(failed)?)?;
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = opened.map_err(failed)?;
+    check_regular(place, path, &file.metadata().map_err(failed)?)?;
+    let state = FileState::of(path, &file).map_err(failed)?;
+    if state.length > limit as u64 {
+        let name = shown(path);
+        let why = format!(
+            "{name} has {} bytes, and at most {limit} are read",
+            state.length
+        );
+        return Err(SourceError::refused(place, why));
+    }
+    Ok((file, state))
+}
+
+fn check_regular(place: &str, path: &Path, found: &Metadata) -> Result<(), SourceError> {
+    let what = match found.file_type() {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_dir() => "a folder",
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    let name = shown(path);
+    let why = format!("{name} is {what}, and only regular files are read");
+    Err(SourceError::refused(place, why))
+}
+
+/// The whole content. `None`: it is not in the state any more in which it was opened.
+fn read_file(
+    place: &str,
+    file: &mut File,
+    state: &FileState,
+    limit: usize,
+) -> Result<Option<Vec<u8>>, SourceError> {
+    let failed = |error: io::Error| failed(place, &state.path, &error);
+    let mut bytes =
+        Vec::with_capacity(usize::try_from(state.length).unwrap_or_default().min(limit));
+    file.take(limit as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    let after = FileState::of(&state.path, file).map_err(failed)?;
+    let is_stable = after == *state && bytes.len() as u64 == state.length;
+    Ok(is_stable.then_some(bytes))
+}
+
+/// The provider's file in a folder: the one that is called like the entry; otherwise the only module there is.
+fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceError> {
+    let listed = fs::read_dir(folder).map_err(|error| failed(place, folder, &error))?;
+    let mut modules: Vec<String> = Vec::new();
+    for (count, item) in listed.enumerate() {
+        if count >= MOST_NAMES {
+            let why = format!("the folder has more than {MOST_NAMES} names; name the file");
+            return Err(SourceError::refused(place, why));
+        }
+        let item = item.map_err(|error| failed(place, folder, &error))?;
+        let Ok(name) = item.file_name().into_string() else {
+            continue;
+        };
+        // What begins with a dot is on its way, or is the volume's own.
+        if !name.starts_with('.') && ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            modules.push(name);
+        }
+    }
+    let is_ours = |name: &&String| {
+        name.strip_prefix(entry)
+            .is_some_and(|ending| ENDINGS.contains(&ending))
+    };
+    let ours: Vec<&String> = modules.iter().filter(is_ours).collect();
+    match (ours.as_slice(), modules.as_slice()) {
+        ([one], _) => Ok(folder.join(one)),
+        ([], [only]) => Ok(folder.join(only)),
+        ([], []) => Err(SourceError::absent(
+            place,
+            format!(
+                "the folder has no file {entry}.wasm, {entry}.wasm.gz or {entry}.wasm.zst, and no other module"
+            ),
+        )),
+        ([], _) => {
+            modules.sort();
+            let why = format!(
+                "no module is called {entry}.wasm, and there are several: {}",
+                list(&modules)
+            );
+            Err(SourceError::refused(place, why))
+        }
+        (several, _) => {
+            let mut names: Vec<String> = several.iter().map(|name| (*name).clone()).collect();
+            names.sort();
+            Err(SourceError::refused(
+                place,
+                format!("which one is meant? {}", list(&names)),
+            ))
+        }
+    }
+}
+
+fn evidence_paths(module: &Path) -> Vec<PathBuf> {
+    let Some(name) = module.file_name().and_then(|name| name.to_str()) else {
+        return Vec::new();
+    };
+    let packed = [".gz", ".zst"]
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending));
+    let names = std::iter::once(name).chain(packed);
+    names
+        .map(|name| module.with_file_name(format!("{name}{EVIDENCE}")))
+        .collect()
+}
+
+pub(super) fn failed(place: &str, path: &Path, error: &io::Error) -> SourceError {
+    let name = shown(path);
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            SourceError::absent(place, format!("{name} does not exist"))
+        }
+        ErrorKind::PermissionDenied => {
+            let user = rustix::process::geteuid().as_raw();
+            SourceError::denied(place, format!("user {user} may not read {name}"))
+        }
+        _ => SourceError::unavailable(place, format!("{name}: {error}")),
+    }
+}
+
+fn list(names: &[String]) -> String {
+    let cleaned: Vec<String> = names
+        .iter()
+        .take(MOST_SHOWN)
+        .map(|name| clean(name, NAME_SHOWN))
+        .collect();
+    let more = names.len().saturating_sub(MOST_SHOWN);
+    let rest = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    format!("{}{rest}", cleaned.join(", "))
+}
+
+/// The last part of a path, fit for one line.
+fn shown(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    clean(&name.to_string_lossy(), NAME_SHOWN)
+}

@@ -1,0 +1,361 @@
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use ccm_core::rollout::Release;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tempfile::TempDir;
+
+use super::{FileSource, look};
+use crate::artifact::{EVIDENCE_BYTES, Evidence, MODULE_BYTES};
+use crate::source::{FilePlace, Source as _, SourceError};
+
+/// A source and the folder it is in.
+struct Scene {
+    folder: TempDir,
+    source: FileSource,
+}
+
+/// The source of `name` in an empty folder, for the entry `hcloud`; without a name of the folder itself.
+fn scene(name: &str) -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    let at = FilePlace {
+        path: folder.path().join(name),
+        is_folder: name.is_empty(),
+    };
+    Scene {
+        source: FileSource::new("file:///place".to_owned(), at, "hcloud".to_owned()),
+        folder,
+    }
+}
+
+/// Something that begins like a module.
+fn wasm(text: &str) -> Vec<u8> {
+    [b"\0asm", text.as_bytes()].concat()
+}
+
+/// Puts a file in place that was written long ago.
+fn put(path: &Path, content: &[u8]) {
+    let next = path.with_file_name("on-its-way");
+    fs::write(&next, content).unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(60);
+    File::options()
+        .append(true)
+        .open(&next)
+        .unwrap()
+        .set_modified(long_ago)
+        .unwrap();
+    fs::rename(next, path).unwrap();
+}
+
+impl Scene {
+    fn put(&self, name: &str, content: &[u8]) {
+        put(&self.folder.path().join(name), content);
+    }
+
+    async fn offers(&mut self, text: &str) -> Vec<Evidence> {
+        let artifact = self.source.next().await.unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&artifact.wasm),
+            String::from_utf8_lossy(&wasm(text))
+        );
+        assert_eq!(artifact.origin, "file:///place");
+        artifact.evidence
+    }
+
+    async fn refuses(&mut self) -> SourceError {
+        match self.source.next().await {
+            Ok(artifact) => panic!("{:?}", artifact.digest),
+            Err(error) => error,
+        }
+    }
+
+    /// Nothing is told, however long one waits.
+    async fn is_quiet(&mut self) {
+        let quiet = tokio::time::timeout(Duration::from_secs(60), self.source.next()).await;
+        assert!(quiet.is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_offered_when_it_is_there_and_whenever_another_is_put_in_its_place() {
+    let mut scene = scene("a.wasm");
+    let error = scene.refuses().await;
+    assert_eq!(
+        error.to_string(),
+        "file:///place: there is nothing: a.wasm does not exist"
+    );
+    scene.is_quiet().await;
+    for text in ["one", "two", "one"] {
+        scene.put("a.wasm", &wasm(text));
+        assert_eq!(scene.offers(text).await, []);
+    }
+    // The same bytes in another file are nothing new.
+    scene.put("a.wasm", &wasm("one"));
+    scene.is_quiet().await;
+    fs::remove_file(scene.folder.path().join("a.wasm")).unwrap();
+    assert!(matches!(scene.refuses().await, SourceError::Absent { .. }));
+    scene.put("a.wasm", &wasm("one"));
+    scene.offers("one").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_being_written_is_left_alone_until_it_is_done() {
+    let mut scene = scene("a.wasm");
+    let mut file = File::create(scene.folder.path().join("a.wasm")).unwrap();
+    file.write_all(&wasm("")).unwrap();
+    for letter in ["w", "h", "o", "l", "e"] {
+        let waited = tokio::time::timeout(Duration::from_millis(700), scene.source.next()).await;
+        assert!(waited.is_err(), "taken before {letter}");
+        file.write_all(letter.as_bytes()).unwrap();
+        // The clock of files goes on while the one of this test stands still.
+        file.set_modified(SystemTime::now()).unwrap();
+    }
+    scene.offers("whole").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_link_of_a_mounted_config_map_may_be_switched_at_any_time() {
+    let mut scene = scene("a.wasm");
+    let root = scene.folder.path().to_owned();
+    let version = |name: &str, text: &str| {
+        fs::create_dir(root.join(name)).unwrap();
+        put(&root.join(name).join("a.wasm"), &wasm(text));
+        symlink(name, root.join("..data_tmp")).unwrap();
+        fs::rename(root.join("..data_tmp"), root.join("..data")).unwrap();
+    };
+    version("..2026_01", "one");
+    symlink("..data/a.wasm", root.join("a.wasm")).unwrap();
+    scene.offers("one").await;
+    version("..2026_02", "two");
+    fs::remove_dir_all(root.join("..2026_01")).unwrap();
+    scene.offers("two").await;
+}
+
+#[test]
+fn what_is_opened_is_read_even_if_the_link_points_elsewhere_by_then() {
+    let scene = scene("a.wasm");
+    let root = scene.folder.path();
+    put(&root.join("one"), &wasm("one"));
+    put(&root.join("two"), &wasm("two"));
+    symlink("one", root.join("a.wasm")).unwrap();
+    let at = FilePlace {
+        path: root.join("a.wasm"),
+        is_folder: false,
+    };
+    let seen = look::open("p", &at, "hcloud").unwrap();
+    symlink("two", root.join("next")).unwrap();
+    fs::rename(root.join("next"), root.join("a.wasm")).unwrap();
+    assert_eq!(*seen.read("p").unwrap().unwrap().wasm, *wasm("one"));
+    // What is changed between opening and reading is not used.
+    let seen = look::open("p", &at, "hcloud").unwrap();
+    File::options()
+        .append(true)
+        .open(root.join("two"))
+        .unwrap()
+        .write_all(b"more")
+        .unwrap();
+    assert!(seen.read("p").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_regular_files_are_read_and_nothing_is_waited_for() {
+    for kind in ["a pipe", "a socket", "a folder", "a device"] {
+        let scene = scene("");
+        let path = scene.folder.path().join("hcloud.wasm");
+        match kind {
+            "a pipe" => mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap(),
+            "a socket" => drop(UnixListener::bind(&path).unwrap()),
+            "a folder" => fs::create_dir(&path).unwrap(),
+            _ => symlink("/dev/zero", &path).unwrap(),
+        }
+        let mut scene = scene;
+        let error = scene.refuses().await;
+        let why = format!("hcloud.wasm is {kind}, and only regular files are read");
+        assert!(
+            matches!(&error, SourceError::Refused { why: told, .. } if *told == why),
+            "{error}"
+        );
+        scene.is_quiet().await;
+        fs::remove_dir(&path)
+            .or_else(|_| fs::remove_file(&path))
+            .unwrap();
+        scene.put("hcloud.wasm", &wasm("one"));
+        scene.offers("one").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_offers_the_file_that_is_called_like_the_entry_or_the_only_one() {
+    let missing = "the folder has no file hcloud.wasm, hcloud.wasm.gz or hcloud.wasm.zst, and no other module";
+    let several = "no module is called hcloud.wasm, and there are several: a.wasm, b.wasm.gz";
+    let cases: &[(&[&str], Result<&str, &str>)] = &[
+        (&[], Err(missing)),
+        (
+            &[
+                "README.md",
+                ".a.wasm",
+                "..data",
+                "hcloud",
+                "a.wasm.sigstore.json",
+                "a.wat",
+            ],
+            Err(missing),
+        ),
+        (&["hcloud.wasm"], Ok("hcloud.wasm")),
+        (&["hcloud.wasm.zst", "a.wasm"], Ok("hcloud.wasm.zst")),
+        (
+            &[
+                "hcloud.wasm.gz",
+                "hcloud2.wasm",
+                "xhcloud.wasm",
+                "README.md",
+            ],
+            Ok("hcloud.wasm.gz"),
+        ),
+        (&["only.wasm", "README.md"], Ok("only.wasm")),
+        (&["b.wasm.gz", "a.wasm"], Err(several)),
+        (
+            &["hcloud.wasm.gz", "hcloud.wasm", "a.wasm"],
+            Err("which one is meant? hcloud.wasm, hcloud.wasm.gz"),
+        ),
+        (
+            &["a\u{1b}[31m.wasm", "b.wasm"],
+            Err("a\\u{1b}[31m.wasm, b.wasm"),
+        ),
+    ];
+    for (names, expected) in cases {
+        let mut scene = scene("");
+        for name in *names {
+            scene.put(name, &wasm(name));
+        }
+        match expected {
+            Ok(name) => drop(scene.offers(name).await),
+            Err(why) => {
+                let error = scene.refuses().await.to_string();
+                assert!(error.contains(why), "{names:?}: {error}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_file_of_a_folder_is_offered_when_it_becomes_the_right_one() {
+    let mut scene = scene("");
+    scene.put("v1.wasm", &wasm("v1"));
+    scene.offers("v1").await;
+    scene.put("v2.wasm", &wasm("v2"));
+    assert!(matches!(scene.refuses().await, SourceError::Refused { .. }));
+    scene.put("hcloud.wasm", &wasm("v3"));
+    scene.offers("v3").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signature_beside_the_file_comes_with_it_and_a_later_one_is_told() {
+    let mut scene = scene("a.wasm.gz");
+    scene.put("a.wasm.gz", &wasm("one"));
+    assert_eq!(scene.offers("one").await, []);
+    scene.put("a.wasm.sigstore.json", b"{1}");
+    assert_eq!(
+        scene.offers("one").await,
+        [Evidence::Bundle(b"{1}".to_vec())]
+    );
+    scene.put("a.wasm.gz.sigstore.json", b"{2}");
+    let both = [
+        Evidence::Bundle(b"{2}".to_vec()),
+        Evidence::Bundle(b"{1}".to_vec()),
+    ];
+    assert_eq!(scene.offers("one").await, both);
+    scene.put("a.wasm.sigstore.json", &vec![b' '; EVIDENCE_BYTES + 1]);
+    let error = scene.refuses().await.to_string();
+    assert!(
+        error.contains("a.wasm.sigstore.json has 262145 bytes"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_module_is_told_once_for_each_state_of_the_file() {
+    let mut scene = scene("a.wasm");
+    for (content, why) in [
+        (&b"\x7fELF"[..], "compiled code"),
+        (b"(component)", "not WebAssembly"),
+        (b"", "it is empty"),
+    ] {
+        scene.put("a.wasm", content);
+        let error = scene.refuses().await.to_string();
+        assert!(error.contains(why), "{error}");
+        scene.is_quiet().await;
+    }
+    let file = File::create(scene.folder.path().join("a.wasm")).unwrap();
+    file.set_len(MODULE_BYTES as u64 + 1).unwrap();
+    let error = scene.refuses().await.to_string();
+    assert!(
+        error.contains("a.wasm has 33554433 bytes, and at most 33554432 are read"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_said_to_be_a_folder_is_one() {
+    let mut scene = scene("a");
+    scene.source = FileSource::new(
+        "file:///place/".to_owned(),
+        FilePlace {
+            path: scene.folder.path().join("a"),
+            is_folder: true,
+        },
+        "hcloud".to_owned(),
+    );
+    scene.put("a", &wasm("one"));
+    let error = scene.refuses().await.to_string();
+    assert!(error.contains("not a folder"), "{error}");
+}
+
+#[test]
+fn what_the_operating_system_says_is_told_as_what_it_means() {
+    let told =
+        |kind: io::ErrorKind| look::failed("p", Path::new("/a/b.wasm"), &io::Error::from(kind));
+    assert!(matches!(
+        told(io::ErrorKind::NotFound),
+        SourceError::Absent { .. }
+    ));
+    assert!(matches!(
+        told(io::ErrorKind::NotADirectory),
+        SourceError::Absent { .. }
+    ));
+    let denied = told(io::ErrorKind::PermissionDenied);
+    assert!(
+        matches!(&denied, SourceError::Denied { why, .. } if why.ends_with("may not read b.wasm")),
+        "{denied}"
+    );
+    assert!(matches!(
+        told(io::ErrorKind::TimedOut),
+        SourceError::Unavailable { .. }
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_bytes_can_be_had_again_while_they_are_there() {
+    let mut scene = scene("a.wasm");
+    scene.put("a.wasm", &wasm("one"));
+    let first = scene.source.next().await.unwrap();
+    let release = Release {
+        digest: first.digest.to_string(),
+        version: String::new(),
+        origin: String::new(),
+    };
+    assert_eq!(
+        scene.source.again(&release).await.unwrap().digest,
+        first.digest
+    );
+    scene.put("a.wasm", &wasm("two"));
+    let error = scene.source.again(&release).await.err().unwrap();
+    assert!(matches!(error, SourceError::Absent { .. }), "{error}");
+    scene.offers("two").await;
+}

@@ -1,0 +1,204 @@
+//! Downloads one layer: never more of it than its manifest says, gone on with after a cut, given up when it trickles,
+//! and nothing unless its digest is right.
+
+use std::pin::pin;
+
+use ccm_host::Digest;
+use http::header::{CONTENT_RANGE, HeaderValue, RANGE};
+use reqwest::{Response, StatusCode};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::connect::Connections;
+use super::manifest::Descriptor;
+use super::registry::{Ask, Registry};
+use super::trouble::{Kind, Trouble};
+
+/// Cuts that are gone on after …
+const MOST_ATTEMPTS: u32 = 64;
+/// … as long as not so many in a row brought nothing.
+const MOST_VAIN: u32 = 4;
+
+/// How much of something is done, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// So much.
+    pub done: u64,
+    /// Of so much.
+    pub total: u64,
+}
+
+/// What has come of a layer so far.
+pub(super) struct Partial {
+    digest: String,
+    /// Who sent it: bytes of several registries are never put together.
+    host: String,
+    bytes: Vec<u8>,
+}
+
+/// The layer's bytes. What has come stays in `kept` until the layer is whole or wrong.
+pub(super) async fn download(
+    registry: &Registry,
+    connections: &Connections,
+    layer: &Descriptor,
+    kept: &mut Option<Partial>,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Vec<u8>, Trouble> {
+    let is_same =
+        |partial: &Partial| partial.digest == layer.digest && partial.host == registry.host;
+    let partial = match kept.take().filter(is_same) {
+        Some(partial) => kept.insert(partial),
+        None => kept.insert(Partial {
+            digest: layer.digest.clone(),
+            host: registry.host.clone(),
+            bytes: Vec::new(),
+        }),
+    };
+    let whole = attempts(registry, connections, layer, &mut partial.bytes, progress);
+    timeout(connections.patience.layer, whole)
+        .await
+        .map_err(|_| registry.slow())??;
+    let bytes = kept.take().map(|partial| partial.bytes).unwrap_or_default();
+    match Digest::of(&bytes).to_string() == layer.digest {
+        true => Ok(bytes),
+        false => Err(Trouble::refused(format!(
+            "{} sent a layer whose digest is not what the manifest names",
+            registry.host
+        ))),
+    }
+}
+
+async fn attempts(
+    registry: &Registry,
+    connections: &Connections,
+    layer: &Descriptor,
+    bytes: &mut Vec<u8>,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<(), Trouble> {
+    let mut vain = 0;
+    for _ in 0..MOST_ATTEMPTS {
+        let before = bytes.len();
+        let trouble = match attempt(registry, connections, layer, bytes, progress).await {
+            Ok(()) => return Ok(()),
+            Err(trouble) => trouble,
+        };
+        // A cut is gone on after; a refusal, or the wish to be left alone, is not.
+        if trouble.kind != Kind::Unavailable || trouble.wait.is_some() {
+            return Err(trouble);
+        }
+        vain = if bytes.len() > before { 0 } else { vain + 1 };
+        if vain >= MOST_VAIN {
+            return Err(trouble);
+        }
+        sleep(connections.patience.pause).await;
+    }
+    Err(Trouble::unavailable(format!(
+        "{} cuts every download short",
+        registry.host
+    )))
+}
+
+/// One request, from where the bytes end.
+async fn attempt(
+    registry: &Registry,
+    connections: &Connections,
+    layer: &Descriptor,
+    bytes: &mut Vec<u8>,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<(), Trouble> {
+    let size = usize::try_from(layer.size).unwrap_or(usize::MAX);
+    if bytes.len() == size {
+        return Ok(());
+    }
+    let path = format!("blobs/{}", layer.digest);
+    let mut ask = Ask::get(&path);
+    if !bytes.is_empty()
+        && let Ok(range) = HeaderValue::from_str(&format!("bytes={}-", bytes.len()))
+    {
+        ask.headers.push((RANGE, range));
+    }
+    let opening = timeout(connections.patience.small, registry.ask(connections, ask));
+    let mut answer = opening.await.map_err(|_| registry.slow())??;
+    if !continues(&answer, bytes.len(), layer.size) {
+        bytes.clear();
+        if answer.status() == StatusCode::PARTIAL_CONTENT {
+            return Err(Trouble::unavailable(format!(
+                "{} sends another part than was asked for",
+                registry.host
+            )));
+        }
+    }
+    let wrong_size = || {
+        Trouble::refused(format!(
+            "{} sends a layer of another size than the {size} bytes that the manifest names",
+            registry.host
+        ))
+    };
+    let left = (size - bytes.len()) as u64;
+    if answer.content_length().is_some_and(|length| length != left) {
+        bytes.clear();
+        return Err(wrong_size());
+    }
+    let patience = &connections.patience;
+    let mut at_start = bytes.len();
+    let mut span = pin!(sleep(patience.span));
+    loop {
+        let chunk = tokio::select! {
+            chunk = registry.chunk(&mut answer) => chunk?,
+            () = &mut span => {
+                if bytes.len() - at_start < patience.span_bytes {
+                    return Err(slow_layer(registry));
+                }
+                at_start = bytes.len();
+                span.as_mut().reset(Instant::now() + patience.span);
+                continue;
+            }
+        };
+        let Some(chunk) = chunk else { break };
+        if chunk.len() > size - bytes.len() {
+            bytes.clear();
+            return Err(wrong_size());
+        }
+        bytes.extend_from_slice(&chunk);
+        progress(Progress {
+            done: bytes.len() as u64,
+            total: layer.size,
+        });
+    }
+    match bytes.len() == size {
+        true => Ok(()),
+        // Without a length, the end of the answer is the end of the layer.
+        false if answer.content_length().is_none() && answer.status() == StatusCode::OK => {
+            bytes.clear();
+            Err(wrong_size())
+        }
+        false => Err(Trouble::unavailable(format!(
+            "{} ends a layer early",
+            registry.host
+        ))),
+    }
+}
+
+/// Not gone on with at once: there is nothing to be won by asking again.
+fn slow_layer(registry: &Registry) -> Trouble {
+    let mut trouble = registry.slow();
+    trouble.wait = Some(std::time::Duration::ZERO);
+    trouble
+}
+
+/// Whether an answer begins where we are.
+fn continues(answer: &Response, from: usize, size: u64) -> bool {
+    if answer.status() != StatusCode::PARTIAL_CONTENT {
+        return from == 0;
+    }
+    let range = answer
+        .headers()
+        .get(CONTENT_RANGE)
+        .and_then(|range| range.to_str().ok());
+    let parts = range
+        .and_then(|range| range.strip_prefix("bytes "))
+        .and_then(|range| range.split_once('/'));
+    parts.is_some_and(|(range, total)| {
+        let start = range.split('-').next().and_then(|start| start.parse().ok());
+        start == Some(from) && (total == "*" || total.parse() == Ok(size))
+    })
+}

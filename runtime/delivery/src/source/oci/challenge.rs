@@ -1,0 +1,115 @@
+//! How a registry wants to be shown who asks: it answers with a challenge, which names a way, and for tokens the place
+//! that hands them out. What it asks for beyond our own repository is not taken from it.
+
+use http::HeaderMap;
+use http::header::WWW_AUTHENTICATE;
+
+/// More than any registry sends, and few enough to look at.
+const MOST_CHALLENGES: usize = 8;
+
+/// One way to show who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Challenge {
+    /// User and password with each request.
+    Basic,
+    /// A token from `realm`.
+    Bearer {
+        /// The URL that hands out tokens.
+        realm: String,
+        /// The name under which it knows the registry.
+        service: Option<String>,
+    },
+}
+
+/// The challenge of an answer that can be met: a token's before a password's, since it shows the password less often.
+pub(super) fn of(headers: &HeaderMap) -> Option<Challenge> {
+    let texts = headers
+        .get_all(WWW_AUTHENTICATE)
+        .iter()
+        .take(MOST_CHALLENGES);
+    let known: Vec<_> = texts
+        .filter_map(|text| parse(text.to_str().ok()?))
+        .collect();
+    let token = known
+        .iter()
+        .find(|one| matches!(one, Challenge::Bearer { .. }));
+    token.or(known.first()).cloned()
+}
+
+/// One challenge for each header field, as registries send them.
+fn parse(text: &str) -> Option<Challenge> {
+    let (scheme, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    if scheme.eq_ignore_ascii_case("basic") {
+        return Some(Challenge::Basic);
+    }
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return None;
+    }
+    let (mut realm, mut service) = (None, None);
+    let mut rest = rest.trim_start();
+    while let Some((name, after)) = rest.split_once('=') {
+        let (value, after) = value(after)?;
+        match name.trim().to_ascii_lowercase().as_str() {
+            "realm" => realm = Some(value),
+            "service" => service = Some(value),
+            _ => {}
+        }
+        rest = after.trim_start().trim_start_matches(',').trim_start();
+    }
+    realm.map(|realm| Challenge::Bearer { realm, service })
+}
+
+/// A token, or a text in quotes, in which a backslash stands before what is meant as it is.
+fn value(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([',', ' ']).unwrap_or(text.len());
+        let (value, rest) = text.split_at_checked(end)?;
+        return Some((value.to_owned(), rest));
+    };
+    let mut value = String::new();
+    let mut letters = quoted.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return Some((value, quoted.get(at + 1..)?)),
+            '\\' => value.push(letters.next()?.1),
+            _ => value.push(letter),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Challenge, parse};
+
+    #[test]
+    fn challenges_are_read_as_registries_write_them() {
+        let bearer = |realm: &str, service: Option<&str>| {
+            Some(Challenge::Bearer {
+                realm: realm.to_owned(),
+                service: service.map(str::to_owned),
+            })
+        };
+        let cases = [
+            ("Basic realm=\"test\"", Some(Challenge::Basic)),
+            ("basic", Some(Challenge::Basic)),
+            (
+                "Bearer realm=\"https://auth.docker.io/token\",service=\"registry.docker.io\",scope=\"repository:a/b:pull,push\"",
+                bearer("https://auth.docker.io/token", Some("registry.docker.io")),
+            ),
+            (
+                "bearer  service=x , realm=\"https://a/\\\"b\"",
+                bearer("https://a/\"b", Some("x")),
+            ),
+            ("Bearer realm=https://a/t", bearer("https://a/t", None)),
+            ("Bearer service=\"x\"", None),
+            ("Bearer realm=\"never closed", None),
+            ("Bearer realm=\"ends with \\", None),
+            ("Negotiate", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse(text), expected, "{text}");
+        }
+    }
+}

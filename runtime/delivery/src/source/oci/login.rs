@@ -1,0 +1,226 @@
+//! Logins for registries, from the text of a docker `config.json` or a Secret of type
+//! `kubernetes.io/dockerconfigjson`. Programs that such a file names as helpers are never run.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// More than any such file has.
+const MOST_BYTES: usize = 1 << 20;
+
+/// A text that must not be seen: it has no `Debug`, and is overwritten when it is dropped.
+pub(super) type Hidden = Zeroizing<String>;
+
+/// The logins for registries, by where they are for. Has no `Debug`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct RegistryCredentials {
+    logins: Vec<(Scope, Login)>,
+    helped: Vec<String>,
+}
+
+/// What one login proves.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Login {
+    /// User and password.
+    Password { user: String, password: Hidden },
+    /// Exchanged for a token where the registry says.
+    IdentityToken(Hidden),
+    /// Sent as it is.
+    RegistryToken(Hidden),
+}
+
+/// A registry, or a part of one. A `*` stands for one label of the name, as Kubernetes has it.
+#[derive(Clone, PartialEq, Eq)]
+struct Scope {
+    host: String,
+    path: String,
+}
+
+/// Why a text holds no logins. Shows nothing of the text.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CredentialsError {
+    /// It is not the JSON of such a file.
+    #[error(
+        "the registry credentials are not the JSON of a docker config.json (line {line}, column {column})"
+    )]
+    Unreadable {
+        /// Where.
+        line: usize,
+        /// Where.
+        column: usize,
+    },
+    /// It is longer than any such file.
+    #[error("the registry credentials are longer than 1 MiB")]
+    TooLong,
+    /// One login in it cannot be used.
+    #[error("the registry credentials for {registry}: {why}")]
+    Login {
+        /// Its key.
+        registry: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+#[derive(Deserialize)]
+struct File {
+    auths: Option<BTreeMap<String, Entry>>,
+    #[serde(default, rename = "credHelpers")]
+    helpers: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+struct Entry {
+    #[serde(default, deserialize_with = "hidden")]
+    auth: Option<Hidden>,
+    username: Option<String>,
+    #[serde(default, deserialize_with = "hidden")]
+    password: Option<Hidden>,
+    #[serde(default, rename = "identitytoken", deserialize_with = "hidden")]
+    identity_token: Option<Hidden>,
+    #[serde(default, rename = "registrytoken", deserialize_with = "hidden")]
+    registry_token: Option<Hidden>,
+}
+
+/// `null` is no text, too.
+pub(super) fn hidden<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Hidden>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.map(Zeroizing::new))
+}
+
+impl RegistryCredentials {
+    /// Reads the text of a docker `config.json`: also the older form without `auths` (`.dockercfg`).
+    ///
+    /// # Errors
+    /// See [`CredentialsError`].
+    pub fn parse_docker_config(text: &str) -> Result<Self, CredentialsError> {
+        if text.len() > MOST_BYTES {
+            return Err(CredentialsError::TooLong);
+        }
+        let unreadable = |error: serde_json::Error| CredentialsError::Unreadable {
+            line: error.line(),
+            column: error.column(),
+        };
+        let file: File = serde_json::from_str(text).map_err(unreadable)?;
+        let entries = match file.auths {
+            Some(entries) => entries,
+            None if !file.helpers.is_empty() => BTreeMap::new(),
+            None => older(text).map_err(unreadable)?,
+        };
+        let mut logins = Vec::new();
+        for (key, entry) in entries {
+            if let Some(login) = login(&key, entry)? {
+                logins.push((Scope::of(&key), login));
+            }
+        }
+        Ok(Self {
+            logins,
+            helped: file
+                .helpers
+                .into_keys()
+                .map(|key| Scope::of(&key).host)
+                .collect(),
+        })
+    }
+
+    /// The login for a repository: the one whose scope is the narrowest.
+    pub(super) fn login(&self, host: &str, repository: &str) -> Option<&Login> {
+        let fitting = self
+            .logins
+            .iter()
+            .filter(|(scope, _)| scope.holds(host, repository));
+        let narrowest =
+            fitting.max_by_key(|(scope, _)| (scope.path.len(), !scope.host.contains('*')));
+        narrowest.map(|(_, login)| login)
+    }
+
+    /// Whether only a helper, which is not run, could know the login.
+    pub(super) fn is_helped(&self, host: &str) -> bool {
+        self.helped.iter().any(|helped| helped == host)
+    }
+}
+
+/// The older form: the map itself. Other members, such as `credsStore`, are no logins.
+fn older(text: &str) -> Result<BTreeMap<String, Entry>, serde_json::Error> {
+    let members: BTreeMap<String, Box<serde_json::value::RawValue>> = serde_json::from_str(text)?;
+    let entries = members
+        .into_iter()
+        .filter(|(_, value)| value.get().starts_with('{'));
+    entries
+        .map(|(key, value)| Ok((key, serde_json::from_str(value.get())?)))
+        .collect()
+}
+
+fn login(key: &str, entry: Entry) -> Result<Option<Login>, CredentialsError> {
+    let wrong = |why| CredentialsError::Login {
+        registry: Scope::of(key).host,
+        why,
+    };
+    let given = |text: Option<Hidden>| text.filter(|text| !text.is_empty());
+    if let Some(token) = given(entry.registry_token) {
+        return Ok(Some(Login::RegistryToken(token)));
+    }
+    if let Some(token) = given(entry.identity_token) {
+        return Ok(Some(Login::IdentityToken(token)));
+    }
+    if let (Some(user), Some(password)) = (entry.username, given(entry.password)) {
+        return Ok(Some(Login::Password { user, password }));
+    }
+    let Some(auth) = given(entry.auth) else {
+        return Ok(None);
+    };
+    let decoded = STANDARD.decode(auth.trim()).map(Zeroizing::new);
+    let decoded = decoded.map_err(|_| wrong("`auth` is not base64"))?;
+    let text = std::str::from_utf8(&decoded).map_err(|_| wrong("`auth` is not text"))?;
+    // docker pads some of them.
+    let text = text.trim_end_matches('\0');
+    let (user, password) = text
+        .split_once(':')
+        .ok_or_else(|| wrong("`auth` holds no user and password"))?;
+    Ok(Some(Login::Password {
+        user: user.to_owned(),
+        password: Zeroizing::new(password.to_owned()),
+    }))
+}
+
+impl Scope {
+    /// Keys are written as hosts, with a path, or as URLs, with the API's version at the end.
+    fn of(key: &str) -> Self {
+        let bare = key.split_once("://").map_or(key, |(_, rest)| rest);
+        let (host, path) = bare.split_once('/').unwrap_or((bare, ""));
+        let path = path.trim_matches('/');
+        let path = if matches!(path, "v1" | "v2") {
+            ""
+        } else {
+            path
+        };
+        let host = host.to_ascii_lowercase();
+        let host = match host.as_str() {
+            "index.docker.io" | "registry-1.docker.io" => "docker.io".to_owned(),
+            _ => host,
+        };
+        Self {
+            host,
+            path: path.to_owned(),
+        }
+    }
+
+    fn holds(&self, host: &str, repository: &str) -> bool {
+        let same_host = self.host.split('.').count() == host.split('.').count()
+            && self
+                .host
+                .split('.')
+                .zip(host.split('.'))
+                .all(|(own, other)| own == "*" || own == other);
+        let below = repository.strip_prefix(self.path.as_str());
+        let inside = self.path.is_empty()
+            || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        same_host && inside
+    }
+}

@@ -1,0 +1,227 @@
+//! What a manifest holds, and which of it is a module: exactly one layer of a Wasm type. Reads text that anybody may
+//! have written; asks nobody and trusts no size or type that it names.
+
+use std::collections::BTreeMap;
+
+use ccm_host::Digest;
+use serde::{Deserialize, Serialize};
+
+use super::trouble::{Trouble, shown};
+use crate::artifact::MODULE_BYTES;
+
+/// Largest manifest or index.
+pub(crate) const MANIFEST_BYTES: usize = 4 << 20;
+
+pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub(crate) const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
+pub(crate) const WASM_LAYER: &str = "application/wasm";
+pub(crate) const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+
+/// Docker's types are asked for, too, so that their refusal names them.
+pub(super) const ACCEPTED: &str = "application/vnd.oci.image.manifest.v1+json, \
+    application/vnd.oci.image.index.v1+json, \
+    application/vnd.docker.distribution.manifest.v2+json, \
+    application/vnd.docker.distribution.manifest.list.v2+json";
+
+/// Layers that hold a component as it is: the CNCF's type, and those that older tools write.
+const LAYERS: &[&str] = &[
+    WASM_LAYER,
+    "application/vnd.wasm.content.layer.v1+wasm",
+    "application/vnd.module.wasm.content.layer.v1+wasm",
+];
+
+/// What may stand beside such a layer. It is never read: what a module imports, its own bytes say. The empty one and an
+/// image's are what people fall back to with registries that do not know the type of Wasm.
+const CONFIGS: &[&str] = &[
+    WASM_CONFIG,
+    "application/vnd.wasm.config.v1+json",
+    EMPTY,
+    "application/vnd.oci.image.config.v1+json",
+];
+
+/// What a manifest says of something else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Descriptor {
+    #[serde(default)]
+    pub(crate) media_type: String,
+    pub(crate) digest: String,
+    pub(crate) size: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) artifact_type: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) annotations: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) platform: Option<Platform>,
+}
+
+/// See [`Descriptor`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Platform {
+    #[serde(default)]
+    pub(crate) architecture: String,
+    #[serde(default)]
+    pub(crate) os: String,
+}
+
+/// A manifest, or an index of manifests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Manifest {
+    pub(crate) schema_version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) media_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) artifact_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) config: Option<Descriptor>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) layers: Option<Vec<Descriptor>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) manifests: Option<Vec<Descriptor>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) subject: Option<Descriptor>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+/// What a manifest leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// The module.
+    Layer(Descriptor),
+    /// The manifest that holds it.
+    Manifest(Descriptor),
+}
+
+/// Reads a manifest, whose digest has been verified.
+pub(crate) fn read(bytes: &[u8]) -> Result<Manifest, Trouble> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        // Its place only: the message of some errors holds a piece of the text.
+        let (line, column) = (error.line(), error.column());
+        Trouble::unusable(format!(
+            "the manifest cannot be read (line {line}, column {column})"
+        ))
+    })
+}
+
+/// Finds the module. `content_type` is what the registry says the manifest is.
+pub(super) fn offer(bytes: &[u8], content_type: &str) -> Result<Offer, Trouble> {
+    let manifest = read(bytes)?;
+    let content_type = content_type.split(';').next().unwrap_or_default().trim();
+    let named = manifest.media_type.as_deref();
+    let kind = named.unwrap_or(content_type);
+    // Two readers could see two things in it otherwise (CVE-2021-41190).
+    if [MANIFEST, INDEX].contains(&content_type) && kind != content_type {
+        let why = format!(
+            "the manifest is {}, and was sent as {content_type}",
+            shown(kind)
+        );
+        return Err(Trouble::unusable(why));
+    }
+    match (kind, &manifest.layers, &manifest.manifests) {
+        (_, Some(_), Some(_)) => Err(Trouble::unusable("the manifest is also an index")),
+        (MANIFEST, Some(layers), None) => layer(&manifest, layers).map(Offer::Layer),
+        (INDEX, None, Some(manifests)) => entry(manifests).map(Offer::Manifest),
+        (MANIFEST | INDEX, _, _) => Err(Trouble::unusable("the manifest holds no layers")),
+        (other, _, _) => Err(Trouble::unusable(format!(
+            "what is there is {}, no OCI artifact with a Wasm module",
+            shown(other)
+        ))),
+    }
+}
+
+fn layer(manifest: &Manifest, layers: &[Descriptor]) -> Result<Descriptor, Trouble> {
+    let [layer] = layers else {
+        let why = format!(
+            "the artifact has {} layers; a module is exactly one",
+            layers.len()
+        );
+        return Err(Trouble::unusable(why));
+    };
+    if !LAYERS.contains(&layer.media_type.as_str()) {
+        let found = shown(&layer.media_type);
+        return Err(Trouble::unusable(format!(
+            "its layer is {found}, not {WASM_LAYER}"
+        )));
+    }
+    let config = manifest
+        .config
+        .as_ref()
+        .map_or("", |config| &config.media_type);
+    if !CONFIGS.contains(&config) {
+        let found = shown(config);
+        return Err(Trouble::unusable(format!(
+            "its configuration is {found}, not {WASM_CONFIG}"
+        )));
+    }
+    check_digest(layer)?;
+    if layer.size > MODULE_BYTES as u64 {
+        let why = format!(
+            "its layer has {} bytes; a module has at most {MODULE_BYTES}",
+            layer.size
+        );
+        return Err(Trouble::unusable(why));
+    }
+    Ok(layer.clone())
+}
+
+/// The entry of an index that is Wasm; the only one there is needs no platform.
+fn entry(manifests: &[Descriptor]) -> Result<Descriptor, Trouble> {
+    // What builders add beside: statements about how it was built.
+    let is_statement =
+        |entry: &&Descriptor| entry.annotations.contains_key("vnd.docker.reference.type");
+    let entries: Vec<_> = manifests
+        .iter()
+        .filter(|entry| !is_statement(entry))
+        .collect();
+    let is_wasm = |entry: &&&Descriptor| {
+        let platform = entry.platform.as_ref();
+        let kind = entry.artifact_type.as_deref();
+        platform.is_some_and(|platform| platform.architecture == "wasm")
+            || kind.is_some_and(|kind| kind == WASM_CONFIG || LAYERS.contains(&kind))
+    };
+    let wasm: Vec<_> = entries.iter().filter(is_wasm).collect();
+    let found = match (wasm.as_slice(), entries.as_slice()) {
+        ([one], _) => one,
+        ([], [one]) => one,
+        _ => {
+            let why = format!(
+                "the index has {} entries, {} of them for Wasm; exactly one is needed",
+                entries.len(),
+                wasm.len()
+            );
+            return Err(Trouble::unusable(why));
+        }
+    };
+    if found.media_type != MANIFEST {
+        let kind = shown(&found.media_type);
+        return Err(Trouble::unusable(format!(
+            "the entry of the index is {kind}, not {MANIFEST}"
+        )));
+    }
+    check_digest(found)?;
+    Ok((*found).clone())
+}
+
+fn check_digest(descriptor: &Descriptor) -> Result<(), Trouble> {
+    match Digest::parse(&descriptor.digest) {
+        Some(_) => Ok(()),
+        None => Err(Trouble::unusable(
+            "the manifest names a digest that is no SHA-256",
+        )),
+    }
+}
+
+/// What is said of these bytes.
+pub(crate) fn describe(media_type: &str, bytes: &[u8]) -> Descriptor {
+    Descriptor {
+        media_type: media_type.to_owned(),
+        digest: Digest::of(bytes).to_string(),
+        size: bytes.len() as u64,
+        artifact_type: None,
+        annotations: Default::default(),
+        platform: None,
+    }
+}

@@ -1,0 +1,199 @@
+//! When a registry is looked at next: tags in the operator's interval, failures ever more seldom, what is pinned and was
+//! had never again.
+
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::login::RegistryCredentials;
+use super::trouble::Trouble;
+
+/// After a first failure; each further one doubles it, up to the interval.
+const FIRST: Duration = Duration::from_secs(2);
+/// Enough to reach any interval.
+const MOST_DOUBLINGS: u32 = 12;
+/// Replicas that were started together do not ask together: this part of a wait is left to chance.
+const JITTER: f64 = 0.2;
+
+/// When one place is looked at.
+pub(super) struct Pacing {
+    poll: Duration,
+    is_pinned: bool,
+    failures: u32,
+    next: Next,
+}
+
+#[derive(Clone, Copy)]
+enum Next {
+    Now,
+    At(Instant),
+    /// When the credentials change, or at the time.
+    Login(Instant),
+    Never,
+}
+
+impl Pacing {
+    pub(super) fn new(poll: Duration, is_pinned: bool) -> Self {
+        Self {
+            poll,
+            is_pinned,
+            failures: 0,
+            next: Next::Now,
+        }
+    }
+
+    /// Waits until it is time. May be dropped at any moment.
+    pub(super) async fn wait(
+        &self,
+        credentials: &mut watch::Receiver<Option<RegistryCredentials>>,
+    ) {
+        match self.next {
+            Next::Now => {}
+            Next::At(time) => sleep_until(time).await,
+            Next::Login(time) => tokio::select! {
+                () = sleep_until(time) => {}
+                () = changed(credentials) => {}
+            },
+            Next::Never => pending().await,
+        }
+    }
+
+    /// It was had, or is still what was had.
+    pub(super) fn had(&mut self) {
+        self.failures = 0;
+        self.next = match self.is_pinned {
+            true => Next::Never,
+            false => Next::At(Instant::now() + jittered(self.poll, chance())),
+        };
+    }
+
+    /// It was not had.
+    pub(super) fn failed(&mut self, trouble: &Trouble) {
+        if trouble.is_lasting && self.is_pinned {
+            self.next = Next::Never;
+            return;
+        }
+        let doubled = FIRST * 2_u32.saturating_pow(self.failures.min(MOST_DOUBLINGS));
+        self.failures = self.failures.saturating_add(1);
+        let pause = match trouble.is_lasting {
+            true => self.poll,
+            false => doubled.min(self.poll),
+        };
+        let pause = jittered(pause, chance()).max(trouble.wait.unwrap_or_default());
+        let time = Instant::now() + pause;
+        self.next = match trouble.is_about_who_asks() {
+            true => Next::Login(time),
+            false => Next::At(time),
+        };
+    }
+}
+
+async fn changed(credentials: &mut watch::Receiver<Option<RegistryCredentials>>) {
+    // Nobody changes them any more: then only time helps.
+    if credentials.changed().await.is_err() {
+        pending().await
+    }
+}
+
+/// Between 0 and 1.
+fn chance() -> f64 {
+    getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
+}
+
+fn jittered(pause: Duration, chance: f64) -> Duration {
+    pause.mul_f64(1.0 + JITTER * (chance - 0.5))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::watch;
+    use tokio::time::{Instant, timeout};
+
+    use super::super::trouble::Trouble;
+    use super::{Pacing, jittered};
+
+    const POLL: Duration = Duration::from_secs(300);
+
+    /// How long it waits; `None`: not within ten years.
+    async fn wait(pacing: &Pacing) -> Option<Duration> {
+        let from = Instant::now();
+        let mut credentials = watch::channel(None).1;
+        let waited = timeout(
+            Duration::from_secs(315_360_000),
+            pacing.wait(&mut credentials),
+        )
+        .await;
+        waited.is_ok().then(|| from.elapsed())
+    }
+
+    fn near(waited: Option<Duration>, expected: Duration) -> bool {
+        let range = expected.mul_f64(0.89)..=expected.mul_f64(1.11);
+        waited.is_some_and(|waited| range.contains(&waited))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tag_is_looked_at_in_its_interval_and_a_digest_never_again() {
+        let mut tag = Pacing::new(POLL, false);
+        assert_eq!(wait(&tag).await, Some(Duration::ZERO));
+        tag.had();
+        assert!(near(wait(&tag).await, POLL));
+        let mut digest = Pacing::new(POLL, true);
+        assert_eq!(wait(&digest).await, Some(Duration::ZERO));
+        digest.failed(&Trouble::unavailable("x"));
+        assert!(near(wait(&digest).await, Duration::from_secs(2)));
+        digest.had();
+        assert_eq!(wait(&digest).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_are_looked_at_ever_more_seldom_and_as_the_registry_wants() {
+        for is_pinned in [true, false] {
+            let mut pacing = Pacing::new(POLL, is_pinned);
+            for seconds in [2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
+                pacing.failed(&Trouble::unavailable("x"));
+                assert!(
+                    near(wait(&pacing).await, Duration::from_secs(seconds)),
+                    "{seconds}"
+                );
+            }
+            let mut busy = Trouble::unavailable("x");
+            busy.wait = Some(Duration::from_secs(1000));
+            pacing.failed(&busy);
+            assert!(wait(&pacing).await >= Some(Duration::from_secs(1000)));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_will_be_a_module_is_looked_at_in_the_interval_or_never() {
+        let trouble = Trouble::unusable("x");
+        let mut tag = Pacing::new(POLL, false);
+        tag.failed(&trouble);
+        assert!(near(wait(&tag).await, POLL));
+        let mut digest = Pacing::new(POLL, true);
+        digest.failed(&trouble);
+        assert_eq!(wait(&digest).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_denial_ends_with_other_credentials() {
+        let mut pacing = Pacing::new(POLL, false);
+        for _ in 0..20 {
+            pacing.failed(&Trouble::denied("x"));
+        }
+        let (sender, mut credentials) = watch::channel(None);
+        let from = Instant::now();
+        sender.send_replace(None);
+        pacing.wait(&mut credentials).await;
+        assert_eq!(from.elapsed(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_tenth_is_left_to_chance_in_both_directions() {
+        assert_eq!(jittered(POLL, 0.0), Duration::from_secs(270));
+        assert_eq!(jittered(POLL, 1.0), Duration::from_secs(330));
+    }
+}

@@ -1,0 +1,262 @@
+//! One artifact of one repository, from the registry or one of its mirrors: what a tag stands for, and what a digest
+//! names. Everything is had by its digest; a tag is asked for its digest and nothing else.
+
+use std::sync::Arc;
+
+use ccm_core::rollout::Release;
+use ccm_host::Digest;
+use ccm_host::egress::Lookup;
+use http::header::CONTENT_TYPE;
+use reqwest::Method;
+use tracing::warn;
+
+use super::blob::{self, Partial, Progress};
+use super::connect::{Connections, Patience, Reach};
+use super::evidence::{self, Listing};
+use super::manifest::{self, ACCEPTED, MANIFEST_BYTES, Offer};
+use super::registry::{Access, Ask, Registry};
+use super::trouble::Trouble;
+use super::{Mirror, OciSettings};
+use crate::artifact::{Artifact, Evidence};
+use crate::source::{Location, OciPlace};
+
+/// The repository at every registry that may have it: mirrors first, in the operator's order, then its own.
+pub(crate) struct Repository {
+    place: OciPlace,
+    pub(crate) connections: Connections,
+    registries: Vec<Registry>,
+}
+
+/// What was brought, and what it was found by.
+pub(super) struct Pulled {
+    pub(super) artifact: Artifact,
+    pub(super) listing: Listing,
+}
+
+impl Repository {
+    pub(crate) fn new(
+        settings: &OciSettings,
+        access: Access,
+        lookup: Arc<dyn Lookup>,
+        patience: Patience,
+    ) -> Result<Self, Trouble> {
+        let OciPlace {
+            registry,
+            repository,
+            ..
+        } = &settings.place;
+        let open = |host: &str, repository: &str| {
+            Registry::new(
+                host,
+                repository,
+                access,
+                settings.plain_http,
+                settings.credentials.clone(),
+            )
+        };
+        let mut registries = Vec::new();
+        // Nothing is written to a mirror.
+        let mirrors = settings.mirrors.iter().filter(|_| access == Access::Pull);
+        for Mirror { host, prefix } in mirrors {
+            let separator = if prefix.is_empty() { "" } else { "/" };
+            registries.push(open(host, &format!("{prefix}{separator}{repository}"))?);
+        }
+        registries.push(open(registry, repository)?);
+        let reach = Reach {
+            named: registries.iter().map(Registry::named).collect(),
+            addresses: &settings.addresses,
+            ca_pem: settings.ca_pem.as_deref(),
+            plain_http: settings.plain_http,
+            lookup,
+        };
+        Ok(Self {
+            place: settings.place.clone(),
+            connections: Connections::new(reach, patience)?,
+            registries,
+        })
+    }
+
+    /// The registry itself, behind its mirrors.
+    pub(crate) fn own(&self) -> Option<&Registry> {
+        self.registries.last()
+    }
+
+    pub(super) fn forget_who_asks(&self) {
+        self.registries.iter().for_each(Registry::forget_who_asks);
+    }
+
+    /// The digest of the manifest that the place names: pinned, or what its tag stands for now.
+    pub(super) async fn resolve(&self) -> Result<String, Trouble> {
+        if let Some(digest) = &self.place.digest {
+            return Ok(digest.clone());
+        }
+        let tag = self.place.tag.as_deref().unwrap_or("latest");
+        let mut last = Trouble::absent("no registry");
+        for registry in &self.registries {
+            match self.tag(registry, tag).await {
+                Ok(digest) => return Ok(digest),
+                Err(trouble) => last = self.next_registry(registry, trouble),
+            }
+        }
+        Err(last)
+    }
+
+    async fn tag(&self, registry: &Registry, tag: &str) -> Result<String, Trouble> {
+        let path = format!("manifests/{tag}");
+        let ask = Ask::new(Method::HEAD, &path).accepting(ACCEPTED);
+        let (headers, _) = registry.ask_whole(&self.connections, ask, 0).await?;
+        let named = headers
+            .get("docker-content-digest")
+            .and_then(|digest| digest.to_str().ok());
+        if let Some(digest) = named.filter(|digest| Digest::parse(digest).is_some()) {
+            return Ok(digest.to_owned());
+        }
+        let ask = Ask::get(&path).accepting(ACCEPTED);
+        let (_, bytes) = registry
+            .ask_whole(&self.connections, ask, MANIFEST_BYTES)
+            .await?;
+        Ok(Digest::of(&bytes).to_string())
+    }
+
+    /// What there is to vouch for it, from the first registry that has something.
+    pub(super) async fn listing(&self, digest: &str) -> Result<(Listing, usize), Trouble> {
+        let mut answered = None;
+        let mut last = Trouble::absent("no registry");
+        for (at, registry) in self.registries.iter().enumerate() {
+            match evidence::list(registry, &self.connections, digest).await {
+                Ok(listing) if !listing.is_empty() => return Ok((listing, at)),
+                Ok(listing) => answered = Some((listing, at)),
+                Err(trouble) => last = self.next_registry(registry, trouble),
+            }
+        }
+        answered.ok_or(last)
+    }
+
+    /// Brings what `digest` names, whole.
+    pub(super) async fn pull(
+        &self,
+        digest: &str,
+        kept: &mut Option<Partial>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Pulled, Trouble> {
+        let mut last = Trouble::absent("no registry");
+        for registry in &self.registries {
+            let wasm = match self.module(registry, digest, kept, progress).await {
+                Ok(wasm) => wasm,
+                // The bytes are at fault, and the others have the same.
+                Err(trouble) if trouble.is_lasting => return Err(trouble),
+                Err(trouble) => {
+                    last = self.next_registry(registry, trouble);
+                    continue;
+                }
+            };
+            let (listing, evidence) = self.evidence(digest).await?;
+            let origin = OciPlace {
+                tag: None,
+                digest: Some(digest.to_owned()),
+                ..self.place.clone()
+            };
+            let artifact = Artifact {
+                digest: Digest::of(&wasm),
+                wasm: wasm.into(),
+                origin: origin.to_string(),
+                manifest_digest: Some(digest.to_owned()),
+                is_pinned: self.place.digest.is_some(),
+                evidence,
+            };
+            return Ok(Pulled { artifact, listing });
+        }
+        Err(last)
+    }
+
+    /// Brings the very bytes of a release that was had here.
+    pub(super) async fn again(&self, release: &Release) -> Result<Artifact, Trouble> {
+        let Ok(Location::Oci(origin)) = Location::parse(&release.origin) else {
+            return Err(Trouble::absent("the version was brought from elsewhere"));
+        };
+        let is_here = (&origin.registry, &origin.repository)
+            == (&self.place.registry, &self.place.repository);
+        let Some(digest) = origin.digest.filter(|_| is_here) else {
+            return Err(Trouble::absent("the version was brought from elsewhere"));
+        };
+        let mut artifact = self.pull(&digest, &mut None, &|_| {}).await?.artifact;
+        artifact.is_pinned = self.place.digest.as_ref() == Some(&digest);
+        match artifact.digest.to_string() == release.digest {
+            true => Ok(artifact),
+            false => Err(Trouble::unusable(
+                "what its origin names is not that version",
+            )),
+        }
+    }
+
+    async fn evidence(&self, digest: &str) -> Result<(Listing, Vec<Evidence>), Trouble> {
+        let (listing, at) = self.listing(digest).await?;
+        let found = match self.registries.get(at) {
+            Some(registry) => evidence::fetch(registry, &self.connections, &listing).await?,
+            None => Vec::new(),
+        };
+        Ok((listing, found))
+    }
+
+    async fn module(
+        &self,
+        registry: &Registry,
+        digest: &str,
+        kept: &mut Option<Partial>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Vec<u8>, Trouble> {
+        let layer = match self.offer(registry, digest).await? {
+            Offer::Layer(layer) => layer,
+            Offer::Manifest(entry) => match self.offer(registry, &entry.digest).await? {
+                Offer::Layer(layer) => layer,
+                Offer::Manifest(_) => {
+                    return Err(Trouble::unusable("an index of indices is no module"));
+                }
+            },
+        };
+        let wasm = blob::download(registry, &self.connections, &layer, kept, progress).await?;
+        check_form(&wasm)?;
+        Ok(wasm)
+    }
+
+    async fn offer(&self, registry: &Registry, digest: &str) -> Result<Offer, Trouble> {
+        let path = format!("manifests/{digest}");
+        let ask = Ask::get(&path).accepting(ACCEPTED);
+        let (headers, bytes) = registry
+            .ask_whole(&self.connections, ask, MANIFEST_BYTES)
+            .await?;
+        if Digest::of(&bytes).to_string() != digest {
+            let why = format!(
+                "{} sent a manifest whose digest is not what was asked for",
+                registry.host
+            );
+            return Err(Trouble::refused(why));
+        }
+        let kind = headers
+            .get(CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok());
+        manifest::offer(&bytes, kind.unwrap_or_default())
+    }
+
+    /// What a registry did not have, the next one may; only the last one's trouble is told.
+    fn next_registry(&self, registry: &Registry, trouble: Trouble) -> Trouble {
+        if registry.host != self.place.registry {
+            warn!(place = %self.place, mirror = registry.host, "the mirror does not help: {}", trouble.why);
+        }
+        trouble
+    }
+}
+
+/// A layer of these types is the module as it is. Whether it is a good one is looked at later.
+fn check_form(wasm: &[u8]) -> Result<(), Trouble> {
+    let found = match wasm {
+        [b'\0', b'a', b's', b'm', ..] => return Ok(()),
+        [] => "empty",
+        [0x1f, 0x8b, ..] => "packed with gzip",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "packed with zstd",
+        _ => "no WebAssembly",
+    };
+    Err(Trouble::unusable(format!(
+        "its layer is {found}; a module is put there as it is"
+    )))
+}

@@ -1,0 +1,361 @@
+//! One repository of one registry over HTTP: who asks is shown where the registry wants it, redirects are followed one
+//! by one, answers have limits. Credentials go to the registry itself and to the place that it names for tokens, never
+//! to where it redirects.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ccm_host::egress::address;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue,
+    LOCATION, RETRY_AFTER,
+};
+use reqwest::{Body, Method, Response, StatusCode};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use url::Url;
+
+use super::challenge;
+use super::connect::{Connections, host};
+use super::login::RegistryCredentials;
+use super::trouble::Trouble;
+
+/// Blobs are kept elsewhere by many registries; nobody needs more steps.
+const MOST_REDIRECTS: usize = 5;
+/// A registry that wants to be left alone for longer is asked after this in any case.
+const LONGEST_HOLD: Duration = Duration::from_secs(3600);
+/// How long it is left alone when it does not say.
+const HOLD: Duration = Duration::from_secs(10);
+
+/// What is done in the repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Pull,
+    Push,
+}
+
+/// One repository, at one registry.
+pub(crate) struct Registry {
+    /// `https://host:port/v2/repository/`.
+    base: Url,
+    /// As in references; for messages.
+    pub(super) host: String,
+    pub(super) repository: String,
+    pub(super) access: Access,
+    pub(super) credentials: watch::Receiver<Option<RegistryCredentials>>,
+    shown: Mutex<Option<HeaderValue>>,
+    held_until: Mutex<Option<Instant>>,
+}
+
+/// One request. `path` is relative to the repository, or a whole address that the registry gave.
+pub(crate) struct Ask<'a> {
+    pub(crate) method: Method,
+    pub(crate) path: &'a str,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) body: Option<&'a (dyn Fn() -> Body + Sync)>,
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn get(path: &'a str) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    pub(crate) fn new(method: Method, path: &'a str) -> Self {
+        Self {
+            method,
+            path,
+            headers: Vec::new(),
+            body: None,
+        }
+    }
+
+    pub(crate) fn accepting(mut self, media_types: &'static str) -> Self {
+        self.headers
+            .push((ACCEPT, HeaderValue::from_static(media_types)));
+        self
+    }
+}
+
+impl Registry {
+    /// `host` may be with a port; `docker.io` is where its API is.
+    pub(crate) fn new(
+        host: &str,
+        repository: &str,
+        access: Access,
+        plain_http: bool,
+        credentials: watch::Receiver<Option<RegistryCredentials>>,
+    ) -> Result<Self, Trouble> {
+        let (served_by, repository) = match host {
+            "docker.io" if repository.contains('/') => {
+                ("registry-1.docker.io", repository.to_owned())
+            }
+            "docker.io" => ("registry-1.docker.io", format!("library/{repository}")),
+            _ => (host, repository.to_owned()),
+        };
+        let scheme = if plain_http && is_loopback(host) {
+            "http"
+        } else {
+            "https"
+        };
+        let base = Url::parse(&format!("{scheme}://{served_by}/v2/{repository}/"))
+            .map_err(|error| Trouble::refused(format!("{host} is no registry: {error}")))?;
+        Ok(Self {
+            base,
+            host: host.to_owned(),
+            repository,
+            access,
+            credentials,
+            shown: Mutex::new(None),
+            held_until: Mutex::new(None),
+        })
+    }
+
+    /// Host and port that are dialled.
+    pub(super) fn named(&self) -> (String, u16) {
+        let port = self.base.port_or_known_default().unwrap_or_default();
+        (self.base.host_str().unwrap_or_default().to_owned(), port)
+    }
+
+    /// Shows this with each request from now on.
+    pub(super) fn show(&self, value: HeaderValue) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+    }
+
+    /// Said where a login is missing that only a helper could know.
+    pub(super) fn helper_hint(&self) -> &'static str {
+        let credentials = self.credentials.borrow();
+        match credentials
+            .as_ref()
+            .is_some_and(|all| all.is_helped(&self.host))
+        {
+            true => "; its credential helper is not run",
+            false => "",
+        }
+    }
+
+    /// Begins anew with whatever login stands in the credentials now.
+    pub(super) fn forget_who_asks(&self) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// An address as the registry names it.
+    pub(crate) fn join(&self, path: &str) -> Result<Url, Trouble> {
+        let wrong = |_| Trouble::refused(format!("{} named an address that is none", self.host));
+        self.base.join(path).map_err(wrong)
+    }
+
+    /// Sends one request and gives the answer when it is a success; its body is still to be read.
+    pub(crate) async fn ask(
+        &self,
+        connections: &Connections,
+        ask: Ask<'_>,
+    ) -> Result<Response, Trouble> {
+        self.check_hold()?;
+        let url = self.join(ask.path)?;
+        let answer = self.follow(connections, &ask, url.clone()).await?;
+        if answer.status() != StatusCode::UNAUTHORIZED || !self.is_own(answer.url()) {
+            return self.judge(answer);
+        }
+        let challenge = challenge::of(answer.headers());
+        drop(answer);
+        self.meet(connections, challenge).await?;
+        let answer = self.follow(connections, &ask, url).await?;
+        self.judge(answer)
+    }
+
+    /// Reads an answer that is small, whole.
+    pub(crate) async fn ask_whole(
+        &self,
+        connections: &Connections,
+        ask: Ask<'_>,
+        most: usize,
+    ) -> Result<(HeaderMap, Vec<u8>), Trouble> {
+        let reading = async {
+            let answer = self.ask(connections, ask).await?;
+            let headers = answer.headers().clone();
+            Ok((headers, self.read(answer, most).await?))
+        };
+        timeout(connections.patience.small, reading)
+            .await
+            .map_err(|_| self.slow())?
+    }
+
+    pub(super) fn slow(&self) -> Trouble {
+        Trouble::unavailable(format!("{} answers too slowly", self.host))
+    }
+
+    /// Reads a body up to `most` bytes; of a longer one nothing is kept.
+    pub(super) async fn read(&self, mut answer: Response, most: usize) -> Result<Vec<u8>, Trouble> {
+        let too_long =
+            || Trouble::refused(format!("{} answers with more than {most} bytes", self.host));
+        if answer
+            .content_length()
+            .is_some_and(|length| length > most as u64)
+        {
+            return Err(too_long());
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            if bytes.len() + chunk.len() > most {
+                return Err(too_long());
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    }
+
+    pub(super) async fn chunk(&self, answer: &mut Response) -> Result<Option<Bytes>, Trouble> {
+        let chunk = answer.chunk().await;
+        chunk.map_err(|error| Trouble::of_request(&self.host, error))
+    }
+
+    async fn follow(
+        &self,
+        connections: &Connections,
+        ask: &Ask<'_>,
+        mut url: Url,
+    ) -> Result<Response, Trouble> {
+        for _ in 0..=MOST_REDIRECTS {
+            let mut request = connections
+                .request(ask.method.clone(), &url)?
+                // Nothing here is ever unpacked.
+                .header(ACCEPT_ENCODING, "identity");
+            for (name, value) in &ask.headers {
+                request = request.header(name, value);
+            }
+            if self.is_own(&url) {
+                let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(shown) = shown.as_ref() {
+                    request = request.header(AUTHORIZATION, shown);
+                }
+            }
+            if let Some(body) = ask.body {
+                request = request.body(body());
+            }
+            let answer = request.send().await;
+            let answer = answer.map_err(|error| Trouble::of_request(&host(&url), error))?;
+            if !is_redirect(answer.status()) {
+                return Ok(answer);
+            }
+            if !matches!(ask.method, Method::GET | Method::HEAD) {
+                let why = format!("{} redirects what is written to it", host(&url));
+                return Err(Trouble::refused(why));
+            }
+            url = redirected(&url, answer.headers())?;
+        }
+        Err(Trouble::refused(format!(
+            "{} redirects without end",
+            self.host
+        )))
+    }
+
+    /// Whether an address is the registry's own, so that credentials may go there.
+    fn is_own(&self, url: &Url) -> bool {
+        url.origin() == self.base.origin()
+    }
+
+    fn judge(&self, answer: Response) -> Result<Response, Trouble> {
+        let (status, who) = (answer.status(), host(answer.url()));
+        if status.is_success() {
+            let encoded = answer.headers().get(CONTENT_ENCODING);
+            if encoded.is_some_and(|encoding| encoding != "identity") {
+                return Err(Trouble::refused(format!(
+                    "{who} packs what was to be sent as it is"
+                )));
+            }
+            return Ok(answer);
+        }
+        Err(match status.as_u16() {
+            401 | 403 => {
+                let hint = self.helper_hint();
+                Trouble::denied(format!("{who} answered {}{hint}", status.as_u16()))
+            }
+            404 | 410 => Trouble::absent(format!("{who} answered {}", status.as_u16())),
+            429 | 503 => {
+                let hold = retry_after(answer.headers())
+                    .unwrap_or(HOLD)
+                    .min(LONGEST_HOLD);
+                // Only the registry's own word about itself.
+                if self.is_own(answer.url()) {
+                    let mut held = self
+                        .held_until
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner);
+                    *held = Some(Instant::now() + hold);
+                }
+                let mut trouble =
+                    Trouble::unavailable(format!("{who} answered {}", status.as_u16()));
+                trouble.wait = Some(hold);
+                trouble
+            }
+            408 | 500..=599 if status.as_u16() != 501 => {
+                Trouble::unavailable(format!("{who} answered {}", status.as_u16()))
+            }
+            _ => Trouble::refused(format!("{who} answered {}", status.as_u16())),
+        })
+    }
+
+    fn check_hold(&self) -> Result<(), Trouble> {
+        let held = *self
+            .held_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let left = held.and_then(|until| until.checked_duration_since(Instant::now()));
+        match left.filter(|left| !left.is_zero()) {
+            None => Ok(()),
+            Some(left) => {
+                let mut trouble = Trouble::unavailable(format!(
+                    "{} wants to be left alone for a while",
+                    self.host
+                ));
+                trouble.wait = Some(left);
+                Err(trouble)
+            }
+        }
+    }
+}
+
+/// Whether a host, which may be with a port, is this machine by its own name.
+fn is_loopback(host: &str) -> bool {
+    let Ok(url) = Url::parse(&format!("http://{host}/")) else {
+        return false;
+    };
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(ip)) => address::is_loopback(ip.into()),
+        Some(url::Host::Ipv6(ip)) => address::is_loopback(ip.into()),
+        None => false,
+    }
+}
+
+/// Where an answer of `from` sends us; never from TLS to none.
+pub(super) fn redirected(from: &Url, headers: &HeaderMap) -> Result<Url, Trouble> {
+    let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
+    let to = to.and_then(|to| from.join(to).ok());
+    let to = to.ok_or_else(|| Trouble::refused(format!("{} redirects to nowhere", host(from))))?;
+    match (from.scheme(), to.scheme()) {
+        ("https", "https") | ("http", _) => Ok(to),
+        _ => {
+            let why = format!("{} redirects to {}, without TLS", host(from), host(&to));
+            Err(Trouble::refused(why))
+        }
+    }
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+/// Seconds, or a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(
+        date.duration_since(std::time::SystemTime::now())
+            .unwrap_or_default(),
+    )
+}

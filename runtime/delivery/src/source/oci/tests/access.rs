@@ -1,0 +1,343 @@
+//! Who asks: logins go to the registry and to the place that it names for tokens, to nobody else, and into no text.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::LOCATION;
+use http::{HeaderMap, HeaderValue, Method};
+use serde_json::json;
+use tokio::sync::watch;
+use url::Url;
+
+use super::stand::{Asked, Shelf, Stand, login, module, redirect, source, status};
+use crate::source::oci::login::RegistryCredentials;
+use crate::source::oci::registry::{Access, Registry, redirected};
+use crate::source::{Source as _, SourceError};
+
+/// base64 of `robot:canary-9f2`.
+const BASIC: &str = "Basic cm9ib3Q6Y2FuYXJ5LTlmMg==";
+const PASSWORD: &str = "canary-9f2";
+
+fn challenge(text: &str) -> Response {
+    let answer = Response::builder()
+        .status(401)
+        .header("www-authenticate", text);
+    answer.body(Body::empty()).unwrap()
+}
+
+fn needs(authorization: &'static str, asked: &Asked, how: &str) -> Option<Response> {
+    (asked.authorization.as_deref() != Some(authorization)).then(|| challenge(how))
+}
+
+async fn basic() -> Stand {
+    let (shelf, _) = Shelf::with(&module(100));
+    Stand::start(shelf, |asked| needs(BASIC, asked, "Basic realm=\"test\"")).await
+}
+
+/// A registry that takes tokens of `realm`.
+async fn bearer(realm: &str) -> Stand {
+    let (shelf, _) = Shelf::with(&module(100));
+    let how = format!(
+        "Bearer realm=\"{realm}\",service=\"shelf\",scope=\"repository:other/secret:push\""
+    );
+    Stand::start(shelf, move |asked| needs("Bearer t0ken", asked, &how)).await
+}
+
+/// A place that hands out tokens to whoever shows `user`.
+async fn tokens(user: Option<&'static str>) -> Stand {
+    Stand::start(Shelf::default(), move |asked| {
+        Some(match asked.authorization.as_deref() == user {
+            true => Response::new(Body::from(json!({"access_token": "t0ken"}).to_string())),
+            false => status(401),
+        })
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_password_is_shown_when_the_registry_asks_for_it_and_only_then() {
+    let stand = basic().await;
+    let mut settings = stand.settings(":1");
+    settings.credentials = watch::channel(Some(login(&stand.host, PASSWORD))).1;
+    source(settings).next().await.unwrap();
+    let shown: Vec<_> = stand
+        .asked()
+        .into_iter()
+        .map(|asked| asked.authorization)
+        .collect();
+    assert_eq!(shown[0], None);
+    assert!(
+        shown[1..]
+            .iter()
+            .all(|shown| shown.as_deref() == Some(BASIC)),
+        "{shown:?}"
+    );
+}
+
+#[tokio::test]
+async fn without_a_login_or_with_a_wrong_one_access_is_denied() {
+    let stand = basic().await;
+    let cases = [
+        (None, "wants a login, and none is configured for it"),
+        (
+            Some(login("elsewhere.example", PASSWORD)),
+            "wants a login, and none is configured for it",
+        ),
+        (Some(login(&stand.host, "wrong-77")), "answered 401"),
+    ];
+    for (credentials, expected) in cases {
+        let mut settings = stand.settings(":1");
+        settings.credentials = watch::channel(credentials).1;
+        let error = source(settings).next().await.err().unwrap();
+        let SourceError::Denied { why, .. } = &error else {
+            panic!("{error}")
+        };
+        assert!(why.contains(expected) && !why.contains("wrong-77"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_is_rotated_is_used_at_once_after_a_denial() {
+    let stand = basic().await;
+    let mut settings = stand.settings(":1");
+    // It would not be asked again by itself in this test's time.
+    settings.poll = Duration::from_secs(3600);
+    let (sender, receiver) = watch::channel(Some(login(&stand.host, "old")));
+    settings.credentials = receiver;
+    let mut source = source(settings);
+    assert!(matches!(
+        source.next().await,
+        Err(SourceError::Denied { .. })
+    ));
+    sender.send_replace(Some(login(&stand.host, PASSWORD)));
+    source.next().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_our_own_repository_whatever_the_registry_asks_for() {
+    // Anonymously, with a login, and with a wrong one.
+    for (password, user, is_let_in) in [
+        (None, None, true),
+        (Some(PASSWORD), Some(BASIC), true),
+        (Some("wrong"), Some(BASIC), false),
+    ] {
+        let realm = tokens(user).await;
+        let stand = bearer(&format!("http://{}/token", realm.host)).await;
+        let mut settings = stand.settings(":1");
+        settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
+        settings.credentials =
+            watch::channel(password.map(|password| login(&stand.host, password))).1;
+        match source(settings).next().await {
+            Ok(_) => assert!(is_let_in),
+            Err(error) => assert!(
+                !is_let_in
+                    && error
+                        .to_string()
+                        .contains("gives no token: it answered 401"),
+                "{error}"
+            ),
+        }
+        let asked = realm.asked();
+        let path = "/token?service=shelf&scope=repository%3Aclouds%2Fexample%3Apull";
+        assert!(
+            asked.iter().all(|asked| asked.path == path) && asked.len() == 1,
+            "{asked:?}"
+        );
+        // The login is not for the registry then.
+        assert_eq!(
+            stand.count(|asked| asked.authorization.as_deref() == Some(BASIC)),
+            0
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_kept_is_exchanged_or_shown_as_it_is() {
+    let realm = Stand::start(Shelf::default(), |asked| {
+        let is_exchange = asked.method == Method::POST && asked.path == "/token";
+        Some(match is_exchange && asked.authorization.is_none() {
+            true => Response::new(Body::from(json!({"token": "t0ken"}).to_string())),
+            false => status(400),
+        })
+    })
+    .await;
+    let stand = bearer(&format!("http://{}/token", realm.host)).await;
+    for (kind, asks_the_realm) in [("registrytoken", 0), ("identitytoken", 1)] {
+        let text = json!({"auths": {&stand.host: {kind: "t0ken"}}}).to_string();
+        let mut settings = stand.settings(":1");
+        settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
+        let credentials = RegistryCredentials::parse_docker_config(&text).unwrap();
+        settings.credentials = watch::channel(Some(credentials)).1;
+        source(settings).next().await.unwrap();
+        assert_eq!(realm.asked().len(), asks_the_realm, "{kind}");
+    }
+}
+
+#[test]
+fn docker_io_is_where_its_api_is() {
+    let open = |host: &str, repository: &str| {
+        let credentials = watch::channel(None).1;
+        let registry = Registry::new(host, repository, Access::Pull, true, credentials).unwrap();
+        registry.join("manifests/1").unwrap().to_string()
+    };
+    let cases = [
+        (
+            "docker.io",
+            "alpine",
+            "https://registry-1.docker.io/v2/library/alpine/manifests/1",
+        ),
+        (
+            "docker.io",
+            "a/b",
+            "https://registry-1.docker.io/v2/a/b/manifests/1",
+        ),
+        ("ghcr.io", "b", "https://ghcr.io/v2/b/manifests/1"),
+        (
+            "reg.example:5000",
+            "b",
+            "https://reg.example:5000/v2/b/manifests/1",
+        ),
+        (
+            "10.0.0.1:5000",
+            "b",
+            "https://10.0.0.1:5000/v2/b/manifests/1",
+        ),
+        (
+            "127.0.0.1:5000",
+            "b",
+            "http://127.0.0.1:5000/v2/b/manifests/1",
+        ),
+        ("[::1]:5000", "b", "http://[::1]:5000/v2/b/manifests/1"),
+        (
+            "localhost:5000",
+            "b",
+            "http://localhost:5000/v2/b/manifests/1",
+        ),
+        (
+            "localhost.example",
+            "b",
+            "https://localhost.example/v2/b/manifests/1",
+        ),
+    ];
+    for (host, repository, expected) in cases {
+        assert_eq!(open(host, repository), expected);
+    }
+}
+
+#[test]
+fn a_redirect_never_leads_away_from_tls() {
+    let cases = [
+        (
+            "https://a/v2/x",
+            "https://b/y?sig=1",
+            Some("https://b/y?sig=1"),
+        ),
+        ("https://a/v2/x", "/y", Some("https://a/y")),
+        ("https://a/v2/x", "//b/y", Some("https://b/y")),
+        ("https://a/v2/x", "http://b/y", None),
+        ("https://a/v2/x", "http://a/y", None),
+        ("https://a/v2/x", "ftp://a/y", None),
+        ("http://127.0.0.1/v2/x", "https://b/y", Some("https://b/y")),
+        ("https://a/v2/x", "https://", None),
+    ];
+    for (from, to, expected) in cases {
+        let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(to))]);
+        let found = redirected(&Url::parse(from).unwrap(), &headers);
+        assert_eq!(
+            found.ok().as_ref().map(Url::as_str),
+            expected,
+            "{from} to {to}"
+        );
+    }
+    let from = Url::parse("https://a/").unwrap();
+    assert!(redirected(&from, &HeaderMap::new()).is_err());
+}
+
+#[tokio::test]
+async fn nothing_is_sent_to_where_the_registry_redirects_or_for_tokens_to_a_forbidden_address() {
+    let (shelf, _) = Shelf::with(&module(100));
+    let storage = Stand::honest(shelf.clone()).await;
+    let there = storage.host.clone();
+    let stand = Stand::start(shelf, move |asked| {
+        needs(BASIC, asked, "Basic realm=\"test\"").or_else(|| {
+            asked
+                .is_blob()
+                .then(|| redirect(&format!("http://{there}{}", asked.path)))
+        })
+    })
+    .await;
+    let mut settings = stand.settings(":1");
+    settings.credentials = watch::channel(Some(login(&stand.host, PASSWORD))).1;
+    settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
+    source(settings).next().await.unwrap();
+    assert_eq!(storage.count(Asked::is_blob), 1);
+    assert_eq!(storage.count(|asked| asked.authorization.is_some()), 0);
+
+    for realm in [
+        "http://169.254.169.254/token",
+        "https://10.0.0.1/token",
+        "http://127.0.0.1:1/",
+    ] {
+        let how = format!("Bearer realm=\"{realm}\"");
+        let stand = Stand::start(Shelf::default(), move |_| Some(challenge(&how))).await;
+        let error = stand.bring().await.err().unwrap();
+        assert!(error.to_string().contains("is not asked"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn no_error_shows_what_a_registry_sends_back_of_a_login() {
+    // It says whatever it was sent, in every place that has one.
+    type Lie = fn(&str) -> Response;
+    let lies: [Lie; 5] = [
+        |text| {
+            Response::builder()
+                .status(403)
+                .body(Body::from(format!(
+                    "{{\"errors\":[{{\"code\":\"{text}\",\"message\":\"{text}\"}}]}}"
+                )))
+                .unwrap()
+        },
+        |text| {
+            Response::builder()
+                .header("docker-content-digest", text)
+                .header("content-type", text)
+                .body(Body::from(text.to_owned()))
+                .unwrap()
+        },
+        |text| redirect(&format!("http://10.0.0.1/{text}?sig={text}")),
+        |text| {
+            challenge(&format!(
+                "Bearer realm=\"http://10.0.0.1/{text}\",service=\"{text}\""
+            ))
+        },
+        |text| {
+            Response::builder()
+                .status(500)
+                .header("x-reason", text)
+                .body(Body::from(text.to_owned()))
+                .unwrap()
+        },
+    ];
+    for lie in lies {
+        let stand = Stand::start(Shelf::default(), move |asked| {
+            Some(match asked.authorization.as_deref() {
+                Some(text) => lie(&format!("{text}{PASSWORD}")),
+                None => challenge("Basic"),
+            })
+        })
+        .await;
+        let mut settings = stand.settings(":1");
+        settings.credentials = watch::channel(Some(login(&stand.host, PASSWORD))).1;
+        let error = source(settings).next().await.err().unwrap();
+        let text = format!("{error} {error:?}");
+        assert!(
+            !text.contains(PASSWORD) && !text.contains("cm9ib3Q"),
+            "{text}"
+        );
+        assert!(
+            stand.count(|asked| asked.method == Method::HEAD && asked.authorization.is_some()) > 0
+        );
+    }
+}

@@ -1,0 +1,237 @@
+//! Downloads that break, trickle or stop, and mirrors that help or do not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use http::{Method, header};
+use tokio::sync::Notify;
+
+use super::stand::{Asked, Shelf, Stand, cut, module, part, patience, source, source_with, status};
+use crate::source::oci::{Mirror, Patience};
+use crate::source::{Source as _, SourceError};
+
+#[tokio::test]
+async fn a_download_that_is_cut_goes_on_where_it_ended() {
+    let bytes = Bytes::from(module(5000));
+    let kept = bytes.clone();
+    let stand = Stand::start(Shelf::with(&bytes).0, move |asked| {
+        // A thousand bytes of each answer arrive.
+        asked.is_blob().then(|| {
+            let whole = part(&kept, asked.range.as_deref());
+            let from = asked
+                .range
+                .as_ref()
+                .map_or(0, |range| range[6..range.len() - 1].parse().unwrap());
+            match kept.len() - from > 1000 {
+                true => cut(whole, &kept[from..from + 1000]),
+                false => whole,
+            }
+        })
+    })
+    .await;
+    let artifact = stand.bring().await.unwrap();
+    assert_eq!(*artifact.wasm, *bytes);
+    let ranges: Vec<_> = stand
+        .asked()
+        .into_iter()
+        .filter(Asked::is_blob)
+        .map(|asked| asked.range)
+        .collect();
+    let expected = [
+        None,
+        Some("bytes=1000-"),
+        Some("bytes=2000-"),
+        Some("bytes=3000-"),
+        Some("bytes=4000-"),
+    ];
+    assert_eq!(ranges, expected.map(|range| range.map(str::to_owned)));
+}
+
+#[tokio::test]
+async fn a_registry_that_knows_no_parts_begins_anew_and_one_that_sends_another_part_is_not_believed()
+ {
+    let bytes = Bytes::from(module(5000));
+    type Answer = fn(&Bytes) -> Response;
+    let whole: Answer = |bytes| Response::new(Body::from(bytes.clone()));
+    let other: Answer = |bytes| part(bytes, Some("bytes=10-"));
+    for answer in [whole, other] {
+        let kept = bytes.clone();
+        let times = AtomicUsize::new(0);
+        let stand = Stand::start(Shelf::with(&bytes).0, move |asked| {
+            asked
+                .is_blob()
+                .then(|| match times.fetch_add(1, Ordering::SeqCst) {
+                    0 => cut(Response::new(Body::empty()), &kept[..1000]),
+                    1 => answer(&kept),
+                    _ => part(&kept, asked.range.as_deref()),
+                })
+        })
+        .await;
+        assert_eq!(*stand.bring().await.unwrap().wasm, *bytes);
+    }
+}
+
+#[tokio::test]
+async fn a_registry_that_trickles_or_says_nothing_is_not_waited_for() {
+    let hasty = Patience {
+        silence: Duration::from_millis(200),
+        small: Duration::from_millis(400),
+        span: Duration::from_millis(100),
+        ..patience()
+    };
+    let trickle = |_: &Asked| {
+        let bytes = stream::repeat(0).then(|_: i32| async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            Ok::<_, std::io::Error>(Bytes::from_static(b"\0"))
+        });
+        Response::new(Body::from_stream(bytes))
+    };
+    let silence = |_: &Asked| {
+        Response::new(Body::from_stream(stream::pending::<
+            Result<Bytes, std::io::Error>,
+        >()))
+    };
+    type Lie = fn(&Asked) -> Response;
+    let lies: [(&str, Lie); 2] = [("trickles", trickle), ("says nothing", silence)];
+    for (name, lie) in lies {
+        for place in ["/blobs/", "/manifests/sha256:"] {
+            let stand = Stand::start(Shelf::with(&module(100_000)).0, move |asked| {
+                let is_lie = asked.method == Method::GET && asked.path.contains(place);
+                is_lie.then(|| lie(asked))
+            })
+            .await;
+            let mut source = source_with(
+                stand.settings(":1"),
+                Arc::new(ccm_host::egress::SystemLookup),
+                hasty,
+            );
+            let error = source.next().await.err().unwrap();
+            assert!(
+                matches!(error, SourceError::Unavailable { .. }),
+                "{name}, {place}: {error}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wait_that_is_dropped_in_the_middle_of_a_download_loses_nothing() {
+    let bytes = Bytes::from(module(5000));
+    let (kept, reached, go) = (
+        bytes.clone(),
+        Arc::new(Notify::new()),
+        Arc::new(Notify::new()),
+    );
+    let (told, wanted) = (reached.clone(), go.clone());
+    let stand = Stand::start(Shelf::with(&bytes).0, move |asked| {
+        asked.is_blob().then(|| {
+            let (told, wanted, first, rest) = (
+                told.clone(),
+                wanted.clone(),
+                kept.slice(..1000),
+                kept.slice(1000..),
+            );
+            let rest = stream::once(async move {
+                told.notify_one();
+                wanted.notified().await;
+                Ok::<_, std::io::Error>(rest)
+            });
+            let body = Body::from_stream(stream::iter([Ok(first)]).chain(rest));
+            Response::builder()
+                .header(header::CONTENT_LENGTH, kept.len())
+                .body(body)
+                .unwrap()
+        })
+    })
+    .await;
+    let mut source = stand.source(":1");
+    tokio::select! {
+        _ = source.next() => panic!("the download cannot have ended"),
+        () = reached.notified() => {}
+    }
+    go.notify_one();
+    assert_eq!(*source.next().await.unwrap().wasm, *bytes);
+    assert_eq!(stand.count(Asked::is_blob), 1);
+}
+
+#[tokio::test]
+async fn mirrors_are_asked_in_their_order_and_the_registry_last() {
+    let wasm = module(5000);
+    let (shelf, digest) = Shelf::with(&wasm);
+    let broken = Stand::start(Shelf::default(), |_| Some(status(500))).await;
+    let empty = Stand::honest(Shelf::default()).await;
+    let lying = Stand::start(shelf.clone(), |asked| {
+        asked
+            .is_blob()
+            .then(|| Response::new(Body::from(vec![7; 5000])))
+    })
+    .await;
+    let good = Stand::honest(shelf.clone()).await;
+    let own = Stand::honest(shelf).await;
+
+    let mut settings = own.settings(":1");
+    let mirrors = [&broken, &empty, &lying, &good];
+    settings.mirrors = mirrors
+        .iter()
+        .map(|mirror| Mirror::parse(&mirror.host).unwrap())
+        .collect();
+    let artifact = source(settings.clone()).next().await.unwrap();
+    assert_eq!(*artifact.wasm, wasm);
+    // What another replica is told names the place, not a mirror.
+    assert_eq!(
+        artifact.origin,
+        format!("oci://{}/clouds/example@{digest}", own.host)
+    );
+    assert_eq!(lying.count(Asked::is_blob), 1);
+    assert_eq!(good.count(Asked::is_blob), 1);
+    assert_eq!(own.count(Asked::is_blob), 0);
+
+    settings.mirrors.truncate(3);
+    assert_eq!(*source(settings).next().await.unwrap().wasm, wasm);
+    assert_eq!(own.count(Asked::is_blob), 1);
+}
+
+#[tokio::test]
+async fn a_mirror_may_keep_repositories_under_a_prefix() {
+    let (shelf, _) = Shelf::with(&module(100));
+    let mirror = Stand::honest(shelf).await;
+    let own = Stand::honest(Shelf::default()).await;
+    let mut settings = own.settings(":1");
+    settings.mirrors = vec![Mirror::parse(&format!("{}/proxy/upstream", mirror.host)).unwrap()];
+    source(settings).next().await.unwrap();
+    let first = mirror.asked().remove(0);
+    assert!(
+        first.is(
+            Method::HEAD,
+            "/v2/proxy/upstream/clouds/example/manifests/1"
+        ),
+        "{first:?}"
+    );
+}
+
+#[test]
+fn mirrors_are_hosts_with_or_without_a_prefix() {
+    let mirror = |host: &str, prefix: &str| {
+        Some(Mirror {
+            host: host.to_owned(),
+            prefix: prefix.to_owned(),
+        })
+    };
+    let cases = [
+        ("mirror.example", mirror("mirror.example", "")),
+        ("mirror.example:5000/", mirror("mirror.example:5000", "")),
+        ("127.0.0.1:5000/a/b", mirror("127.0.0.1:5000", "a/b")),
+        ("https://mirror.example", None),
+        ("user@mirror.example", None),
+        ("mirror.example/a:1", None),
+        ("", None),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(Mirror::parse(text), expected, "{text}");
+    }
+}

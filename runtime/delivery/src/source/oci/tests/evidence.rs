@@ -1,0 +1,159 @@
+//! What is found beside an artifact, in each of the places where tools put it.
+
+use axum::response::Response;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::stand::{Asked, Shelf, Stand, module, status};
+use crate::artifact::{EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
+use crate::source::Source as _;
+use crate::source::oci::evidence::BUNDLE;
+use crate::source::oci::manifest::{EMPTY, INDEX, MANIFEST};
+
+const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+
+fn tag(digest: &str) -> String {
+    digest.replace(':', "-")
+}
+
+/// Keeps a bundle; the answer is its entry in an index.
+fn bundle(shelf: &mut Shelf, text: &[u8]) -> Value {
+    let layer = shelf.blob(BUNDLE, text);
+    let config = shelf.blob(EMPTY, b"{}");
+    let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE, "config": config, "layers": [layer]});
+    let digest = shelf.manifest("unnamed", MANIFEST, &manifest);
+    let size = shelf.manifests[&digest].1.len();
+    json!({"mediaType": MANIFEST, "digest": digest, "size": size, "artifactType": BUNDLE})
+}
+
+fn sign(shelf: &mut Shelf, digest: &str, payload: &[u8], annotations: Value) {
+    let mut layer = shelf.blob(SIMPLE_SIGNING, payload);
+    layer["annotations"] = annotations;
+    shelf.artifact(&format!("{}.sig", tag(digest)), json!([layer]));
+}
+
+fn signed(payload: &[u8]) -> Evidence {
+    Evidence::SimpleSigning {
+        payload: payload.to_vec(),
+        signature: b"signature".to_vec(),
+        certificate: Some("PEM".to_owned()),
+        chain: None,
+        log_entry: Some(b"{}".to_vec()),
+        time_stamp: None,
+    }
+}
+
+fn annotations() -> Value {
+    json!({
+        "dev.cosignproject.cosign/signature": "c2lnbmF0dXJl",
+        "dev.sigstore.cosign/certificate": "PEM",
+        "dev.sigstore.cosign/bundle": "{}",
+    })
+}
+
+#[tokio::test]
+async fn signatures_are_found_under_the_tag_and_bundles_by_both_ways() {
+    let wasm = module(100);
+    for has_referrers in [true, false] {
+        let (mut shelf, digest) = Shelf::with(&wasm);
+        sign(&mut shelf, &digest, b"payload", annotations());
+        let entry = bundle(&mut shelf, b"{\"bundle\":1}");
+        let foreign = json!({"mediaType": MANIFEST, "digest": digest, "size": 5, "artifactType": "application/spdx+json"});
+        let name = if has_referrers {
+            "referrers".to_owned()
+        } else {
+            tag(&digest)
+        };
+        shelf.index(&name, json!([foreign, entry]));
+        let listed = shelf.manifests.get("referrers").cloned();
+        let stand = Stand::start(shelf, move |asked| {
+            let (_, index) = listed
+                .as_ref()
+                .filter(|_| asked.path.contains("/referrers/"))?;
+            let answer = Response::builder().header("content-type", INDEX);
+            Some(answer.body(index.clone().into()).unwrap())
+        })
+        .await;
+        let artifact = stand.bring().await.unwrap();
+        let expected = [
+            Evidence::Bundle(b"{\"bundle\":1}".to_vec()),
+            signed(b"payload"),
+        ];
+        assert_eq!(artifact.evidence, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_signature_that_comes_after_its_artifact_brings_it_again() {
+    let wasm = module(100);
+    let (shelf, digest) = Shelf::with(&wasm);
+    let stand = Stand::honest(shelf).await;
+    let mut source = stand.source(":1");
+    assert!(source.next().await.unwrap().evidence.is_empty());
+    let signs = async {
+        while stand.count(|asked| asked.is(Method::HEAD, "/manifests/1")) < 3 {
+            tokio::task::yield_now().await;
+        }
+        sign(
+            &mut stand.shelf.lock().unwrap(),
+            &digest,
+            b"payload",
+            annotations(),
+        );
+    };
+    let (artifact, ()) = futures::join!(source.next(), signs);
+    assert_eq!(artifact.unwrap().evidence, [signed(b"payload")]);
+}
+
+#[tokio::test]
+async fn evidence_that_cannot_be_read_is_left_out_and_there_is_a_limit_to_it() {
+    let (mut shelf, digest) = Shelf::with(&module(100));
+    let mut layers = Vec::new();
+    // Not base64, too large, of another size than it says, and missing.
+    let mut no_base64 = shelf.blob(SIMPLE_SIGNING, b"1");
+    no_base64["annotations"] = json!({"dev.cosignproject.cosign/signature": "%"});
+    let mut large = shelf.blob(SIMPLE_SIGNING, &vec![b'x'; EVIDENCE_BYTES + 1]);
+    large["annotations"] = annotations();
+    let mut small_by_its_word = large.clone();
+    small_by_its_word["size"] = json!(1);
+    let mut missing = shelf.blob(SIMPLE_SIGNING, b"gone");
+    missing["annotations"] = annotations();
+    shelf.blobs.remove(missing["digest"].as_str().unwrap());
+    layers.extend([no_base64, large, small_by_its_word, missing]);
+    shelf.artifact(&format!("{}.sig", tag(&digest)), json!(layers));
+    let bundles: Vec<_> = (0..40)
+        .map(|number| bundle(&mut shelf, format!("{number}").as_bytes()))
+        .collect();
+    shelf.index(&tag(&digest), json!(bundles));
+    let stand = Stand::honest(shelf).await;
+    let found = stand.bring().await.unwrap().evidence;
+    // The latest ones.
+    let expected: Vec<_> = (24..40)
+        .rev()
+        .map(|number| Evidence::Bundle(format!("{number}").into_bytes()))
+        .collect();
+    assert_eq!(found.len(), MOST_EVIDENCE);
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn a_registry_that_does_not_know_the_question_has_no_evidence_and_one_that_is_ill_may_have_some()
+ {
+    for (code, is_brought) in [
+        (400, true),
+        (403, true),
+        (404, true),
+        (405, true),
+        (501, true),
+        (500, false),
+        (502, false),
+    ] {
+        let stand = Stand::start(Shelf::with(&module(100)).0, move |asked: &Asked| {
+            let is_evidence =
+                asked.path.contains("/referrers/") || asked.path.contains("/manifests/sha256-");
+            is_evidence.then(|| status(code))
+        })
+        .await;
+        assert_eq!(stand.bring().await.is_ok(), is_brought, "{code}");
+    }
+}

@@ -1,0 +1,267 @@
+//! Carries out effects. What takes long is begun here and ends in [`super::work`]; everything else is done at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::EventType;
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::rollout::{Cause, Effect, End, Happening, Record, Setback, Standing, Work, state};
+use ccm_host::Digest;
+use ccm_host::egress::now;
+use tokio::task::{JoinError, JoinSet};
+
+use super::failed::failed;
+use super::work::{Ended, Job, run};
+use super::{Generated, Served, Stage};
+use crate::active::Active;
+use crate::metrics;
+use crate::record::Report;
+
+/// How long a call on trial may take.
+const CALL: Duration = Duration::from_secs(60);
+
+impl Stage {
+    pub(super) fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Keep(record) => self.keep(record),
+            Effect::Begin(work) => self.begin(work),
+            // Its tasks end with the set; what one of them has just found out is not heard any more.
+            Effect::Abandon => self.works = JoinSet::new(),
+            Effect::Place(_) => self.place(),
+            Effect::Try(release) => {
+                tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, "a new version is looked at");
+            }
+            Effect::Shadow(release) => {
+                tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "shadow: its answers are compared");
+                if let (Some(active), Some(ready)) = (&self.active, &self.ready) {
+                    active.shadow(ready.generation.clone());
+                }
+            }
+            Effect::Canary(release) => {
+                tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "canary: it answers a part of the calls");
+                if let (Some(active), Some(ready)) = (&self.active, &self.ready) {
+                    active.canary(ready.generation.clone());
+                }
+            }
+            Effect::EndTrial => {
+                if let Some(active) = &self.active {
+                    active.end_trial();
+                }
+                self.ready = None;
+            }
+            Effect::Clear(order) => self.pen.clears(order.clone()),
+            Effect::Tell(happening) => self.tell(happening),
+        }
+    }
+
+    fn keep(&mut self, record: &Record) {
+        let facts = &self.facts;
+        let offered = facts.offer.as_ref().map(|offer| &offer.release);
+        let known = [
+            record.active.as_ref().map(|active| &active.release),
+            record.previous.as_ref(),
+            record.trial.as_ref().map(|trial| &trial.release),
+            offered,
+        ];
+        let digests: Vec<Digest> = known
+            .into_iter()
+            .flatten()
+            .filter_map(|it| Digest::parse(&it.digest))
+            .collect();
+        let room = self.room.clone();
+        tokio::spawn(async move { room.store.keep(&digests).await });
+    }
+
+    /// The record as the facts have it, if this process writes at all.
+    pub(super) fn write(&mut self) {
+        if self.facts.standing != Standing::Leader {
+            return;
+        }
+        let Some(record) = &self.facts.record else {
+            return;
+        };
+        self.pen.writes(Report {
+            record: record.clone(),
+            source: self.room.place(),
+            source_trouble: self.facts.source_trouble.clone(),
+            is_serving: self.facts.serving.is_some(),
+        });
+    }
+
+    fn begin(&mut self, work: &Work) {
+        let job = Job {
+            work: work.clone(),
+            terms: self.facts.terms,
+            offered: self.offered.clone(),
+            is_anew: self
+                .facts
+                .setbacks
+                .get(&work.release().digest)
+                .is_some_and(is_distrust),
+            policy: self.inputs.trust.borrow().clone(),
+            granted: self.inputs.terms.borrow().clone(),
+            allows_downgrade: self.facts.orders.allow_downgrade.clone(),
+            serving: self.serving.clone(),
+            active: self.active.clone(),
+            ready: self.ready.clone(),
+            permit: self.permit(),
+        };
+        self.works.spawn(run(self.room.clone(), job));
+    }
+
+    /// A permit for reads within the tenure.
+    fn permit(&self) -> Option<Arc<Permit>> {
+        let lead = self.inputs.lead.borrow().clone()?;
+        let until = now().after(CALL);
+        let permit = Permit::new(until, Mode::Enforce, 0, lead.tenure, Arc::new(NoAudit));
+        Some(Arc::new(permit))
+    }
+
+    pub(super) fn work_ended(&mut self, ended: Result<Ended, JoinError>) {
+        // Abandoned, and nobody waits for it; or it panicked, which is no module's fault that we know of.
+        let now = self.clock.now();
+        let Ended {
+            work,
+            terms,
+            end,
+            generated,
+        } = match ended {
+            Ok(ended) => ended,
+            Err(error) if error.is_cancelled() => return,
+            Err(error) => {
+                let Some(work) = self.facts.work.clone() else {
+                    return;
+                };
+                let end = End::Trouble(format!("the host failed: {error}"));
+                self.facts.ended(&work, self.facts.terms, end, now);
+                return;
+            }
+        };
+        let is_awaited = self.facts.work.as_ref() == Some(&work) && self.facts.terms == terms;
+        if is_awaited && generated.is_some() {
+            self.ready = generated;
+        }
+        self.log(&work, &end);
+        self.facts.ended(&work, terms, end, now);
+    }
+
+    fn log(&self, work: &Work, end: &End) {
+        let provider = &self.name;
+        let (digest, version) = (&work.release().digest, &work.release().version);
+        let (what, why) = match end {
+            End::Fine { .. } => return,
+            End::Ungranted(lines) => ("it is not covered by what is granted", lines.join("; ")),
+            End::Distrusted(why) => ("it is not trusted", why.clone()),
+            End::Fault(why) => ("it is at fault", why.clone()),
+            End::Gone(why) => ("its bytes are not to be had", why.clone()),
+            End::Trouble(why) => ("it cannot be loaded now", why.clone()),
+        };
+        tracing::warn!(target: "rollout", %provider, %digest, %version, why = %why, "{what}");
+    }
+
+    /// What is ready answers all calls from now on.
+    fn place(&mut self) {
+        let Some(Generated {
+            generation,
+            inspection,
+        }) = self.ready.take()
+        else {
+            return;
+        };
+        for warning in generation.provider.warnings() {
+            tracing::warn!(target: "rollout", provider = %self.name, "{warning}");
+        }
+        let is_first = self.active.is_none();
+        match &self.active {
+            Some(active) if active.fits(&generation) => {
+                active.replace(generation.clone());
+            }
+            before => {
+                if let Some(before) = before {
+                    before.end_trial();
+                }
+                let active = Active::new(self.name.clone(), generation.clone());
+                self.active = Some(active.clone());
+                self.served.send_replace(Served::Serving(active));
+            }
+        }
+        let release = &generation.release;
+        tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "serves");
+        self.serving = Some(inspection);
+        self.check_said.clear();
+        self.notice();
+        if is_first && let Some(permit) = self.permit() {
+            let digest = release.digest.clone();
+            self.checks.spawn(async move {
+                let said = generation.provider.self_check(permit).await.err();
+                (
+                    digest,
+                    said.map(|error| format!("its self-check fails: {error}")),
+                )
+            });
+        }
+    }
+
+    fn tell(&mut self, happening: &Happening) {
+        let Happening {
+            event_type,
+            reason,
+            message,
+            ..
+        } = happening;
+        match event_type {
+            EventType::Normal => {
+                tracing::info!(target: "rollout", provider = %self.name, reason, "{message}");
+            }
+            EventType::Warning => {
+                tracing::warn!(target: "rollout", provider = %self.name, reason, "{message}");
+            }
+        }
+        let result = match *reason {
+            "ProviderActivated" => Some("activated"),
+            "ProviderRejected" => Some("rejected"),
+            "ProviderRolledBack" => Some("rolled-back"),
+            _ => None,
+        };
+        if let Some(result) = result {
+            self.metrics.swapped(&self.name, result);
+        }
+        self.pen.tells(happening.clone());
+    }
+
+    /// Brings up to date what others see: the record, the metrics, and why nothing serves.
+    pub(super) fn show(&mut self) {
+        self.write();
+        let record = self.facts.record.clone().unwrap_or_default();
+        let serving = self.active.as_ref().map(|active| active.serving());
+        let (digest, version) = serving.map_or_else(Default::default, |serving| {
+            (
+                serving.release.digest.clone(),
+                serving.release.version.clone(),
+            )
+        });
+        let state = state(&record, &self.facts.orders);
+        let info = metrics::info(&self.name, &digest, &version, state.as_str());
+        self.metrics.stands(self.info.as_ref(), &info);
+        self.info = Some(info);
+        if self.active.is_some() {
+            return;
+        }
+        let Some((why, is_final)) = failed(&self.facts) else {
+            return;
+        };
+        self.served.send_if_modified(|served| {
+            let is_told = matches!(served, Served::Failed { why: told, is_final: known } if *told == why && *known == is_final);
+            if !is_told {
+                *served = Served::Failed { why, is_final };
+            }
+            !is_told
+        });
+    }
+}
+
+/// Whether somebody may have come meanwhile who vouches for it.
+fn is_distrust(setback: &Setback) -> bool {
+    setback.cause == Cause::Trust
+}

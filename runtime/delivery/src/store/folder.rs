@@ -1,0 +1,160 @@
+//! Modules in a folder that only we write: `<hex>.wasm`, and beside it `<hex>.json` with where it came from and what
+//! vouches for it. The `.wasm` is put in place last: where it is, the other is.
+
+mod entry;
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use ccm_host::Digest;
+use rustix::fs::OFlags;
+use tempfile::NamedTempFile;
+
+use super::StoreError;
+use crate::artifact::{Artifact, EVIDENCE_BYTES, MODULE_BYTES, MOST_EVIDENCE};
+use entry::Entry;
+
+/// What another process may just have put there stays for so long, and so do its files on the way.
+const YOUNG: Duration = Duration::from_secs(3_600);
+/// Largest description. Base64 takes four bytes for three, and one piece of evidence has up to six parts.
+const ENTRY_BYTES: usize = MOST_EVIDENCE * EVIDENCE_BYTES * 2;
+const WASM: &str = "wasm";
+const JSON: &str = "json";
+const ON_THE_WAY: &str = ".tmp";
+
+/// See the module.
+pub(super) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub(super) fn open(path: PathBuf) -> Result<Self, StoreError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        made.map_err(io("create", &path))?;
+        check_ownership(&path)?;
+        Ok(Self { path })
+    }
+
+    pub(super) fn put(&self, artifact: &Artifact) -> Result<(), StoreError> {
+        let digest = artifact.digest;
+        self.write(&self.file(digest, JSON), &Entry::of(artifact).to_json())?;
+        self.write(&self.file(digest, WASM), &artifact.wasm)
+    }
+
+    pub(super) fn get(&self, digest: Digest) -> Option<Artifact> {
+        let path = self.file(digest, WASM);
+        let wasm = match read(&path, MODULE_BYTES) {
+            Ok(wasm) => wasm,
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            Err(error) => return self.discard(digest, &error.to_string()),
+        };
+        let found = Digest::of(&wasm);
+        if found != digest {
+            return self.discard(digest, &format!("its bytes have {found}"));
+        }
+        let entry = match read(&self.file(digest, JSON), ENTRY_BYTES) {
+            Ok(json) => Entry::from_json(&json),
+            Err(error) => Err(error.to_string()),
+        };
+        match entry {
+            Ok(entry) => Some(entry.into_artifact(digest, wasm.into())),
+            Err(why) => self.discard(
+                digest,
+                &format!("what stands beside it cannot be read: {why}"),
+            ),
+        }
+    }
+
+    pub(super) fn keep(&self, digests: &[Digest]) {
+        let kept: Vec<String> = digests.iter().map(Digest::hex).collect();
+        let now = SystemTime::now();
+        for file in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let path = file.path();
+            let stem = path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .unwrap_or_default();
+            let modified = file.metadata().and_then(|metadata| metadata.modified());
+            let age = modified.map(|modified| now.duration_since(modified).unwrap_or_default());
+            let is_young = age.is_ok_and(|age| age < YOUNG);
+            if !is_young && !kept.iter().any(|hex| hex == stem) {
+                // What cannot be removed now is tried again the next time.
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+
+    fn file(&self, digest: Digest, kind: &str) -> PathBuf {
+        self.path.join(format!("{}.{kind}", digest.hex()))
+    }
+
+    /// Writes a file, whole or not at all, also when the machine loses power.
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        let failed = || io("write", path);
+        let mut file = NamedTempFile::with_suffix_in(ON_THE_WAY, &self.path).map_err(failed())?;
+        file.write_all(bytes).map_err(failed())?;
+        file.as_file().sync_all().map_err(failed())?;
+        file.persist(path).map_err(|error| failed()(error.error))?;
+        File::open(&self.path)
+            .and_then(|folder| folder.sync_all())
+            .map_err(failed())
+    }
+
+    fn discard(&self, digest: Digest, why: &str) -> Option<Artifact> {
+        tracing::warn!(%digest, folder = %self.path.display(), why, "a kept module is not used, and removed");
+        for kind in [WASM, JSON] {
+            // Whatever is put there next replaces it anyway.
+            let _ = fs::remove_file(self.file(digest, kind));
+        }
+        None
+    }
+}
+
+/// The content of a regular file that is no symbolic link.
+fn read(path: &Path, limit: usize) -> std::io::Result<Vec<u8>> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > limit as u64 {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    file.take(limit as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn check_ownership(path: &Path) -> Result<(), StoreError> {
+    let metadata = fs::symlink_metadata(path).map_err(io("look at", path))?;
+    let ours = rustix::process::geteuid().as_raw();
+    let mode = metadata.mode() & 0o777;
+    let what = if !metadata.is_dir() {
+        "it is not a folder".to_owned()
+    } else if metadata.uid() != ours {
+        format!(
+            "it belongs to user {}, and this is user {ours}",
+            metadata.uid()
+        )
+    } else if mode & 0o077 != 0 {
+        format!("its mode is {mode:o}, and 700 is needed")
+    } else {
+        return Ok(());
+    };
+    let path = path.to_owned();
+    Err(StoreError::NotOurs { path, what })
+}
+
+fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |reason| StoreError::Io {
+        action,
+        path,
+        reason,
+    }
+}

@@ -1,0 +1,264 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use ccm_host::Digest;
+use tempfile::TempDir;
+
+use super::{ModuleStore, StoreError};
+use crate::artifact::{Artifact, Evidence};
+
+fn artifact(text: &str) -> Artifact {
+    let wasm = [b"\0asm", text.as_bytes()].concat();
+    Artifact {
+        digest: Digest::of(&wasm),
+        wasm: wasm.into(),
+        origin: format!("oci://registry.example/{text}"),
+        manifest_digest: Some(format!("sha256:{text}")),
+        is_pinned: true,
+        evidence: vec![
+            Evidence::Bundle(b"{\"a\": 1}".to_vec()),
+            Evidence::SimpleSigning {
+                payload: vec![0, 255],
+                signature: vec![1],
+                certificate: Some("PEM".to_owned()),
+                chain: None,
+                log_entry: Some(Vec::new()),
+                time_stamp: None,
+            },
+        ],
+    }
+}
+
+fn in_folder() -> (TempDir, PathBuf, ModuleStore) {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("modules").join("hcloud");
+    let store = ModuleStore::open(Some(folder.clone())).unwrap();
+    (parent, folder, store)
+}
+
+/// As if the file were from yesterday.
+fn age(path: &Path) {
+    let file = File::options().append(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(86_400))
+        .unwrap();
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_module_comes_back_with_everything_but_the_pin() {
+    let (parent, folder, store) = in_folder();
+    let memory = ModuleStore::open(None).unwrap();
+    for store in [&store, &memory] {
+        let kept = artifact("one");
+        assert!(store.get(&kept.digest).await.is_none());
+        store.put(&kept).await.unwrap();
+        let found = store.get(&kept.digest).await.unwrap();
+        assert_eq!((found.wasm, found.digest), (kept.wasm, kept.digest));
+        assert_eq!(
+            (found.origin, found.manifest_digest),
+            (kept.origin, kept.manifest_digest)
+        );
+        assert_eq!(found.evidence, kept.evidence);
+        assert!(!found.is_pinned);
+        assert!(store.get(&Digest::of(b"another")).await.is_none());
+    }
+    drop(store);
+    // Another process, or the next one.
+    let next = ModuleStore::open(Some(folder.clone())).unwrap();
+    assert!(next.get(&artifact("one").digest).await.is_some());
+    for path in [parent.path().join("modules"), folder] {
+        assert_eq!(
+            fs::metadata(path).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+    }
+}
+
+#[tokio::test]
+async fn newer_evidence_replaces_the_older() {
+    let (_parent, _, store) = in_folder();
+    let mut kept = artifact("one");
+    store.put(&kept).await.unwrap();
+    kept.evidence = vec![Evidence::Bundle(b"newer".to_vec())];
+    store.put(&kept).await.unwrap();
+    assert_eq!(
+        store.get(&kept.digest).await.unwrap().evidence,
+        kept.evidence
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_intact_is_not_there_and_is_removed() {
+    let other = artifact("other");
+    type Harm = fn(&Path, &Path);
+    let harms: &[(&str, Harm)] = &[
+        ("a changed byte", |wasm, _| {
+            fs::write(wasm, b"\0asmOne").unwrap()
+        }),
+        ("a cut file", |wasm, _| {
+            File::options()
+                .write(true)
+                .open(wasm)
+                .unwrap()
+                .set_len(3)
+                .unwrap()
+        }),
+        ("an empty file", |wasm, _| fs::write(wasm, b"").unwrap()),
+        ("a huge file", |wasm, _| {
+            File::options()
+                .write(true)
+                .open(wasm)
+                .unwrap()
+                .set_len(1 << 40)
+                .unwrap()
+        }),
+        ("a link", |wasm, _| {
+            fs::rename(wasm, wasm.with_extension("moved")).unwrap();
+            symlink(wasm.with_extension("moved"), wasm).unwrap();
+        }),
+        ("no description", |_, json| fs::remove_file(json).unwrap()),
+        ("a cut description", |_, json| {
+            File::options()
+                .write(true)
+                .open(json)
+                .unwrap()
+                .set_len(20)
+                .unwrap()
+        }),
+        ("another description", |_, json| {
+            fs::write(json, r#"{"version":2,"origin":"","evidence":[]}"#).unwrap()
+        }),
+        ("an extended description", |_, json| {
+            fs::write(
+                json,
+                r#"{"version":1,"origin":"","evidence":[],"isPinned":true}"#,
+            )
+            .unwrap();
+        }),
+    ];
+    for (name, harm) in harms {
+        let (_parent, folder, store) = in_folder();
+        let kept = artifact("one");
+        store.put(&kept).await.unwrap();
+        store.put(&other).await.unwrap();
+        let path = |kind: &str| folder.join(format!("{}.{kind}", kept.digest.hex()));
+        harm(&path("wasm"), &path("json"));
+        assert!(store.get(&kept.digest).await.is_none(), "{name}");
+        assert!(!path("wasm").exists() && !path("json").exists(), "{name}");
+        assert!(store.get(&other.digest).await.is_some(), "{name}");
+        store.put(&kept).await.unwrap();
+        assert!(store.get(&kept.digest).await.is_some(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_kept_goes_unless_it_came_just_now() {
+    let (_parent, folder, store) = in_folder();
+    let all = ["one", "two", "three"].map(artifact);
+    for kept in &all {
+        store.put(kept).await.unwrap();
+    }
+    let [one, two, three] = all.map(|artifact| artifact.digest);
+    fs::write(folder.join(".tmpAbCd.tmp"), b"\0asm").unwrap();
+    for name in names(&folder)
+        .iter()
+        .filter(|name| !name.starts_with(&three.hex()))
+    {
+        age(&folder.join(name));
+    }
+    store.keep(&[one]).await;
+    let mut expected = Vec::new();
+    for digest in [one, three] {
+        expected.extend([
+            format!("{}.json", digest.hex()),
+            format!("{}.wasm", digest.hex()),
+        ]);
+    }
+    expected.sort();
+    assert_eq!(names(&folder), expected);
+    assert!(store.get(&one).await.is_some() && store.get(&two).await.is_none());
+}
+
+#[tokio::test]
+async fn memory_keeps_the_last_few() {
+    let store = ModuleStore::open(None).unwrap();
+    let all = ["one", "two", "three", "four", "five"].map(artifact);
+    for kept in &all[..4] {
+        store.put(kept).await.unwrap();
+    }
+    // What is used stays.
+    assert!(store.get(&all[0].digest).await.is_some());
+    store.put(&all[4]).await.unwrap();
+    assert!(store.get(&all[1].digest).await.is_none());
+    store.keep(&[all[0].digest, all[4].digest]).await;
+    let mut there = Vec::new();
+    for kept in &all {
+        there.push(store.get(&kept.digest).await.is_some());
+    }
+    assert_eq!(there, [true, false, false, false, true]);
+}
+
+#[tokio::test]
+async fn two_processes_that_write_the_same_module_at_once_leave_an_intact_one() {
+    let (_parent, folder, _) = in_folder();
+    let stores = [(); 4].map(|()| ModuleStore::open(Some(folder.clone())).unwrap());
+    let (one, two) = (artifact("one"), artifact("two"));
+    let writes = stores.iter().map(async |store| {
+        for _ in 0..10 {
+            store.put(&one).await.unwrap();
+            store.put(&two).await.unwrap();
+            assert!(store.get(&one.digest).await.is_some());
+            assert!(store.get(&two.digest).await.is_some());
+            store.keep(&[]).await;
+        }
+    });
+    futures::future::join_all(writes).await;
+    assert_eq!(names(&folder).len(), 4);
+}
+
+#[test]
+fn a_folder_that_others_can_write_is_refused() {
+    let parent = tempfile::tempdir().unwrap();
+    let open = fs::create_dir(parent.path().join("open"));
+    open.and_then(|()| {
+        fs::set_permissions(parent.path().join("open"), Permissions::from_mode(0o770))
+    })
+    .unwrap();
+    fs::create_dir(parent.path().join("own")).unwrap();
+    fs::set_permissions(parent.path().join("own"), Permissions::from_mode(0o700)).unwrap();
+    symlink("own", parent.path().join("link")).unwrap();
+    fs::write(parent.path().join("file"), b"").unwrap();
+    for (name, what) in [("open", "its mode is 770"), ("link", "not a folder")] {
+        let error = ModuleStore::open(Some(parent.path().join(name)))
+            .err()
+            .unwrap();
+        assert!(matches!(error, StoreError::NotOurs { .. }), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+    let error = ModuleStore::open(Some(parent.path().join("file")))
+        .err()
+        .unwrap();
+    assert!(
+        matches!(
+            error,
+            StoreError::Io {
+                action: "create",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(ModuleStore::open(Some(parent.path().join("own"))).is_ok());
+}

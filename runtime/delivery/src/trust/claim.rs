@@ -1,0 +1,247 @@
+//! What a piece of evidence says: about what, over which bytes, with which signature. Nothing here is verified yet,
+//! except that it is about the artifact in hand.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ccm_host::clean;
+use serde::Deserialize;
+use sigstore_verify::types::bundle::{MessageSignature, VerificationMaterialContent};
+use sigstore_verify::types::{
+    Artifact as Signed, Bundle, HashAlgorithm, MediaType, Sha256Hash, SignatureContent,
+    VerificationMaterial,
+};
+
+use material::{certificates, entries, stamps};
+
+use super::Refusal;
+use crate::artifact::{Artifact, Evidence};
+
+mod material;
+
+/// What cosign's signatures say they are; any other statement with a valid signature (a scan that found a hole, a list
+/// of parts) does not release anything.
+const SIGNATURE_STATEMENT: &str = "https://sigstore.dev/cosign/sign/v1";
+const SIGNATURE_PAYLOAD: &str = "cosign container image signature";
+const STATEMENT_TYPE: &str = "application/vnd.in-toto+json";
+
+/// Most entries of logs, time stamps and certificates in one bundle. One of each is usual.
+const MOST_PARTS: usize = 8;
+
+/// One signature, about the artifact that it was read for.
+pub(super) struct Claim {
+    bundle: Bundle,
+    message: Arc<[u8]>,
+    /// Of what a statement is about; `None` where the message itself is signed.
+    subject: Option<Sha256Hash>,
+}
+
+impl Claim {
+    /// Reads `evidence`.
+    pub(super) fn read(evidence: &Evidence, artifact: &Artifact) -> Result<Claim, Refusal> {
+        match evidence {
+            Evidence::Bundle(json) => Self::from_bundle(json, artifact),
+            Evidence::SimpleSigning {
+                payload,
+                signature,
+                certificate,
+                chain,
+                log_entry,
+                time_stamp,
+            } => {
+                check_payload(payload, artifact)?;
+                let certificates = certificates(certificate.as_deref(), chain.as_deref())?;
+                let material = VerificationMaterial::new(certificates)
+                    .with_tlog_entries(entries(log_entry.as_deref())?)
+                    .with_timestamp_verification_data(stamps(time_stamp.as_deref())?);
+                // 0.2 is the form that may have both a chain and no proof of inclusion, as cosign's older form does.
+                let bundle = Bundle::new(
+                    MediaType::Bundle0_2,
+                    material,
+                    SignatureContent::MessageSignature(MessageSignature::new(
+                        signature.clone().into(),
+                    )),
+                );
+                Ok(Claim {
+                    bundle,
+                    message: payload.as_slice().into(),
+                    subject: None,
+                })
+            }
+        }
+    }
+
+    fn from_bundle(json: &[u8], artifact: &Artifact) -> Result<Claim, Refusal> {
+        let text = std::str::from_utf8(json).map_err(Refusal::unreadable)?;
+        let bundle = Bundle::from_json(text).map_err(Refusal::unreadable)?;
+        check_parts(&bundle)?;
+        let (message, subject) = match &bundle.content {
+            SignatureContent::MessageSignature(signed) => {
+                let about = signed
+                    .message_digest
+                    .as_ref()
+                    .filter(|about| about.algorithm == HashAlgorithm::Sha2256);
+                if let Some(about) = about
+                    && about.digest.as_bytes() != artifact.digest.as_bytes()
+                {
+                    return Err(other_artifact(&format!("sha256:{}", about.digest.to_hex())));
+                }
+                (Arc::clone(&artifact.wasm), None)
+            }
+            SignatureContent::DsseEnvelope(envelope) => {
+                if envelope.payload_type != STATEMENT_TYPE {
+                    return Err(other_statement(&envelope.payload_type));
+                }
+                let subject = check_statement(envelope.payload.as_bytes(), artifact)?;
+                (envelope.pae().into(), Some(subject))
+            }
+            _ => return Err(Refusal::unreadable("it has no signature that we know")),
+        };
+        Ok(Claim {
+            bundle,
+            message,
+            subject,
+        })
+    }
+
+    /// The bytes that are signed.
+    pub(super) fn message(&self) -> &Arc<[u8]> {
+        &self.message
+    }
+
+    /// The signature over them.
+    pub(super) fn signature(&self) -> &[u8] {
+        match &self.bundle.content {
+            SignatureContent::MessageSignature(signed) => signed.signature.as_bytes(),
+            SignatureContent::DsseEnvelope(envelope) => envelope.signature.sig.as_bytes(),
+            _ => &[],
+        }
+    }
+
+    /// Whether somebody's certificate came with it.
+    pub(super) fn has_certificate(&self) -> bool {
+        self.bundle.signing_certificate().is_some()
+    }
+
+    /// In the form that the Sigstore library reads.
+    pub(super) fn bundle(&self) -> &Bundle {
+        &self.bundle
+    }
+
+    /// What the Sigstore library shall find it to be about.
+    pub(super) fn signed(&self) -> Signed<'_> {
+        match self.subject {
+            Some(digest) => Signed::from_digest(digest),
+            None => Signed::from_blob(&self.message),
+        }
+    }
+}
+
+fn check_parts(bundle: &Bundle) -> Result<(), Refusal> {
+    let material = &bundle.verification_material;
+    let certificates = match &material.content {
+        VerificationMaterialContent::X509CertificateChain { certificates } => certificates.len(),
+        _ => 1,
+    };
+    let stamps = material
+        .timestamp_verification_data
+        .rfc3161_timestamps
+        .len();
+    if certificates.max(stamps).max(material.tlog_entries.len()) > MOST_PARTS {
+        return Err(Refusal::unreadable(
+            "it has too many certificates, log entries or time stamps",
+        ));
+    }
+    Ok(())
+}
+
+fn other_artifact(about: &str) -> Refusal {
+    Refusal::OtherArtifact {
+        about: clean(about, 100),
+    }
+}
+
+fn other_statement(kind: &str) -> Refusal {
+    Refusal::OtherStatement {
+        kind: clean(kind, 100),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Statement {
+    predicate_type: String,
+    #[serde(default)]
+    subject: Vec<Subject>,
+}
+
+#[derive(Deserialize)]
+struct Subject {
+    #[serde(default)]
+    digest: SubjectDigest,
+}
+
+#[derive(Deserialize, Default)]
+struct SubjectDigest {
+    #[serde(default)]
+    sha256: String,
+}
+
+/// A statement of a signature about the artifact's manifest, or about the module itself.
+fn check_statement(payload: &[u8], artifact: &Artifact) -> Result<Sha256Hash, Refusal> {
+    let statement: Statement = serde_json::from_slice(payload).map_err(Refusal::unreadable)?;
+    if statement.predicate_type != SIGNATURE_STATEMENT {
+        return Err(other_statement(&statement.predicate_type));
+    }
+    let module = artifact.digest.hex();
+    let manifest = artifact
+        .manifest_digest
+        .as_ref()
+        .and_then(|digest| digest.strip_prefix("sha256:"));
+    let mut subjects = statement
+        .subject
+        .iter()
+        .map(|subject| subject.digest.sha256.as_str());
+    match subjects.find(|subject| *subject == module || Some(*subject) == manifest) {
+        Some(subject) => Sha256Hash::from_hex(subject).map_err(Refusal::unreadable),
+        None => Err(other_artifact(match statement.subject.first() {
+            Some(first) => &first.digest.sha256,
+            None => "nothing",
+        })),
+    }
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    critical: Critical,
+}
+
+#[derive(Deserialize)]
+struct Critical {
+    image: Image,
+    r#type: String,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    #[serde(rename = "docker-manifest-digest")]
+    digest: String,
+}
+
+/// cosign's older form: a payload about the artifact's manifest.
+fn check_payload(payload: &[u8], artifact: &Artifact) -> Result<(), Refusal> {
+    let Payload { critical } = serde_json::from_slice(payload).map_err(Refusal::unreadable)?;
+    if critical.r#type != SIGNATURE_PAYLOAD {
+        return Err(other_statement(&critical.r#type));
+    }
+    if artifact.manifest_digest.as_ref() != Some(&critical.image.digest) {
+        return Err(other_artifact(&critical.image.digest));
+    }
+    Ok(())
+}
+
+/// Decodes base64 of the evidence.
+fn decoded(text: &str) -> Result<Vec<u8>, Refusal> {
+    STANDARD.decode(text).map_err(Refusal::unreadable)
+}

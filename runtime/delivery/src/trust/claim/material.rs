@@ -1,0 +1,131 @@
+//! Certificates, log entries and time stamps of cosign's older form, made into the form that the Sigstore library reads.
+
+use serde::Deserialize;
+use sigstore_verify::types::bundle::{
+    CertificateContent, InclusionPromise, LogId, PublicKeyIdentifier, Rfc3161Timestamp,
+    TimestampVerificationData, TransparencyLogEntry, VerificationMaterialContent, X509Certificate,
+};
+use sigstore_verify::types::{DerCertificate, KindVersion, LogIndex};
+
+use super::decoded;
+use crate::trust::Refusal;
+
+/// Most certificates above the signer's.
+const MOST_CERTIFICATES: usize = 8;
+
+/// The signer's certificate and those above it; a key without a name where there is none.
+pub(super) fn certificates(
+    certificate: Option<&str>,
+    chain: Option<&str>,
+) -> Result<VerificationMaterialContent, Refusal> {
+    let Some(certificate) = certificate else {
+        return Ok(VerificationMaterialContent::PublicKey(
+            PublicKeyIdentifier::new(""),
+        ));
+    };
+    let mut signer = blocks(certificate)?;
+    let mut above = blocks(chain.unwrap_or_default())?;
+    match (signer.pop(), signer.is_empty()) {
+        (Some(signer), true) if above.is_empty() => Ok(VerificationMaterialContent::Certificate(
+            CertificateContent::new(signer),
+        )),
+        (Some(signer), true) => {
+            above.insert(0, signer);
+            Ok(VerificationMaterialContent::X509CertificateChain {
+                certificates: above.into_iter().map(X509Certificate::new).collect(),
+            })
+        }
+        _ => Err(Refusal::unreadable("one certificate is wanted")),
+    }
+}
+
+fn blocks(text: &str) -> Result<Vec<DerCertificate>, Refusal> {
+    let blocks = pem::parse_many(text).map_err(Refusal::unreadable)?;
+    if blocks.len() > MOST_CERTIFICATES || blocks.iter().any(|block| block.tag() != "CERTIFICATE") {
+        return Err(Refusal::unreadable(
+            "at most 8 certificates are wanted, and nothing else",
+        ));
+    }
+    Ok(blocks
+        .into_iter()
+        .map(|block| DerCertificate::new(block.into_contents()))
+        .collect())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct LogEntry {
+    signed_entry_timestamp: String,
+    payload: LogPayload,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LogPayload {
+    body: String,
+    integrated_time: i64,
+    log_index: u64,
+    #[serde(rename = "logID")]
+    log_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Body {
+    kind: String,
+    api_version: String,
+}
+
+/// The entry of a transparency log, with the log's promise instead of a proof.
+pub(super) fn entries(json: Option<&[u8]>) -> Result<Vec<TransparencyLogEntry>, Refusal> {
+    let Some(json) = json else {
+        return Ok(Vec::new());
+    };
+    let entry: LogEntry = serde_json::from_slice(json).map_err(Refusal::unreadable)?;
+    let body = decoded(&entry.payload.body)?;
+    let named: Body = serde_json::from_slice(&body).map_err(Refusal::unreadable)?;
+    if (named.kind.as_str(), named.api_version.as_str()) != ("hashedrekord", "0.0.1") {
+        return Err(Refusal::unreadable(
+            "the log's entry is of a kind that we do not know",
+        ));
+    }
+    let time =
+        jiff::Timestamp::from_second(entry.payload.integrated_time).map_err(Refusal::unreadable)?;
+    let log_id = from_hex(&entry.payload.log_id)?;
+    Ok(vec![
+        TransparencyLogEntry::new(
+            LogIndex::new(entry.payload.log_index).map_err(Refusal::unreadable)?,
+            LogId::new(log_id.into()),
+            KindVersion::HashedRekordV001,
+            body.into(),
+        )
+        .with_integrated_time(time)
+        .with_inclusion_promise(InclusionPromise::new(
+            decoded(&entry.signed_entry_timestamp)?.into(),
+        )),
+    ])
+}
+
+/// The 32 bytes of a log's name.
+fn from_hex(text: &str) -> Result<Vec<u8>, Refusal> {
+    sigstore_verify::types::Sha256Hash::from_hex(text)
+        .map(|hash| hash.as_slice().to_vec())
+        .map_err(Refusal::unreadable)
+}
+
+#[derive(Deserialize)]
+struct Stamp {
+    #[serde(rename = "SignedRFC3161Timestamp")]
+    signed: String,
+}
+
+/// The time stamp of an authority.
+pub(super) fn stamps(json: Option<&[u8]>) -> Result<TimestampVerificationData, Refusal> {
+    let Some(json) = json else {
+        return Ok(TimestampVerificationData::default());
+    };
+    let stamp: Stamp = serde_json::from_slice(json).map_err(Refusal::unreadable)?;
+    Ok(TimestampVerificationData::new(vec![Rfc3161Timestamp::new(
+        decoded(&stamp.signed)?.into(),
+    )]))
+}

@@ -1,0 +1,47 @@
+//! What is trusted, and each thing that is not, with its own reason.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod forms;
+mod keyless;
+mod keys;
+mod policy;
+mod properties;
+
+use super::sample::now;
+use super::{Distrust, Provenance, TrustPolicy};
+use crate::artifact::Artifact;
+
+/// Who vouches, or the reason why nobody does.
+fn verdict(policy: &TrustPolicy, artifact: &Artifact) -> Result<Provenance, &'static str> {
+    policy
+        .verify(artifact, "1.2.3", now())
+        .map_err(|distrust| distrust.reason())
+}
+
+/// Like [`verdict`], for where only the reason matters.
+fn reason(policy: &TrustPolicy, artifact: &Artifact) -> &'static str {
+    match policy.verify(artifact, "1.2.3", now()) {
+        Ok(_) => "trusted",
+        Err(distrust) => {
+            let told = distrust.to_string();
+            assert!(told.len() <= 1024 && !told.contains('\n'), "{told}");
+            distrust.reason()
+        }
+    }
+}
+
+fn told(policy: &TrustPolicy, artifact: &Artifact) -> String {
+    policy.verify(artifact, "1.2.3", now()).map_or_else(
+        |distrust| distrust.to_string(),
+        |vouched| vouched.to_string(),
+    )
+}
+
+#[test]
+fn a_distrust_without_reasons_still_has_a_name_and_a_text() {
+    let none = Distrust::Refused {
+        reasons: Vec::new(),
+    };
+    assert_eq!(none.reason(), "unsigned");
+    assert_eq!(none.to_string(), "all its 0 signatures are refused: ");
+}

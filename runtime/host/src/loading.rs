@@ -1,0 +1,150 @@
+//! On which terms a module is loaded: its name here, what it is granted and told, and what it may use.
+
+use std::time::Duration;
+
+use crate::grant::Grants;
+use crate::guest_config::GuestConfig;
+use crate::limits;
+use crate::manifest::Manifest;
+
+/// See the module's documentation. The default grants nothing and calls the module what its manifest calls it.
+#[derive(Clone, Default)]
+pub struct Loading {
+    /// What the provider is called: in records, logs and errors, at the cloud, and as the owner of nodes and Services.
+    /// `None`: the name in the manifest. Two providers that use the same module need two names.
+    pub name: Option<String>,
+    /// What it may do.
+    pub grants: Grants,
+    /// What it is told.
+    pub config: GuestConfig,
+    /// What it may use at most.
+    pub limits: LimitsGranted,
+}
+
+/// The operator's limits for one provider, in the place of those that its manifest wants; the host's ceilings hold in
+/// any case. `None`: what the manifest wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitsGranted {
+    /// Linear memory of one call, in MiB.
+    pub memory_mib: Option<u32>,
+    /// Time of one call, in seconds.
+    pub call_seconds: Option<u32>,
+}
+
+impl LimitsGranted {
+    /// Linear memory of one call: what is granted or else wanted, up to the ceiling; or the usual.
+    pub(crate) fn memory_bytes(self, manifest: &Manifest) -> usize {
+        self.memory_mib
+            .or(manifest.limits.memory_mib)
+            .map_or(limits::MEMORY_BYTES, |mib| {
+                (mib as usize).saturating_mul(1 << 20)
+            })
+            .min(limits::MEMORY_CEILING_BYTES)
+    }
+
+    /// Time of one call, in the same way.
+    pub(crate) fn call_limit(self, manifest: &Manifest) -> Duration {
+        self.call_seconds
+            .or(manifest.limits.call_seconds)
+            .map_or(limits::CALL, |seconds| Duration::from_secs(seconds.into()))
+            .min(limits::CALL_CEILING)
+    }
+
+    /// What is asked for, by the manifest or by the operator, and not to be had.
+    pub(crate) fn warnings(self, name: &str, manifest: &Manifest) -> Vec<String> {
+        let memory_mib = (self.memory_bytes(manifest) >> 20) as u64;
+        let seconds = self.call_limit(manifest).as_secs();
+        let asked = [
+            (
+                manifest.limits.memory_mib,
+                self.memory_mib,
+                memory_mib,
+                "MiB of memory",
+            ),
+            (
+                manifest.limits.call_seconds,
+                self.call_seconds,
+                seconds,
+                "seconds for a call",
+            ),
+        ];
+        let mut lines = Vec::new();
+        for (wanted, granted, gets, what) in asked {
+            if let Some(granted) = granted.filter(|granted| u64::from(*granted) > gets) {
+                lines.push(format!(
+                    "{name} is granted {granted} {what} and gets {gets}"
+                ));
+            } else if let Some(wanted) = wanted.filter(|wanted| u64::from(*wanted) > gets) {
+                lines.push(format!("{name} asks for {wanted} {what} and gets {gets}"));
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn the_operators_limits_stand_in_for_the_manifests_up_to_the_ceiling() {
+        let none = (None, None);
+        for (wanted, (memory_mib, call_seconds), mib, seconds, warnings) in [
+            ("{}", none, 64, 60, &[][..]),
+            (r#"{"memoryMib":1,"callSeconds":1}"#, none, 1, 1, &[]),
+            (
+                r#"{"memoryMib":256,"callSeconds":300}"#,
+                none,
+                256,
+                300,
+                &[],
+            ),
+            (
+                r#"{"memoryMib":1024,"callSeconds":300}"#,
+                none,
+                256,
+                300,
+                &["sample asks for 1024 MiB of memory and gets 256"],
+            ),
+            ("{}", (Some(128), Some(5)), 128, 5, &[]),
+            (
+                r#"{"memoryMib":128,"callSeconds":120}"#,
+                (Some(32), Some(10)),
+                32,
+                10,
+                &[
+                    "sample asks for 128 MiB of memory and gets 32",
+                    "sample asks for 120 seconds for a call and gets 10",
+                ],
+            ),
+            (
+                r#"{"memoryMib":32,"callSeconds":10}"#,
+                (Some(100_000), Some(4_000_000_000)),
+                256,
+                300,
+                &[
+                    "sample is granted 100000 MiB of memory and gets 256",
+                    "sample is granted 4000000000 seconds for a call and gets 300",
+                ],
+            ),
+        ] {
+            let json = format!(
+                r#"{{"contract":"0.1.0","name":"sample","version":"1","description":"","schemes":["sample"],
+                    "limits":{wanted}}}"#
+            );
+            let manifest = Manifest::parse(json.as_bytes()).unwrap();
+            let limits = LimitsGranted {
+                memory_mib,
+                call_seconds,
+            };
+            assert_eq!(limits.memory_bytes(&manifest), mib << 20, "{wanted}");
+            assert_eq!(
+                limits.call_limit(&manifest),
+                Duration::from_secs(seconds),
+                "{wanted}"
+            );
+            assert_eq!(limits.warnings("sample", &manifest), warnings, "{wanted}");
+        }
+    }
+}

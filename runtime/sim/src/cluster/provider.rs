@@ -1,0 +1,100 @@
+//! Our own kind Provider, as the CustomResourceDefinition that users apply defines it. Only what servers do with any
+//! such kind: nothing here knows what a provider is.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use super::field_error::FieldError;
+use super::schema;
+
+/// The definition that users apply.
+const DEFINITION: &str = include_str!("../../../../deploy/kustomize/base/crd.yaml");
+/// Where its only version has the schema.
+const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
+
+/// The schema of the kind. A definition that cannot be read has none, and everything is pruned: the rows of the
+/// agreement table tell.
+static OF_PROVIDER: LazyLock<Value> = LazyLock::new(|| {
+    let definition: Value = serde_saphyr::from_str(DEFINITION).unwrap_or_default();
+    definition.pointer(SCHEMA).cloned().unwrap_or_default()
+});
+
+/// Drops what the schema does not name. Types are checked by [`validate`], as upstream does.
+pub(super) fn typed(mut object: Value) -> Result<Value, String> {
+    let Some(fields) = object.as_object_mut() else {
+        return Err("not an object".to_owned());
+    };
+    let type_and_metadata: Vec<(String, Value)> = ["apiVersion", "kind", "metadata"]
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), fields.remove(key)?)))
+        .collect();
+    let (kind, version) = ("Provider", "wasm-ccm.dev/v1alpha1");
+    for (key, value) in &type_and_metadata {
+        match key.as_str() {
+            "kind" if value != kind => return Err(format!("the kind is {value}")),
+            "apiVersion" if value != version => return Err(format!("the version is {value}")),
+            "metadata" if !value.is_object() => return Err("metadata is no object".to_owned()),
+            _ => {}
+        }
+    }
+    if type_and_metadata
+        .iter()
+        .filter(|(key, _)| key != "metadata")
+        .count()
+        < 2
+    {
+        return Err("Object 'Kind' is missing".to_owned());
+    }
+    schema::prune(&mut object, &OF_PROVIDER);
+    if let Some(fields) = object.as_object_mut() {
+        fields.extend(type_and_metadata);
+    }
+    Ok(object)
+}
+
+/// A new object has no status yet. The status subresource changes nothing else, and everything else keeps the status.
+pub(super) fn prepare(object: &mut Value, old: Option<&Value>, status: bool) {
+    let Some(old) = old else {
+        object["metadata"]["generation"] = json!(1);
+        set_status(object, None);
+        return;
+    };
+    if status {
+        let told = object.get("status").cloned();
+        *object = old.clone();
+        set_status(object, told);
+    } else {
+        set_status(object, old.get("status").cloned());
+    }
+}
+
+/// What the schema says.
+pub(super) fn validate(object: &Value, _: Option<&Value>, _: bool) -> Vec<FieldError> {
+    schema::check(object, &OF_PROVIDER)
+}
+
+/// The generation counts changes of everything but metadata and status.
+pub(super) fn count_wishes(object: &mut Value, old: &Value) {
+    let wishes = |object: &Value| {
+        let mut wishes = object.clone();
+        if let Some(fields) = wishes.as_object_mut() {
+            fields.retain(|key, _| !matches!(key.as_str(), "metadata" | "status"));
+        }
+        wishes
+    };
+    if wishes(object) != wishes(old)
+        && let Some(generation) = old.pointer("/metadata/generation").and_then(Value::as_u64)
+    {
+        object["metadata"]["generation"] = json!(generation + 1);
+    }
+}
+
+fn set_status(object: &mut Value, status: Option<Value>) {
+    if let Some(fields) = object.as_object_mut() {
+        match status {
+            Some(status) => fields.insert("status".to_owned(), status),
+            None => fields.remove("status"),
+        };
+    }
+}

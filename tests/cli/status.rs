@@ -1,0 +1,125 @@
+//! `ccm provider status`, on an API server that answers what each test says.
+
+use std::path::PathBuf;
+
+use axum::Router;
+use axum::http::{StatusCode, Uri};
+use axum::routing::get;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Said, ccm, file, text};
+
+const DIGEST: &str = "sha256:1111111111112222222222222222222222222222222222222222222222222222";
+const OTHER: &str = "sha256:aaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+/// Runs the command on an API server whose answer to the list of providers is this one.
+fn status(code: u16, body: Value, more: &[&str]) -> Said {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime
+        .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+        .unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let answer = move |uri: Uri| async move {
+        let is_list = uri.path() == "/apis/wasm-ccm.dev/v1alpha1/providers";
+        assert!(is_list, "{uri}");
+        (StatusCode::from_u16(code).unwrap(), body.to_string())
+    };
+    let router = Router::new().fallback(get(answer));
+    runtime.spawn(async move { axum::serve(listener, router).await });
+    let folder = TempDir::new().unwrap();
+    let kubeconfig = kubeconfig(&folder, &server);
+    let arguments = ["provider", "status", "--kubeconfig", text(&kubeconfig)];
+    ccm(&[&arguments, more].concat())
+}
+
+fn kubeconfig(folder: &TempDir, server: &str) -> PathBuf {
+    let config = format!(
+        "{{apiVersion: v1, kind: Config, current-context: x, contexts: [{{name: x, context: {{cluster: x, user: x}}}}], clusters: [{{name: x, cluster: {{server: '{server}'}}}}], users: [{{name: x, user: {{}}}}]}}"
+    );
+    file(folder, "kubeconfig", config.as_bytes())
+}
+
+fn list(items: &[Value]) -> Value {
+    json!({ "apiVersion": "wasm-ccm.dev/v1alpha1", "kind": "ProviderList", "metadata": {}, "items": items })
+}
+
+fn waiting() -> Value {
+    json!({
+        "apiVersion": "wasm-ccm.dev/v1alpha1",
+        "kind": "Provider",
+        "metadata": { "name": "hcloud" },
+        "status": {
+            "state": "WaitsForApproval",
+            "active": { "digest": DIGEST, "version": "1.2.0", "origin": "file:///x.wasm", "since": "2026-01-02T03:04:05Z" },
+            "trial": {
+                "digest": OTHER, "version": "2.0.0", "phase": "WaitsForApproval", "since": "2026-01-03T03:04:05Z",
+                "lines": ["+ target api: DELETE /servers/{id} (write)", "\u{1b}[2Jcleared"],
+            },
+            "rejected": [{ "digest": OTHER, "version": "1.9.0", "reason": "it traps", "at": "2026-01-01T03:04:05Z" }],
+        },
+    })
+}
+
+#[test]
+fn what_a_provider_waits_for_is_shown_like_a_plan() {
+    let said = status(200, list(&[waiting()]), &[]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let expected = format!(
+        "NAME     VERSION   DIGEST         STATE              AGE\n\
+         hcloud   1.2.0     111111111111   WaitsForApproval   -\n\
+         \n\
+         hcloud:\n  waits for approval: 2.0.0 ({OTHER}), since 2026-01-03T03:04:05Z\n    \
+         + target api: DELETE /servers/{{id}} (write)\n    \
+         \\u{{1b}}[2Jcleared\n    \
+         approve it with: kubectl annotate provider hcloud --overwrite wasm-ccm.dev/approve={OTHER}\n  \
+         rejected: 1.9.0 ({OTHER}), at 2026-01-01T03:04:05Z: it traps\n"
+    );
+    assert_eq!(said.out, expected);
+    let said = status(200, list(&[waiting()]), &["-o", "wide"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("serves: file:///x.wasm"), "{}", said.out);
+}
+
+#[test]
+fn programs_get_what_is_written_down_as_it_is() {
+    let said = status(200, list(&[waiting()]), &["-o", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let json: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(json["providers"][0]["name"], "hcloud");
+    assert_eq!(json["providers"][0]["status"], waiting()["status"]);
+    let said = status(200, list(&[]), &["-o", "json"]);
+    let json: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(json["providers"], json!([]));
+}
+
+#[test]
+fn one_provider_is_asked_for_by_its_name() {
+    let said = status(200, list(&[waiting()]), &["hcloud"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("1.2.0"), "{}", said.out);
+    let said = status(200, list(&[waiting()]), &["nimbus"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("no provider \"nimbus\""), "{}", said.err);
+}
+
+#[test]
+fn clusters_that_do_not_answer_are_told_apart() {
+    let refused = |code: u16, reason: &str| json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "no \u{1b}[31m", "reason": reason, "code": code });
+    let said = status(404, refused(404, "NotFound"), &[]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("no kind Provider"), "{}", said.err);
+    let said = status(403, refused(403, "Forbidden"), &[]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("cannot be listed"), "{}", said.err);
+    assert!(!said.err.contains('\u{1b}'), "{}", said.err);
+    let folder = TempDir::new().unwrap();
+    // Port 9 (discard) is closed.
+    let away = kubeconfig(&folder, "http://127.0.0.1:9");
+    let said = ccm(&["provider", "status", "--kubeconfig", text(&away)]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("cannot be listed"), "{}", said.err);
+    let said = ccm(&["provider", "status", "--kubeconfig", "/nowhere"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("/nowhere"), "{}", said.err);
+}

@@ -1,0 +1,215 @@
+//! Providers whose modules arrive as files: where a test puts them, and what is written down about them. It asserts
+//! nothing about what `ccm` makes of them.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use ccm_host::Digest;
+use ccm_tests::process::Process;
+use ccm_tests::registry::Registry;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::deploy::define_providers;
+use crate::services::PLACE;
+use crate::world::{World, until};
+
+/// The names that the variants of `deploy/` grant rights for.
+pub(crate) const CONFIG_MAP: &str = "configmap://kube-system/ccm-provider/provider.wasm";
+const MODULE: &str = "ccm-provider";
+const LOGIN: &str = "ccm-registry";
+
+/// The files of rights in `deploy/kustomize`, relative to its base, for all ways of delivery.
+pub(crate) const RIGHTS: &[&str] = &[
+    "../components/rollout/rbac.yaml",
+    "../variants/configmap/rbac.yaml",
+    "../variants/registry/rbac.yaml",
+];
+
+/// How a module's bytes are told apart.
+pub(crate) fn digest(wasm: &[u8]) -> String {
+    Digest::of(wasm).to_string()
+}
+
+/// Where a world's providers come from and are written down.
+pub(crate) struct Delivered<'a> {
+    world: &'a World,
+    providers: Api<DynamicObject>,
+    modules: Api<ConfigMap>,
+    logins: Api<Secret>,
+    events: Api<Event>,
+}
+
+impl<'a> Delivered<'a> {
+    pub(crate) async fn of(world: &'a World) -> Delivered<'a> {
+        let admin: Client = world.api.client_for("admin").await.unwrap();
+        define_providers(&admin).await;
+        let kind = GroupVersionKind::gvk("wasm-ccm.dev", "v1alpha1", "Provider");
+        let kind = ApiResource::from_gvk(&kind);
+        Delivered {
+            world,
+            providers: Api::all_with(admin.clone(), &kind),
+            modules: Api::namespaced(admin.clone(), "kube-system"),
+            logins: Api::namespaced(admin.clone(), "kube-system"),
+            events: Api::namespaced(admin, "default"),
+        }
+    }
+
+    /// Applies the ConfigMap that holds the module, as a person or a robot with git does.
+    pub(crate) async fn apply(&self, wasm: &[u8]) {
+        let data = BTreeMap::from([("provider.wasm".to_owned(), ByteString(wasm.to_vec()))]);
+        let mut map = ConfigMap {
+            binary_data: Some(data),
+            ..ConfigMap::default()
+        };
+        map.metadata.name = Some(MODULE.to_owned());
+        let params = PatchParams::apply("a-person").force();
+        let patch = Patch::Apply(&map);
+        self.modules.patch(MODULE, &params, &patch).await.unwrap();
+    }
+
+    /// Makes the Secret that opens a registry.
+    pub(crate) async fn login(&self, registry: &Registry) {
+        let text = registry.docker_config_json().unwrap();
+        let data = BTreeMap::from([(".dockerconfigjson".to_owned(), text)]);
+        let mut secret = Secret {
+            type_: Some("kubernetes.io/dockerconfigjson".to_owned()),
+            string_data: Some(data),
+            ..Secret::default()
+        };
+        secret.metadata.name = Some(LOGIN.to_owned());
+        let params = PatchParams::apply("a-person").force();
+        let patch = Patch::Apply(&secret);
+        self.logins.patch(LOGIN, &params, &patch).await.unwrap();
+    }
+
+    /// Pushes a module with the command that users have, and returns the source that names its very bytes.
+    pub(crate) fn push(&self, registry: &Registry, wasm: &[u8], tag: &str) -> String {
+        let file = self.world.file(&format!("{tag}.wasm"), wasm);
+        let place = format!("oci://{}/providers/hcloud:{tag}", registry.host());
+        let output = Command::new(env!("CARGO_BIN_EXE_ccm"))
+            .args(["provider", "push"])
+            .arg(file)
+            .arg(place)
+            .arg("--ca-file")
+            .arg(registry.ca_file())
+            .arg("--output=json")
+            .env("DOCKER_CONFIG", registry.docker_config())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        said["reference"].as_str().unwrap().to_owned()
+    }
+
+    /// An entry of the configuration for the shipped guest, from this source.
+    pub(crate) fn entry(&self, name: &str, source: &str) -> Value {
+        let values = BTreeMap::from([PLACE]);
+        let mut configuration = self.world.configuration(json!(values));
+        let mut entry = configuration["providers"][0].take();
+        entry["name"] = json!(name);
+        entry["source"] = json!(source);
+        if source.starts_with("configmap:") {
+            entry["trust"] = json!({"unsigned": true});
+        }
+        // Windows in seconds rather than in minutes: what is decided in them is the same.
+        entry["rollout"] = json!({
+            "shadowTime": "2s", "canaryTime": "5s", "quiet": "1s", "shadowCalls": 5,
+        });
+        entry
+    }
+
+    /// How a registry with a private authority on loopback is reached.
+    pub(crate) fn registry(&self, registry: &Registry) -> Value {
+        json!({
+            "credentials": {"secret": {
+                "namespace": "kube-system", "name": LOGIN, "key": ".dockerconfigjson",
+            }},
+            "caFile": registry.ca_file(),
+            "addresses": ["127.0.0.0/8"],
+        })
+    }
+
+    /// Puts these entries in the place of those of the configuration, at once.
+    pub(crate) fn configure(&self, entries: &[Value]) {
+        let mut configuration = self.world.configuration(json!({}));
+        configuration["providers"] = json!(entries);
+        let written = self.world.file("ccm.json.new", configuration.to_string());
+        std::fs::rename(&written, written.with_file_name("ccm.json")).unwrap();
+    }
+
+    /// Starts `ccm run` with the configuration, and these variables beside the token of the cloud.
+    pub(crate) fn ccm(&self, variables: &[(&str, &str)]) -> Process {
+        let cache = self.world.file(".cache-is-here", "");
+        let cache = cache.with_file_name("cache");
+        let arguments = [
+            "run".to_owned(),
+            format!("--config={}", cache.with_file_name("ccm.json").display()),
+            format!("--compiled-cache-dir={}", cache.display()),
+        ];
+        let mut all = vec![("CLOUD_TOKEN", self.world.token())];
+        all.extend_from_slice(variables);
+        self.world.spawn(&arguments, &all)
+    }
+
+    /// What is written down about a provider; null when nothing is.
+    pub(crate) async fn status(&self, name: &str) -> Value {
+        let object = self.providers.get_opt(name).await.unwrap();
+        json!(object)["status"].take()
+    }
+
+    /// The annotations of a provider.
+    pub(crate) async fn annotations(&self, name: &str) -> Value {
+        let object = self.providers.get(name).await.unwrap();
+        json!(object)["metadata"]["annotations"].take()
+    }
+
+    /// Waits until what is written down is so.
+    pub(crate) async fn until(
+        &self,
+        ccm: &mut Process,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Value {
+        until(ccm, &format!("{name}: {what}"), async || {
+            Some(self.status(name).await).filter(|status| is_so(status))
+        })
+        .await
+    }
+
+    /// Waits until this module serves, and nothing is on its way.
+    pub(crate) async fn serves(&self, ccm: &mut Process, name: &str, wasm: &[u8]) -> Value {
+        let wanted = digest(wasm);
+        let what = format!("{wanted} to serve");
+        self.until(ccm, name, &what, |status| {
+            status["active"]["digest"] == wanted.as_str() && status["trial"].is_null()
+        })
+        .await
+    }
+
+    /// Orders something, as `kubectl annotate` does.
+    pub(crate) async fn annotate(&self, name: &str, key: &str, value: &str) {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {key: value}}}));
+        let params = PatchParams::default();
+        self.providers.patch(name, &params, &patch).await.unwrap();
+    }
+
+    /// The reasons of the Events about a provider, each once.
+    pub(crate) async fn said(&self, name: &str) -> Vec<String> {
+        let about = format!("involvedObject.kind=Provider,involvedObject.name={name}");
+        let params = ListParams::default().fields(&about);
+        let events = self.events.list(&params).await.unwrap();
+        let mut said: Vec<_> = events
+            .into_iter()
+            .filter_map(|event| event.reason)
+            .collect();
+        said.sort();
+        said.dedup();
+        said
+    }
+}

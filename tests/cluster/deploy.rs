@@ -1,0 +1,311 @@
+//! `deploy/kustomize` as users apply it: put together by kustomize itself, and taken by a real API server, field by field.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use ccm_core::rollout::{Phase, State};
+use ccm_tests::apiserver::ApiServer;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::world::{manifests, root};
+
+/// The ways in which a provider's module gets to `ccm`, the one inside the binary first.
+const FOLDERS: [&str; 5] = [
+    "base",
+    "variants/configmap",
+    "variants/configmap-volume",
+    "variants/image-volume",
+    "variants/registry",
+];
+
+/// Needs an API server that knows images as volumes.
+const IMAGE_VOLUME: &str = "variants/image-volume";
+
+/// Everything that kustomize makes of a folder. With KUBEBUILDER_ASSETS it is the one in their kubectl.
+fn built(folder: &str) -> Vec<Value> {
+    let mut command = match std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) {
+        Some(assets) => {
+            let mut command = Command::new(assets.join("kubectl"));
+            command.arg("kustomize");
+            command
+        }
+        None => {
+            let mut command = Command::new("go");
+            command.args(["tool", "kustomize", "build"]);
+            command
+        }
+    };
+    let output = command
+        .arg(root().join("deploy/kustomize").join(folder))
+        .current_dir(root().join("tests/cluster/kustomize"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{folder}: {said}");
+    serde_saphyr::from_multiple(std::str::from_utf8(&output.stdout).unwrap()).unwrap()
+}
+
+/// Where an object of this kind is written.
+fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
+    let kind = object["kind"].as_str().unwrap();
+    let (group, version) = match object["apiVersion"].as_str().unwrap().split_once('/') {
+        Some((group, version)) => (group, version),
+        None => ("", object["apiVersion"].as_str().unwrap()),
+    };
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+/// Applies it as `kubectl apply --server-side --validate=strict` does: an unknown field is an error.
+pub(crate) async fn apply(client: &Client, object: &Value) -> Result<DynamicObject, kube::Error> {
+    let name = object["metadata"]["name"].as_str().unwrap();
+    let params = PatchParams::apply("a-person").validation_strict();
+    let patch = Patch::Apply(object);
+    api(client, object).patch(name, &params, &patch).await
+}
+
+/// The definition of `Provider`, and waits until the API server serves it.
+pub(crate) async fn define_providers(admin: &Client) {
+    let definition = manifests("crd.yaml").remove(0);
+    apply(admin, &definition).await.unwrap();
+    let name = definition["metadata"]["name"].as_str().unwrap().to_owned();
+    loop {
+        let now = json!(api(admin, &definition).get(&name).await.unwrap());
+        let conditions = now["status"]["conditions"].as_array().into_iter().flatten();
+        let mut met = conditions.filter(|one| one["status"] == "True");
+        if met.any(|one| one["type"] == "Established") {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+fn daemon_set(objects: &[Value]) -> DaemonSet {
+    let mut sets = objects.iter().filter(|one| one["kind"] == "DaemonSet");
+    serde_json::from_value(sets.next().unwrap().clone()).unwrap()
+}
+
+fn configuration(objects: &[Value]) -> String {
+    let mut maps = objects.iter().filter(|one| one["kind"] == "ConfigMap");
+    let map: ConfigMap = serde_json::from_value(maps.next().unwrap().clone()).unwrap();
+    map.data.unwrap().remove("ccm.yaml").unwrap()
+}
+
+/// Whether this API server mounts images; those before Kubernetes 1.35 do not unless they are told to. The oldest one of
+/// this suite, built from its module, does not even know its version.
+async fn mounts_images(admin: &Client) -> bool {
+    let version = admin.apiserver_version().await.unwrap();
+    let minor = version.minor.trim_end_matches('+').parse::<u32>();
+    minor.is_ok_and(|minor| minor >= 35)
+}
+
+#[tokio::test]
+async fn every_way_to_deploy_applies_to_a_real_api_server() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    for folder in FOLDERS {
+        let objects = built(folder);
+        assert!(objects.len() > 10, "{folder}: {}", objects.len());
+        for object in &objects {
+            let is_image = folder == IMAGE_VOLUME && object["kind"] == "DaemonSet";
+            let applied = apply(&admin, object).await;
+            if is_image && !mounts_images(&admin).await {
+                let refusal = applied.unwrap_err().to_string();
+                assert!(refusal.contains("volumes"), "{folder}: {refusal}");
+                continue;
+            }
+            let applied = applied.unwrap_or_else(|error| {
+                panic!(
+                    "{folder}: {} {}: {error}",
+                    object["kind"], object["metadata"]["name"]
+                )
+            });
+            if is_image {
+                let volumes = json!(applied.data)["spec"]["template"]["spec"]["volumes"].take();
+                let image = volumes.as_array().unwrap().last().unwrap();
+                assert!(image["image"]["reference"].is_string(), "{volumes}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_pod_is_restricted_in_everything_but_the_hosts_network() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "strict", "labels": {
+            "pod-security.kubernetes.io/enforce": "restricted",
+            "pod-security.kubernetes.io/enforce-version": "latest",
+        }},
+    });
+    let namespace: Namespace = serde_json::from_value(namespace).unwrap();
+    let namespaces: Api<Namespace> = Api::all(admin.clone());
+    let params = PostParams::default();
+    namespaces.create(&params, &namespace).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(admin.clone(), "strict");
+    for folder in FOLDERS {
+        if folder == IMAGE_VOLUME && !mounts_images(&admin).await {
+            continue;
+        }
+        let template = daemon_set(&built(folder)).spec.unwrap().template;
+        let mut pod = Pod {
+            spec: template.spec,
+            ..Pod::default()
+        };
+        pod.metadata.name = Some("ccm".to_owned());
+        // The priority class is of kube-system alone.
+        pod.spec.as_mut().unwrap().priority_class_name = None;
+        let refusal = match pods.create(&params, &pod).await.unwrap_err() {
+            kube::Error::Api(status) => status.message.clone(),
+            other => panic!("{folder}: {other}"),
+        };
+        let (_, violations) = refusal.split_once("PodSecurity").unwrap_or_else(|| {
+            panic!("{folder}: {refusal}");
+        });
+        assert!(
+            violations.contains(r#""restricted:latest": host namespaces (hostNetwork=true)"#),
+            "{folder}: {violations}"
+        );
+        for other in ["must set", "must not", "unrestricted", "hostPort", ", "] {
+            assert!(!violations.contains(other), "{folder}: {violations}");
+        }
+        pod.spec.as_mut().unwrap().host_network = None;
+        pods.create(&params, &pod).await.unwrap();
+        pods.delete("ccm", &Default::default()).await.unwrap();
+    }
+}
+
+#[test]
+fn the_grants_in_every_variant_are_what_the_shipped_module_requests() {
+    let inspection = ccm_host::inspect("hcloud", embedded_guests::HCLOUD).unwrap();
+    let target = &inspection.manifest.targets[0];
+    let manifest = root().join("guests/hcloud/manifest.json");
+    let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
+    for folder in FOLDERS.into_iter().filter(|folder| *folder != "base") {
+        let text = configuration(&built(folder));
+        let configuration: Value = serde_saphyr::from_str(&text).unwrap();
+        let granted = &configuration["providers"][0]["grants"]["targets"][0];
+        assert_eq!(granted["name"], target.name.as_str(), "{folder}");
+        let requested = &manifest["targets"][0];
+        assert_eq!(granted["rules"], requested["rules"], "{folder}");
+        assert_eq!(granted["endpoint"], requested["endpoint"], "{folder}");
+    }
+}
+
+#[test]
+fn rights_to_read_objects_of_others_are_for_one_name_each() {
+    for folder in FOLDERS {
+        for role in built(folder) {
+            for rule in role["rules"].as_array().into_iter().flatten() {
+                let of = |word: &str| rule["resources"].as_array().unwrap().contains(&json!(word));
+                if of("secrets") || of("configmaps") {
+                    assert_eq!(role["kind"], "Role", "{folder}: {role}");
+                    let names = rule["resourceNames"].as_array().unwrap();
+                    assert_eq!(names.len(), 1, "{folder}: {role}");
+                }
+                let text = rule.to_string();
+                assert!(!text.contains('*'), "{folder}: {text}");
+            }
+        }
+    }
+}
+
+/// A status with everything in it.
+fn status() -> Value {
+    let digest = format!("sha256:{}", "0f".repeat(32));
+    let at = "2026-01-02T03:04:05Z";
+    let release = json!({"digest": digest, "version": "1.2.3", "origin": "configmap://a/b/c"});
+    let with = |more: Value| {
+        let mut object = release.clone();
+        let more = more.as_object().unwrap().clone();
+        object.as_object_mut().unwrap().extend(more);
+        object
+    };
+    json!({
+        "state": State::Canary.as_str(),
+        "shortDigest": "0f0f0f0f0f0f",
+        "observedSource": "configmap://a/b/c",
+        "active": with(json!({"since": at})),
+        "previous": release,
+        "trial": with(json!({"since": at, "phase": "Canary", "lines": ["+ GET /x"]})),
+        "rejected": [{"digest": digest, "version": "1.2.4", "reason": "it trapped", "at": at}],
+        "approved": [digest],
+        "trouble": "the registry is down",
+        "conditions": [{
+            "type": "Ready", "status": "True", "reason": "Serving", "message": "",
+            "lastTransitionTime": at,
+        }],
+    })
+}
+
+#[tokio::test]
+async fn a_provider_holds_what_is_written_down_and_shows_it_as_a_table() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    define_providers(&admin).await;
+    let object = json!({
+        "apiVersion": "wasm-ccm.dev/v1alpha1", "kind": "Provider", "metadata": {"name": "hcloud"},
+    });
+    apply(&admin, &object).await.unwrap();
+    let providers = api(&admin, &object);
+    let write = async |status: Value| {
+        let patch = Patch::Merge(json!({"status": status}));
+        let params = PatchParams::default();
+        let written = providers.patch_status("hcloud", &params, &patch).await;
+        written.map(|object| json!(object)["status"].take())
+    };
+    assert_eq!(write(status()).await.unwrap(), status());
+
+    // Every phase that the code knows has its word here, and no other.
+    let words = manifests("crd.yaml").remove(0);
+    let schema = &words["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    let words = schema["status"]["properties"]["trial"]["properties"]["phase"]["enum"].clone();
+    let phases = [
+        Phase::Fetched,
+        Phase::Verified,
+        Phase::WaitsForGrants,
+        Phase::WaitsForApproval,
+        Phase::Compiled,
+        Phase::SelfTested,
+        Phase::Shadow,
+        Phase::Canary,
+    ];
+    assert_eq!(words, json!(phases.map(|phase| format!("{phase:?}"))));
+
+    for (place, bad) in [
+        ("/active/digest", json!("sha256:short")),
+        ("/active/since", json!("yesterday")),
+        ("/trial/phase", json!("Guessing")),
+        ("/approved", json!(["latest"])),
+        ("/rejected/0/reason", json!("x".repeat(1025))),
+    ] {
+        let mut status = status();
+        *status.pointer_mut(place).unwrap() = bad;
+        assert!(write(status).await.is_err(), "{place}");
+    }
+
+    // As `kubectl get providers` asks for it.
+    let request = http::Request::get("/apis/wasm-ccm.dev/v1alpha1/providers")
+        .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+        .body(Vec::new())
+        .unwrap();
+    let table: Value = admin.request(request).await.unwrap();
+    let columns = table["columnDefinitions"].as_array().unwrap();
+    let first = columns.iter().filter(|one| one["priority"] == 0);
+    let first: Vec<_> = first.map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(first, ["Name", "Version", "Digest", "State", "Age"]);
+    let cells = &table["rows"][0]["cells"];
+    assert_eq!(cells[0], "hcloud");
+    assert_eq!(cells[1], "1.2.3");
+    assert_eq!(cells[2], "0f0f0f0f0f0f");
+    assert_eq!(cells[3], "Canary");
+}

@@ -1,0 +1,309 @@
+//! Providers that arrive as files, on a real API server: one after the other takes over while the process goes on, a bad one
+//! is taken back, a wider one waits for a person, and several serve beside each other.
+
+use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::process::Process;
+use ccm_tests::registry::Registry;
+use ccm_tests::versions::{numbered, trapping, wider};
+use k8s_openapi::api::core::v1::Node;
+use serde_json::{Value, json};
+
+use crate::delivered::{CONFIG_MAP, Delivered, RIGHTS, digest};
+use crate::record::{granted, used};
+use crate::services::{Services, load_balancer};
+use crate::world::{Setup, World, manifests, until};
+
+const OWNER: &str = "wasm-ccm.dev/provider";
+const APPROVE: &str = "wasm-ccm.dev/approve";
+const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";
+/// The function that only some calls of a canary meet: no read of the shadow comes there.
+const ENSURE: &str = "ccm:provider/load-balancer@0.1.0#ensure";
+const OTHER_TOKEN: &str = "the-token-of-another-account";
+
+async fn world() -> World {
+    World::start(Setup {
+        rights: RIGHTS,
+        // An API server that does not stream lists: the older way needs one verb more.
+        server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
+        ..Setup::default()
+    })
+    .await
+}
+
+/// A version of the shipped module.
+fn version(number: &str) -> Vec<u8> {
+    numbered(embedded_guests::HCLOUD, number)
+}
+
+/// What the wider version requests, too. It is granted from the beginning.
+fn more() -> Value {
+    json!({"methods": ["GET"], "path": "/server_types", "access": "read"})
+}
+
+/// An entry with the wider version's rule among its grants.
+fn entry(delivered: &Delivered<'_>, source: &str) -> Value {
+    let mut entry = delivered.entry("hcloud", source);
+    let rules = entry["grants"]["targets"][0]["rules"].as_array_mut();
+    rules.unwrap().push(more());
+    entry
+}
+
+fn owner(node: &Node) -> Option<&str> {
+    let labels = node.metadata.labels.as_ref()?;
+    labels.get(OWNER).map(String::as_str)
+}
+
+/// A node joins, and the version that serves initialises it.
+async fn joins(world: &World, ccm: &mut Process, name: &str, labels: Value, by: &str) {
+    world.add_node(name, json!({"labels": labels})).await;
+    let node = world.initialised(ccm, name).await;
+    assert_eq!(owner(&node), Some(by), "{name}");
+}
+
+#[tokio::test]
+async fn providers_come_as_files_and_go_while_the_process_stays() {
+    let (world, registry) = (world().await, Registry::start().await.unwrap());
+    let delivered = Delivered::of(&world).await;
+    let services = Services::of(&world).await;
+    let account = json!({"account": "a"});
+    for number in 1..=9 {
+        let name = format!("worker-{number}");
+        world.cloud.add_server(ServerSpec::named(name));
+    }
+
+    // The first version, from a ConfigMap.
+    let first = version("1.0.0");
+    delivered.apply(&first).await;
+    delivered.configure(&[entry(&delivered, CONFIG_MAP)]);
+    let variables = [("OTHER_TOKEN", OTHER_TOKEN)];
+    let mut ccm = delivered.ccm(&variables);
+    joins(&world, &mut ccm, "worker-1", account.clone(), "hcloud").await;
+    let status = delivered.serves(&mut ccm, "hcloud", &first).await;
+    assert_eq!(status["active"]["version"], "1.0.0", "{status}");
+    assert_eq!(status["shortDigest"], digest(&first)[7..19], "{status}");
+    assert_eq!(status["observedSource"], CONFIG_MAP, "{status}");
+    for number in 0..6 {
+        let name = format!("web-{number}");
+        services.create(&name, load_balancer(&[80])).await;
+        services.has_address(&mut ccm, &name).await;
+    }
+
+    // The second, by applying another ConfigMap.
+    let second = version("2.0.0");
+    delivered.apply(&second).await;
+    let status = delivered.serves(&mut ccm, "hcloud", &second).await;
+    assert_eq!(status["previous"]["digest"], digest(&first), "{status}");
+    joins(&world, &mut ccm, "worker-2", account.clone(), "hcloud").await;
+
+    // The third, from a registry, by its digest.
+    delivered.login(&registry).await;
+    let from_registry = |source: &str| {
+        let mut entry = entry(&delivered, source);
+        entry["registry"] = delivered.registry(&registry);
+        entry
+    };
+    let third = version("3.0.0");
+    let source = delivered.push(&registry, &third, "3.0.0");
+    delivered.configure(&[from_registry(&source)]);
+    let status = delivered.serves(&mut ccm, "hcloud", &third).await;
+    // Where exactly these bytes can be had again; the tag says nothing about that.
+    let (_, manifest) = source.split_once('@').unwrap();
+    let origin = format!("oci://{}/providers/hcloud@{manifest}", registry.host());
+    assert_eq!(status["active"]["origin"], origin, "{status}");
+    joins(&world, &mut ccm, "worker-3", account.clone(), "hcloud").await;
+
+    // A bad fourth: it answers every read, and breaks on what only the canary lets it do.
+    let fourth = trapping(&version("4.0.0"), ENSURE);
+    let bad = delivered.push(&registry, &fourth, "4.0.0");
+    delivered.configure(&[from_registry(&bad)]);
+    let mut hostname = 0;
+    let rejected = async |status: &Value| status["rejected"][0]["digest"] == digest(&fourth);
+    loop {
+        let status = delivered.status("hcloud").await;
+        if rejected(&status).await {
+            break;
+        }
+        assert_ne!(status["active"]["digest"], digest(&fourth), "{status}");
+        // People change their Services meanwhile; so there is something to do for both versions.
+        hostname += 1;
+        assert!(hostname < 600, "{status}:\n{}", ccm.tail());
+        for number in 0..6 {
+            let key = "load-balancer.hetzner.cloud/hostname";
+            let name = format!("{hostname}.example.com");
+            let patch = json!({"metadata": {"annotations": {key: name}}});
+            services.change(&format!("web-{number}"), patch).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        ccm.check().unwrap();
+    }
+    let status = delivered.serves(&mut ccm, "hcloud", &third).await;
+    let before = status["rejected"].clone();
+    assert_eq!(status["state"], "RolledBack", "{status}");
+    let reason = before[0]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("trap") || reason.contains("unreachable"),
+        "{reason}"
+    );
+    // Every Service gets what it was promised, by the version that serves.
+    let last = format!("{hostname}.example.com");
+    for number in 0..6 {
+        let name = format!("web-{number}");
+        services.shows(&mut ccm, &name, &last).await;
+    }
+
+    // Neither after a restart, which is the next leader.
+    world.stop(ccm).await;
+    let seen = world.log().len();
+    let mut ccm = delivered.ccm(&variables);
+    joins(&world, &mut ccm, "worker-4", account.clone(), "hcloud").await;
+    let status = delivered.serves(&mut ccm, "hcloud", &third).await;
+    assert_eq!(status["rejected"], before);
+    let said = world.log()[seen..].to_owned();
+    assert!(!said.contains("unreachable"), "it was tried again:\n{said}");
+
+    // A wider fifth waits until a person approves it.
+    let fifth = wider(&version("5.0.0"), &more());
+    let source = delivered.push(&registry, &fifth, "5.0.0");
+    delivered.configure(&[from_registry(&source)]);
+    let waits = |status: &Value| status["trial"]["phase"] == "WaitsForApproval";
+    let what = "a trial that waits";
+    let status = delivered.until(&mut ccm, "hcloud", what, waits).await;
+    assert_eq!(status["trial"]["digest"], digest(&fifth), "{status}");
+    assert_eq!(status["state"], "WaitsForApproval", "{status}");
+    assert_eq!(status["active"]["digest"], digest(&third), "{status}");
+    let lines = status["trial"]["lines"].to_string();
+    assert!(lines.contains("/server_types"), "{lines}");
+    delivered.annotate("hcloud", APPROVE, &digest(&fifth)).await;
+    let status = delivered.serves(&mut ccm, "hcloud", &fifth).await;
+    assert_eq!(status["approved"], json!([digest(&fifth)]), "{status}");
+    joins(&world, &mut ccm, "worker-5", account.clone(), "hcloud").await;
+
+    // Another account of the same cloud, and another cloud, beside it.
+    let other = world.cloud.project(OTHER_TOKEN);
+    other.add_server(ServerSpec::named("other-1"));
+    let on = |mut entry: Value, selector: &str| {
+        entry["nodes"] = json!({"selector": selector});
+        entry
+    };
+    let mut second_account = delivered.entry("hcloud-b", &source);
+    second_account["registry"] = delivered.registry(&registry);
+    let target = &mut second_account["grants"]["targets"][0];
+    target["credential"] = json!({"bearer": {"env": "OTHER_TOKEN"}});
+    target["rules"].as_array_mut().unwrap().push(more());
+    second_account["loadBalancerClasses"] = json!(["example.com/b"]);
+    let mut first_account = from_registry(&source);
+    first_account["defaultLoadBalancer"] = json!(true);
+    let module = world.file("toy.wasm", test_guests::MISBEHAVING);
+    let toy = json!({
+        "name": "toy",
+        "source": format!("file://{}", module.display()),
+        "config": {"behaviour": "honest"},
+        "grants": toy_grants(),
+    });
+    delivered.configure(&[
+        on(first_account, "account=a"),
+        on(second_account, "account=b"),
+        on(toy, "cloud=toy"),
+    ]);
+    joins(
+        &world,
+        &mut ccm,
+        "other-1",
+        json!({"account": "b"}),
+        "hcloud-b",
+    )
+    .await;
+    joins(&world, &mut ccm, "toy-1", json!({"cloud": "toy"}), "toy").await;
+    joins(&world, &mut ccm, "worker-6", account, "hcloud").await;
+    delivered.serves(&mut ccm, "hcloud-b", &fifth).await;
+    delivered
+        .serves(&mut ccm, "toy", test_guests::MISBEHAVING)
+        .await;
+    services.create("late", load_balancer(&[80])).await;
+    services.has_address(&mut ccm, "late").await;
+    assert_eq!(
+        other.load_balancers().len(),
+        0,
+        "it is of the first account"
+    );
+
+    // And back, because a person says so.
+    delivered.annotate("hcloud", ROLL_BACK, "true").await;
+    let status = delivered.serves(&mut ccm, "hcloud", &third).await;
+    let latest = &status["rejected"][0]["digest"];
+    assert_eq!(*latest, digest(&fifth).as_str(), "{status}");
+    until(&mut ccm, "the order to be taken away", async || {
+        let annotations = delivered.annotations("hcloud").await;
+        annotations[ROLL_BACK].is_null().then_some(())
+    })
+    .await;
+
+    let said = delivered.said("hcloud").await;
+    for reason in ["ProviderActivated", "PermissionsPending"] {
+        assert!(said.contains(&reason.to_owned()), "{reason}: {said:?}");
+    }
+    assert!(
+        said.iter()
+            .any(|reason| reason == "ProviderRejected" || reason == "ProviderRolledBack"),
+        "{said:?}"
+    );
+    world.stop(ccm).await;
+
+    // Every right beyond those of the base was used; that no other one was, every world holds.
+    let beyond: Vec<Value> = RIGHTS.iter().flat_map(|file| manifests(file)).collect();
+    let (used, beyond) = (used(&world.asked()), granted(&beyond));
+    let spare: Vec<_> = beyond.difference(&used).collect();
+    assert!(spare.is_empty(), "granted, and not used: {spare:?}");
+}
+
+/// What the other cloud's module requests. Nobody listens there: it answers by itself.
+fn toy_grants() -> Value {
+    let inspection = ccm_host::inspect("toy.wasm", test_guests::MISBEHAVING).unwrap();
+    let target = &inspection.manifest.targets[0];
+    let rules = [
+        json!({"methods": ["GET"], "path": "/machines/{name}", "access": "read"}),
+        json!({"methods": ["GET"], "path": "/balancers/{uid}", "access": "read"}),
+        json!({"methods": ["POST"], "path": "/balancers", "access": "write"}),
+        json!({"methods": ["PUT", "DELETE"], "path": "/balancers/{uid}", "access": "write"}),
+    ];
+    json!({
+        "targets": [{
+            "name": target.name, "endpoint": "http://127.0.0.1:9/v1", "addresses": ["127.0.0.1"],
+            "credential": {"bearer": {"env": "CLOUD_TOKEN"}}, "rules": rules,
+        }],
+        "annotationPrefixes": ["misbehaving.example/"],
+    })
+}
+
+#[tokio::test]
+async fn a_folder_swaps_a_module_as_a_mounted_config_map_does() {
+    let world = world().await;
+    let delivered = Delivered::of(&world).await;
+    world.cloud.add_server(ServerSpec::named("worker-1"));
+    // The kubelet's way: a folder per content, and a link that is renamed over the one before.
+    let (first, second) = (version("1.0.0"), version("2.0.0"));
+    let mount = world.file("mount", "").with_file_name("mounted");
+    let swap = |name: &str, wasm: &[u8]| {
+        std::fs::create_dir_all(mount.join(name)).unwrap();
+        std::fs::write(mount.join(name).join("provider.wasm"), wasm).unwrap();
+        let link = mount.join("..data_tmp");
+        std::os::unix::fs::symlink(name, &link).unwrap();
+        std::fs::rename(&link, mount.join("..data")).unwrap();
+    };
+    swap("..first", &first);
+    std::os::unix::fs::symlink("..data/provider.wasm", mount.join("provider.wasm")).unwrap();
+    let source = format!("file://{}/", mount.display());
+    delivered.configure(&[entry(&delivered, &source)]);
+    let mut ccm = delivered.ccm(&[]);
+    delivered.serves(&mut ccm, "hcloud", &first).await;
+    swap("..second", &second);
+    delivered.serves(&mut ccm, "hcloud", &second).await;
+    world.add_node("worker-1", json!({})).await;
+    world.initialised(&mut ccm, "worker-1").await;
+    until(&mut ccm, "an Event about it", async || {
+        let said = delivered.said("hcloud").await;
+        said.contains(&"ProviderActivated".to_owned()).then_some(())
+    })
+    .await;
+    world.stop(ccm).await;
+}

@@ -1,0 +1,210 @@
+//! One guest, built twice: by `cargo build --target wasm32-wasip2`, as it ships, and by `cargo component build`, which builds
+//! for wasm32-wasip1 and makes the component itself. Both are loaded, and say and do the same before the same cloud.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::{CloudNode, CloudProvider as _, Readiness};
+use ccm_core::load_balancer::{
+    CloudService, DeleteRequest, EnsureRequest, Protocol, ServicePort, UpdateRequest,
+};
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::tenure::Tenure;
+use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::{GuestConfig, Host, Module, Provider};
+use ccm_sim::hetzner::{Hetzner, Options, ServerSpec, ServerStatus};
+use tempfile::TempDir;
+
+use super::{checkout, host, node, tool};
+
+const TOKEN: &str = "a-token-that-no-guest-sees";
+
+/// Builds the shipped guest with the other tool, out of the checkout and into another folder: without bindings of its own
+/// to write, the tool writes nothing beside the sources.
+fn component_build(folder: &Path) -> Vec<u8> {
+    let output = Command::new(tool())
+        .args(["component", "build", "--locked", "--profile", "guest"])
+        .args(["--package", "guest-hcloud", "--target-dir"])
+        .arg(folder)
+        .current_dir(checkout())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "`cargo component build` failed; it needs `rustup target add wasm32-wasip1`:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    std::fs::read(folder.join("wasm32-wasip1/guest/guest_hcloud.wasm")).unwrap()
+}
+
+/// One build before a cloud of its own. Clouds that are asked the same answer the same: their clock stands still.
+struct Build {
+    provider: Provider,
+    cloud: Hetzner,
+}
+
+impl Build {
+    async fn load(host: &Host, wasm: Vec<u8>) -> Build {
+        let cloud = Hetzner::start(Options {
+            clock: Arc::new(|| std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
+            rate_limit: None,
+            ..Options::new(TOKEN)
+        });
+        let cloud = cloud.await.unwrap();
+        let inspection = ccm_host::inspect("hcloud.wasm", &wasm).unwrap();
+        let targets = inspection.manifest.targets.iter();
+        let targets = targets.filter(|target| target.name == "api").map(|target| {
+            let mut grant = target.as_grant();
+            grant.endpoint = cloud.endpoint().parse().unwrap();
+            grant.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
+            grant
+        });
+        let grants = Grants {
+            targets: targets.collect(),
+            annotation_prefixes: Vec::new(),
+        };
+        let location = ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1");
+        let config = GuestConfig {
+            cluster_name: "kubernetes".to_owned(),
+            cluster_cidrs: Vec::new(),
+            values: [(location.0.to_owned(), location.1.to_owned())].into(),
+        };
+        let module = Module {
+            source: "hcloud.wasm".to_owned(),
+            wasm,
+        };
+        let provider = host.load(module, grants, config).await.unwrap();
+        Build { provider, cloud }
+    }
+
+    /// Plays the same for everybody, and returns what was said: line by line what the build answered, and at the end what
+    /// it asked the cloud for and what it left there.
+    async fn play(&self) -> Vec<String> {
+        let Build { provider, cloud } = self;
+        let mut said = Vec::new();
+        let known = cloud.add_server(ServerSpec::named("known"));
+        let off = cloud.add_server(ServerSpec::named("off"));
+        cloud.set_status(off, ServerStatus::Off);
+        said.push(format!("{:?}", provider.manifest()));
+        said.push(format!("{:?}", provider.self_check(permit()).await));
+
+        let on = |name: &str, id: u64| CloudNode {
+            provider_id: Some(format!("hcloud://{id}")),
+            readiness: Readiness::NotReady,
+            ..node(name, None)
+        };
+        let nodes = [
+            node("known", None),
+            on("known", known),
+            on("off", off),
+            on("gone", 4_711),
+            node("stranger", None),
+            node("elsewhere", Some("aws:///eu-central-1a/i-0")),
+        ];
+        said.push(format!("{:?}", provider.find(&nodes, permit()).await));
+        said.push(format!("{:?}", provider.find_fresh(&nodes, permit()).await));
+
+        for ports in [&[80, 443][..], &[443]] {
+            let request = EnsureRequest {
+                service: Arc::new(service(ports)),
+                targets: Arc::new([on("known", known)]),
+                adopt: None,
+                hint: None,
+            };
+            let reply = provider.ensure_load_balancer(&request, permit()).await;
+            said.push(format!("{reply:?}"));
+        }
+        let request = UpdateRequest {
+            service: Arc::new(service(&[443])),
+            targets: Arc::new([on("known", known), on("off", off)]),
+            hint: None,
+        };
+        let reply = provider.update_targets(&request, permit()).await;
+        said.push(format!("{reply:?}"));
+        let reply = provider.get_load_balancer(&request.service, permit()).await;
+        said.push(format!("{reply:?}"));
+        let balancers = cloud.load_balancers();
+        assert_eq!(balancers.len(), 1, "{said:#?}");
+        said.push(format!("{balancers:?}"));
+        let request = DeleteRequest {
+            service: request.service,
+            hint: None,
+        };
+        let reply = provider.delete_load_balancer(&request, permit()).await;
+        said.push(format!("{reply:?}"));
+        assert!(cloud.load_balancers().is_empty(), "{said:#?}");
+
+        let asked = cloud.requests();
+        assert!(asked.len() > 10, "{asked:?}");
+        let asked = asked
+            .iter()
+            .map(|one| format!("{} {} {:?}", one.method, one.path, one.status));
+        said.extend(asked);
+        // The one thing in which the two clouds differ.
+        let endpoint = cloud.address().to_string();
+        said.into_iter()
+            .map(|line| line.replace(&endpoint, "CLOUD"))
+            .collect()
+    }
+}
+
+fn permit() -> Arc<Permit> {
+    let until = ccm_host::egress::now().after(Duration::from_secs(60));
+    let tenure = Arc::new(Tenure::unlimited());
+    Arc::new(Permit::new(
+        until,
+        Mode::Enforce,
+        50,
+        tenure,
+        Arc::new(NoAudit),
+    ))
+}
+
+fn service(ports: &[u16]) -> CloudService {
+    let port = |port: &u16| ServicePort {
+        name: Some(format!("p{port}")),
+        protocol: Protocol::Tcp,
+        app_protocol: None,
+        port: *port,
+        node_port: Some(30_000 + port),
+    };
+    CloudService {
+        namespace: "default".to_owned(),
+        name: "web".to_owned(),
+        uid: "11111111-2222-3333-4444-555555555555".to_owned(),
+        annotations: Default::default(),
+        labels: Default::default(),
+        ports: ports.iter().map(port).collect(),
+        class: None,
+        requested_ip: None,
+        source_ranges: Vec::new(),
+        external_traffic_policy: None,
+        health_check_node_port: None,
+        ip_families: Vec::new(),
+        ip_family_policy: None,
+        session_affinity_seconds: None,
+        cluster_ips: Vec::new(),
+        status: Default::default(),
+    }
+}
+
+#[test]
+fn the_shipped_guest_says_and_does_the_same_when_cargo_component_builds_it() {
+    let folder = TempDir::new().unwrap();
+    let ours = embedded_guests::HCLOUD.to_vec();
+    let theirs = component_build(folder.path());
+    assert_ne!(ours, theirs, "they are two builds");
+    // Two loads of one build under one name would share what a cloud asked to wait for; so they have a host each.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let ours = Build::load(&host(), ours).await.play().await;
+        let theirs = Build::load(&host(), theirs).await.play().await;
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            assert_eq!(ours, theirs);
+        }
+        assert_eq!(ours.len(), theirs.len());
+    });
+}

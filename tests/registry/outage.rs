@@ -1,0 +1,29 @@
+//! A registry that is away when it is first asked, and when something new is there.
+
+use ccm_delivery::source::{Source as _, SourceError};
+use ccm_tests::registry::Registry;
+
+use crate::exchange::{module, push, settings, source};
+
+#[tokio::test]
+async fn a_registry_that_is_away_is_asked_until_it_is_back() {
+    let mut registry = Registry::start().await.unwrap();
+    let settings = settings(&registry, "clouds/ours:1");
+    let (one, two) = (module("0.1.0"), module("0.2.0"));
+    push(&settings, &one).await;
+    registry.kill();
+
+    let mut source = source(settings.clone());
+    let error = source.next().await.err().unwrap();
+    assert!(matches!(error, SourceError::Unavailable { .. }), "{error}");
+    registry.restart().await.unwrap();
+    assert_eq!(*source.next().await.unwrap().wasm, one);
+
+    registry.kill();
+    let error = source.next().await.err().unwrap();
+    assert!(matches!(error, SourceError::Unavailable { .. }), "{error}");
+    registry.restart().await.unwrap();
+    // What has not changed is not brought again; what is new is.
+    push(&settings, &two).await;
+    assert_eq!(*source.next().await.unwrap().wasm, two);
+}

@@ -1,0 +1,307 @@
+//! A real OCI registry on loopback for as long as one test needs it, and the tools of others that speak with it.
+//!
+//! It is upstream's own program with TLS from a CA of its own and basic authentication, and has no referrers API:
+//! tools use the fall-back tags with it. It starts empty, never touches another registry, and ends with the test.
+
+mod tools;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
+};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::process::Process;
+
+/// The one user, and its password. Nothing that runs may print the password.
+pub const USER: &str = "robot";
+/// See [`USER`].
+pub const PASSWORD: &str = "correct-horse-7f3a";
+/// bcrypt of [`PASSWORD`]; its cost is low, because each request is checked.
+const PASSWORD_HASH: &str = "$2a$05$6isv/Wz0KBrXFKgqctBzbOyH8VuuBk5Ve3Ty3S9snMbN9v1My3iDu";
+
+/// How long the registry may take to listen. It takes a tenth of a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a port is chosen anew when somebody else took it between choosing and listening.
+const ATTEMPTS: u32 = 3;
+
+/// What a test may choose about its registry.
+#[derive(Debug, Clone, Copy)]
+pub struct RegistryOptions {
+    /// Whether it speaks TLS, with a certificate of its own CA.
+    pub tls: bool,
+    /// Whether it asks for [`USER`] and [`PASSWORD`].
+    pub authentication: bool,
+}
+
+impl Default for RegistryOptions {
+    fn default() -> Self {
+        Self {
+            tls: true,
+            authentication: true,
+        }
+    }
+}
+
+/// A running registry.
+pub struct Registry {
+    // Dropped in this order: the process, its files.
+    server: Process,
+    folder: TempDir,
+    programs: PathBuf,
+    port: u16,
+    ca_pem: String,
+}
+
+impl Registry {
+    /// Starts a registry with TLS and a password. The first start on a machine builds the programs.
+    ///
+    /// # Errors
+    /// As [`Registry::start_with`].
+    pub async fn start() -> Result<Self> {
+        Self::start_with(RegistryOptions::default()).await
+    }
+
+    /// Starts a registry and waits until it listens.
+    ///
+    /// # Errors
+    /// The programs cannot be built, or the registry does not start; the error then holds the end of its log.
+    pub async fn start_with(options: RegistryOptions) -> Result<Self> {
+        let programs = tokio::task::spawn_blocking(tools::folder)
+            .await
+            .context("looking for the programs panicked")??;
+        let mut attempt = 1;
+        loop {
+            match Self::start_once(&programs, options).await {
+                Err(error) if attempt < ATTEMPTS && is_port_taken(&error) => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn start_once(programs: &Path, options: RegistryOptions) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("ccm-registry-")
+            .tempdir()
+            .context("cannot make a folder for the registry")?;
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+            .local_addr()?
+            .port();
+        let ca_pem = write_certificates(folder.path())?;
+        write_configuration(folder.path(), port, options)?;
+        write_login(folder.path(), port)?;
+        let server = spawn(programs, folder.path())?;
+        let mut started = Self {
+            server,
+            folder,
+            programs: programs.to_owned(),
+            port,
+            ca_pem,
+        };
+        started.wait_until_listening().await?;
+        Ok(started)
+    }
+
+    /// Host and port, as references name it: `127.0.0.1:PORT`.
+    #[must_use]
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The certificate of the CA that signed the registry's, in PEM.
+    #[must_use]
+    pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    /// The same certificate as a file.
+    #[must_use]
+    pub fn ca_file(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+
+    /// The folder with a `config.json` that holds the login: `DOCKER_CONFIG` of other tools.
+    #[must_use]
+    pub fn docker_config(&self) -> PathBuf {
+        self.folder.path().join("docker")
+    }
+
+    /// The text of that `config.json`, which is also that of a Secret of type `kubernetes.io/dockerconfigjson`.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn docker_config_json(&self) -> Result<String> {
+        let file = self.docker_config().join("config.json");
+        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+    }
+
+    /// A folder that goes with the registry, for files of the test.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs `crane` with the registry's CA and login. How it ended is the caller's to look at.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn crane<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<Output> {
+        self.run("crane", arguments)
+    }
+
+    /// Runs `cosign` with the registry's CA and login, an empty key password and no terminal. It asks nobody outside.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn cosign<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Output> {
+        self.run("cosign", arguments)
+    }
+
+    fn run<S: AsRef<OsStr>>(
+        &self,
+        tool: &str,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Output> {
+        let mut command = Command::new(self.programs.join(tool));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("DOCKER_CONFIG", self.docker_config())
+            .env("SSL_CERT_FILE", self.ca_file())
+            .env("HOME", self.folder.path())
+            .env("COSIGN_PASSWORD", "")
+            .env("COSIGN_YES", "true");
+        command
+            .output()
+            .with_context(|| format!("cannot start {tool}"))
+    }
+
+    /// What the registry has printed so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.server.output()
+    }
+
+    /// Ends the registry as a crash would; [`Registry::restart`] starts it again.
+    pub fn kill(&mut self) {
+        self.server.kill();
+    }
+
+    /// Starts the registry again on the same port with the same data, and waits until it listens.
+    ///
+    /// # Errors
+    /// It did not come back; the error holds the end of its log.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.server.kill();
+        self.server = spawn(&self.programs, self.folder.path())?;
+        self.wait_until_listening().await
+    }
+
+    async fn wait_until_listening(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            self.server.check()?;
+            ensure!(
+                Instant::now() < deadline,
+                "the registry does not listen:\n{}",
+                self.server.tail()
+            );
+            sleep(Duration::from_millis(20)).await;
+        }
+        self.server.check()
+    }
+}
+
+/// Builds the programs if they are not there yet, and says where `crane` or `cosign` is: for tests without a registry.
+///
+/// # Errors
+/// They cannot be built.
+pub fn tool(name: &str) -> Result<PathBuf> {
+    let file = tools::folder()?.join(name);
+    ensure!(file.is_file(), "there is no {}", file.display());
+    Ok(file)
+}
+
+fn spawn(programs: &Path, folder: &Path) -> Result<Process> {
+    let mut command = Command::new(programs.join("registry"));
+    command
+        .arg("serve")
+        .arg(folder.join("config.yml"))
+        // Exporters of telemetry are on by default and would look for a collector.
+        .env("OTEL_TRACES_EXPORTER", "none");
+    Process::spawn(command, &folder.join("registry.log"))
+}
+
+/// A CA and, signed by it, the server's certificate. The answer is the CA's.
+fn write_certificates(folder: &Path) -> Result<String> {
+    let mut authority = CertificateParams::default();
+    let name = "Authority of one test's registry";
+    authority.distinguished_name.push(DnType::CommonName, name);
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+    let ca_pem = authority.pem();
+
+    let mut server = CertificateParams::new(["127.0.0.1", "localhost"].map(str::to_owned))?;
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    let certificate = server.signed_by(&key, &authority)?;
+    fs::write(folder.join("ca.pem"), &ca_pem)?;
+    fs::write(folder.join("server.pem"), certificate.pem())?;
+    fs::write(folder.join("server.key"), key.serialize_pem())?;
+    Ok(ca_pem)
+}
+
+fn write_configuration(folder: &Path, port: u16, options: RegistryOptions) -> Result<()> {
+    let at = |name: &str| folder.join(name).display().to_string();
+    let mut http = serde_json::json!({"addr": format!("127.0.0.1:{port}"), "secret": "of no use"});
+    if options.tls {
+        http["tls"] = serde_json::json!({"certificate": at("server.pem"), "key": at("server.key")});
+    }
+    let mut configuration = serde_json::json!({
+        "version": 0.1,
+        "log": {"level": "info", "accesslog": {"disabled": false}},
+        "storage": {
+            "filesystem": {"rootdirectory": at("data")},
+            "delete": {"enabled": true},
+        },
+        "http": http,
+    });
+    if options.authentication {
+        configuration["auth"] =
+            serde_json::json!({"htpasswd": {"realm": "test", "path": at("htpasswd")}});
+    }
+    fs::write(folder.join("htpasswd"), format!("{USER}:{PASSWORD_HASH}\n"))?;
+    // JSON is YAML.
+    fs::write(
+        folder.join("config.yml"),
+        serde_json::to_vec_pretty(&configuration)?,
+    )?;
+    Ok(())
+}
+
+fn write_login(folder: &Path, port: u16) -> Result<()> {
+    let docker = folder.join("docker");
+    fs::create_dir_all(&docker)?;
+    let login = serde_json::json!({
+        "auths": {format!("127.0.0.1:{port}"): {"username": USER, "password": PASSWORD}}
+    });
+    fs::write(docker.join("config.json"), serde_json::to_vec(&login)?)?;
+    Ok(())
+}
+
+fn is_port_taken(error: &anyhow::Error) -> bool {
+    format!("{error:#}").contains("address already in use")
+}

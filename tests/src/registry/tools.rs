@@ -1,0 +1,32 @@
+//! Where the programs `registry`, `crane` and `cosign` come from: they are built from their Go modules.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::built;
+
+/// What is built; `.` is the registry.
+const PACKAGES: [&str; 3] = [
+    ".",
+    "github.com/google/go-containerregistry/cmd/crane",
+    "github.com/sigstore/cosign/v3/cmd/cosign",
+];
+
+const HINT: &str = "install Go 1.26 or newer (https://go.dev/dl)";
+
+/// The folder with the three programs. Builds it if need be, which takes minutes, and says so on standard error.
+pub(super) fn folder() -> Result<PathBuf> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("registry/tools");
+    let files = ["go.sum", "go.mod", "main.go"];
+    built::folder("registry", &sources, &files, |folder| {
+        built::say(
+            "building registry, crane and cosign from their Go modules, about 6 minutes on two cores",
+        );
+        // With a separator at the end it is a folder, for several programs.
+        let folder = folder.join("");
+        let output = folder.to_str().context("the cache's path is not text")?;
+        let arguments = [&["-ldflags=-s -w", "-o", output][..], &PACKAGES].concat();
+        built::go_build(&sources, &arguments, HINT)
+    })
+}
