@@ -45,6 +45,8 @@ mod refused;
 mod remade;
 #[path = "cluster/rights.rs"]
 mod rights;
+#[path = "cluster/secrets.rs"]
+mod secrets;
 #[path = "cluster/services.rs"]
 mod services;
 #[path = "cluster/slow_store.rs"]

@@ -2,6 +2,7 @@
 //! nothing about what `ccm` makes of them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Command;
 
 use ccm_host::Digest;
@@ -134,6 +135,27 @@ impl<'a> Delivered<'a> {
         })
     }
 
+    /// Makes or changes one value of the Secret that opens a registry, for whatever else a test keeps there: `deploy/`
+    /// grants the right to no other one.
+    pub(crate) async fn keep(&self, key: &str, value: &str) -> Value {
+        let mut secret = Secret {
+            string_data: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
+            ..Secret::default()
+        };
+        secret.metadata.name = Some(LOGIN.to_owned());
+        let params = PatchParams::apply("a-person").force();
+        let patch = Patch::Apply(&secret);
+        self.logins.patch(LOGIN, &params, &patch).await.unwrap();
+        json!({"secret": {"namespace": "kube-system", "name": LOGIN, "key": key}})
+    }
+
+    /// Takes one value away from it.
+    pub(crate) async fn forget(&self, key: &str) {
+        let patch = Patch::Merge(json!({"data": {key: null}}));
+        let params = PatchParams::default();
+        self.logins.patch(LOGIN, &params, &patch).await.unwrap();
+    }
+
     /// Puts these entries in the place of those of the configuration, at once.
     pub(crate) fn configure(&self, entries: &[Value]) {
         let mut configuration = self.world.configuration(json!({}));
@@ -142,15 +164,26 @@ impl<'a> Delivered<'a> {
         std::fs::rename(&written, written.with_file_name("ccm.json")).unwrap();
     }
 
+    /// The folder where `ccm` keeps modules.
+    pub(crate) fn cache(&self) -> PathBuf {
+        let here = self.world.file(".cache-is-here", "");
+        here.with_file_name("cache")
+    }
+
     /// Starts `ccm run` with the configuration, and these variables beside the token of the cloud.
     pub(crate) fn ccm(&self, variables: &[(&str, &str)]) -> Process {
-        let cache = self.world.file(".cache-is-here", "");
-        let cache = cache.with_file_name("cache");
-        let arguments = [
+        self.ccm_with(&[], variables)
+    }
+
+    /// The same with further flags.
+    pub(crate) fn ccm_with(&self, flags: &[String], variables: &[(&str, &str)]) -> Process {
+        let cache = self.cache();
+        let mut arguments = vec![
             "run".to_owned(),
             format!("--config={}", cache.with_file_name("ccm.json").display()),
             format!("--compiled-cache-dir={}", cache.display()),
         ];
+        arguments.extend_from_slice(flags);
         let mut all = vec![("CLOUD_TOKEN", self.world.token())];
         all.extend_from_slice(variables);
         self.world.spawn(&arguments, &all)

@@ -151,10 +151,12 @@ impl World {
     /// Starts the binary with these arguments and variables, as the service account that `deploy/` makes.
     pub(crate) fn spawn(&self, arguments: &[String], variables: &[(&str, &str)]) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        if !arguments.iter().any(|argument| argument.starts_with("-v=")) {
+            command.arg("-v=4");
+        }
         command
             .args(arguments)
             .arg(format!("--kubeconfig={}", self.kubeconfig.display()))
-            .arg("-v=4")
             .env_clear()
             .envs(variables.iter().copied());
         Process::spawn(command, &self.folder.path().join("ccm.log")).unwrap()

@@ -28,13 +28,13 @@ pub(crate) fn start(verbosity: u32, json: bool) -> anyhow::Result<()> {
 fn directives(verbosity: u32) -> &'static str {
     match verbosity {
         0..=1 => {
-            "warn,ccm=info,ccm_controllers=info,ccm_host=info,decision=info,waiting=info,guest=info,egress=warn,plan=info,audit=info"
+            "warn,ccm=info,ccm_controllers=info,ccm_host=info,ccm_delivery=info,rollout=info,decision=info,waiting=info,guest=info,egress=warn,plan=info,audit=info"
         }
         2..=3 => {
-            "warn,ccm=debug,ccm_controllers=debug,ccm_host=info,decision=debug,waiting=info,guest=info,egress=info,plan=info,audit=info"
+            "warn,ccm=debug,ccm_controllers=debug,ccm_host=info,ccm_delivery=debug,rollout=debug,decision=debug,waiting=info,guest=info,egress=info,plan=info,audit=info"
         }
         4..=5 => {
-            "info,ccm=debug,ccm_controllers=debug,ccm_host=debug,decision=debug,waiting=debug,guest=debug,egress=debug,plan=debug,audit=debug"
+            "info,ccm=debug,ccm_controllers=debug,ccm_host=debug,ccm_delivery=debug,rollout=debug,decision=debug,waiting=debug,guest=debug,egress=debug,plan=debug,audit=debug"
         }
         _ => "trace",
     }
