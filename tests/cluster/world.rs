@@ -151,11 +151,11 @@ impl World {
     /// Starts the binary with these arguments and variables, as the service account that `deploy/` makes.
     pub(crate) fn spawn(&self, arguments: &[String], variables: &[(&str, &str)]) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        command.args(arguments);
         if !arguments.iter().any(|argument| argument.starts_with("-v=")) {
             command.arg("-v=4");
         }
         command
-            .args(arguments)
             .arg(format!("--kubeconfig={}", self.kubeconfig.display()))
             .env_clear()
             .envs(variables.iter().copied());

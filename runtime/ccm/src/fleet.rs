@@ -75,6 +75,10 @@ impl Shared {
 pub(crate) struct Fleet {
     shared: Shared,
     members: BTreeMap<String, Member>,
+    /// As it was read last.
+    wanted: Vec<ProviderConfig>,
+    /// What of that could not be followed, for people.
+    left_out: Vec<String>,
     provided: watch::Sender<Arc<[Provided]>>,
     lead: watch::Sender<Option<Lead>>,
     writer: watch::Sender<Option<kube::Client>>,
@@ -113,6 +117,8 @@ impl Fleet {
         let mut fleet = Fleet {
             shared,
             members: BTreeMap::new(),
+            wanted: providers.clone(),
+            left_out: Vec::new(),
             provided: watch::Sender::new(Arc::default()),
             lead: watch::Sender::new(None),
             writer: watch::Sender::new(None),
@@ -206,36 +212,36 @@ impl Fleet {
     async fn look(&mut self, configuration: &Configuration) {
         match configuration.read().await {
             Ok(providers) => {
-                if !self.notice.borrow().is_empty() {
-                    tracing::info!("the configuration is valid again");
-                    self.notice.send_replace(String::new());
+                if providers != self.wanted {
+                    tracing::info!("the configuration has changed");
+                    self.left_out = self.apply(providers.clone()).await;
+                    self.wanted = providers;
                 }
-                self.apply(providers).await;
+                self.note(&self.left_out.join("\n"));
             }
-            Err(error) => self.refuse(&format!("{error:#}")),
+            Err(error) => self.note(&format!("{error:#}")),
         }
     }
 
-    /// A bad edit changes nothing, and is said once.
-    fn refuse(&self, why: &str) {
-        if *self.notice.borrow() != why {
+    /// What of an edit is not used. Said once, and stands in the record of each provider while it is so.
+    fn note(&self, why: &str) {
+        if *self.notice.borrow() == why {
+            return;
+        }
+        if why.is_empty() {
+            tracing::info!("the configuration is used again as it is written");
+        } else {
             tracing::error!(
                 why,
                 "the edited configuration is not used; what was valid before stays"
             );
-            self.notice.send_replace(why.to_owned());
         }
+        self.notice.send_replace(why.to_owned());
     }
 
-    async fn apply(&mut self, providers: Vec<ProviderConfig>) {
-        let is_same = |provider: &ProviderConfig| {
-            let member = self.members.get(&provider.name);
-            member.is_some_and(|member| member.config() == provider)
-        };
-        if providers.len() == self.members.len() && providers.iter().all(is_same) {
-            return;
-        }
-        tracing::info!("the configuration has changed");
+    /// Follows an edit, and says what could not be followed.
+    async fn apply(&mut self, providers: Vec<ProviderConfig>) -> Vec<String> {
+        let mut left_out = Vec::new();
         let names: Vec<String> = providers.iter().map(|it| it.name.clone()).collect();
         self.members.retain(|name, _| names.contains(name));
         for provider in providers {
@@ -246,10 +252,11 @@ impl Fleet {
                 None => self.begin_one(provider),
             };
             if let Err(error) = followed {
-                self.refuse(&format!("cloud provider {name:?}: {error:#}"));
+                left_out.push(format!("cloud provider {name:?}: {error:#}"));
             }
         }
         self.publish();
+        left_out
     }
 
     fn begin_one(&mut self, provider: ProviderConfig) -> anyhow::Result<()> {
