@@ -18,6 +18,8 @@ async fn addresses_are_stored_before_the_taint_goes_with_everything_else() {
     cloud.tls = true;
     let world = World::start(Setup {
         cloud,
+        // Its module comes from a file, and the cluster need not know where that is written down.
+        rights: &["../components/rollout/rbac.yaml"],
         ..Setup::default()
     })
     .await;
