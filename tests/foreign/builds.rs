@@ -137,11 +137,14 @@ impl Build {
         said.push(format!("{reply:?}"));
         assert!(cloud.load_balancers().is_empty(), "{said:#?}");
 
+        // What a guest asks side by side arrives in any order.
         let asked = cloud.requests();
         assert!(asked.len() > 10, "{asked:?}");
-        let asked = asked
+        let mut asked: Vec<_> = asked
             .iter()
-            .map(|one| format!("{} {} {:?}", one.method, one.path, one.status));
+            .map(|one| format!("{} {} {:?}", one.method, one.path, one.status))
+            .collect();
+        asked.sort();
         said.extend(asked);
         // The one thing in which the two clouds differ.
         let endpoint = cloud.address().to_string();
