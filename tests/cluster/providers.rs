@@ -5,7 +5,9 @@ use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::process::Process;
 use ccm_tests::registry::Registry;
 use ccm_tests::versions::{numbered, trapping, wider};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use serde_json::{Value, json};
 
 use crate::delivered::{CONFIG_MAP, Delivered, RIGHTS, digest};
@@ -305,5 +307,30 @@ async fn a_folder_swaps_a_module_as_a_mounted_config_map_does() {
         said.contains(&"ProviderActivated".to_owned()).then_some(())
     })
     .await;
+    world.stop(ccm).await;
+}
+
+#[tokio::test]
+async fn edge_095_nobody_stands_for_the_lease_before_a_provider_serves() {
+    let world = world().await;
+    let delivered = Delivered::of(&world).await;
+    world.cloud.add_server(ServerSpec::named("worker-1"));
+    let aside = world.file("aside.wasm", version("1.0.0"));
+    let file = aside.with_file_name("provider.wasm");
+    let source = format!("file://{}", file.display());
+    delivered.configure(&[delivered.entry("hcloud", &source)]);
+    let mut ccm = delivered.ccm(&[]);
+    until(&mut ccm, "it says that it does not stand", async || {
+        let said = world.log().contains("no lease is stood for");
+        said.then_some(())
+    })
+    .await;
+    let admin = world.api.client_for("admin").await.unwrap();
+    let leases: Api<Lease> = Api::namespaced(admin, "kube-system");
+    let lease = leases.get_opt("cloud-controller-manager").await.unwrap();
+    assert!(lease.is_none(), "{lease:?}");
+
+    std::fs::rename(aside, file).unwrap();
+    joins(&world, &mut ccm, "worker-1", json!({}), "hcloud").await;
     world.stop(ccm).await;
 }

@@ -144,11 +144,25 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     // It ends with the runtime.
     tokio::spawn(fleet.follow(configuration));
     let plan_for = flags.safety.plan_for;
-    manager.lead(groups, Stop::listen(plan_for)?).await?;
+    let stop = Stop::listen(plan_for)?;
+    able_to_lead(manager.provided.clone(), stop.clone()).await;
+    manager.lead(groups, stop).await?;
     tracing::info!("stopped");
     match plan_for {
         Some(_) => print_plan(&book.plan(), flags.log_json),
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Waits until a provider serves. Whoever leads without one keeps those from leading that have one (EDGE-095).
+async fn able_to_lead(mut provided: watch::Receiver<Arc<[Provided]>>, stop: Stop) {
+    if provided.borrow().is_empty() {
+        tracing::warn!("no provider serves yet, so no lease is stood for");
+    }
+    tokio::select! {
+        // The fleet does not end before the process does.
+        _ = provided.wait_for(|provided| !provided.is_empty()) => {}
+        () = stop.told() => {}
     }
 }
 
