@@ -51,10 +51,7 @@ pub(crate) fn ambient(config: &ProviderConfig, surroundings: &Surroundings<'_>) 
         return Vec::new();
     }
     let targets = PROFILES.iter().flat_map(|profile| profile.targets);
-    let variables = targets.flat_map(|target| match &target.login {
-        Login::Token { variable, .. } => vec![*variable],
-        Login::Basic { user, password } => vec![*user, *password],
-    });
+    let variables = targets.flat_map(|target| target.login.variables());
     let paths = variables.filter_map(|name| (surroundings.variable)(&format!("{name}_FILE")));
     paths
         .filter_map(|path| (surroundings.file)(path.as_ref()).ok())
@@ -190,11 +187,7 @@ impl Terms {
 
     /// Credentials for something that is switched off are probably meant to be used.
     fn switched_off(&mut self, switch: &str, login: &Login, surroundings: &Surroundings<'_>) {
-        let variables = match login {
-            Login::Token { variable, .. } => vec![*variable],
-            Login::Basic { user, password } => vec![*user, *password],
-        };
-        for variable in variables {
+        for variable in login.variables() {
             let is_set = |name: &str| (surroundings.variable)(name).is_some();
             if is_set(variable) || is_set(&format!("{variable}_FILE")) {
                 self.warnings.push(format!(
@@ -219,6 +212,16 @@ impl Terms {
                 self.warnings
                     .push(format!("without effect, because {why}: {}", set.join(", ")));
             }
+        }
+    }
+}
+
+impl Login {
+    /// The variables that it is read from.
+    fn variables(&self) -> Vec<&'static str> {
+        match self {
+            Login::Token { variable, .. } => vec![variable],
+            Login::Basic { user, password } => vec![user, password],
         }
     }
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use ccm_core::ownership::{self, Claim, NodeClaim};
 use ccm_core::rollout::RolloutRules;
 use ccm_core::selector::Selector;
-use ccm_delivery::source::Location;
+use ccm_delivery::source::{Location, is_label};
 use ccm_delivery::terms::LimitsGranted;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, Secret};
@@ -102,15 +102,38 @@ impl std::fmt::Display for Mistakes {
 
 impl std::error::Error for Mistakes {}
 
-/// The Secrets of the cluster that a configuration refers to, so that they can be read before [`parse`] asks for them.
-///
-/// # Errors
-/// A syntax error, with its line.
-pub(crate) fn secrets(text: &str) -> Result<BTreeSet<SecretKey>, Mistakes> {
-    Ok(raw(text)?.secrets())
+/// A configuration file as it is written, before anything that it refers to is read.
+pub(crate) struct Written(RawConfig);
+
+impl Written {
+    /// Reads the text.
+    ///
+    /// # Errors
+    /// A syntax error, with its line.
+    pub(crate) fn read(text: &str) -> Result<Written, Mistakes> {
+        serde_saphyr::from_str(text)
+            .map(Written)
+            .map_err(|error| Mistakes(vec![error.to_string()]))
+    }
+
+    /// The Secrets of the cluster that it refers to, so that they can be read before [`Written::meaning`] asks for them.
+    pub(crate) fn secrets(&self) -> BTreeSet<SecretKey> {
+        self.0.secrets()
+    }
+
+    /// What it means.
+    ///
+    /// # Errors
+    /// All mistakes together.
+    pub(crate) fn meaning(
+        self,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Vec<ProviderConfig>, Mistakes> {
+        meaning(self.0, surroundings)
+    }
 }
 
-/// Reads a configuration file's text.
+/// Reads a configuration file's text whose Secrets need not be read first.
 ///
 /// # Errors
 /// All mistakes together; a syntax error alone, with its line.
@@ -118,7 +141,13 @@ pub(crate) fn parse(
     text: &str,
     surroundings: &Surroundings<'_>,
 ) -> Result<Vec<ProviderConfig>, Mistakes> {
-    let raw = raw(text)?;
+    Written::read(text)?.meaning(surroundings)
+}
+
+fn meaning(
+    raw: RawConfig,
+    surroundings: &Surroundings<'_>,
+) -> Result<Vec<ProviderConfig>, Mistakes> {
     let mut mistakes = Vec::new();
     if raw.api_version != API_VERSION {
         mistakes.push(format!(
@@ -175,10 +204,6 @@ fn claimed_twice(providers: &[ProviderConfig]) -> Vec<String> {
         })
         .collect();
     ownership::mistakes(&claims)
-}
-
-fn raw(text: &str) -> Result<RawConfig, Mistakes> {
-    serde_saphyr::from_str(text).map_err(|error| Mistakes(vec![error.to_string()]))
 }
 
 fn provider(
@@ -251,19 +276,6 @@ fn rollout(place: &str, raw: &RawRollout, mistakes: &mut Vec<String>) -> Rollout
         quiet: time("quiet", &raw.quiet, unset.quiet),
         ..unset
     }
-}
-
-/// A DNS label (RFC 1123): it becomes the name of an object and the value of a label.
-fn is_label(text: &str) -> bool {
-    let is_end = |byte: Option<&u8>| {
-        byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-    };
-    text.len() <= 63
-        && is_end(text.as_bytes().first())
-        && is_end(text.as_bytes().last())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 #[cfg(test)]

@@ -130,7 +130,6 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     settings.drain = flags.leadership.drain;
     settings.mode = mode;
     let book = settings.plan.clone();
-    settings.service.rules.allowances = allowances.clone();
     settings.node.rules.allowances = allowances;
     let manager = Manager {
         kubernetes,

@@ -211,8 +211,9 @@ fn secrets_of_the_cluster_are_listed_before_they_are_read() {
         "env: TOKEN",
         "secret: { namespace: kube-system, name: cloud, key: token }",
     );
-    let listed: Vec<String> = secrets(&text)
+    let listed: Vec<String> = Written::read(&text)
         .unwrap()
+        .secrets()
         .iter()
         .map(ToString::to_string)
         .collect();

@@ -9,7 +9,7 @@ use ccm_delivery::source::Location;
 use super::secrets::Secrets;
 use crate::assemble::PROCESS;
 use crate::builtin;
-use crate::config::{self, Mistakes, ProviderConfig, Surroundings};
+use crate::config::{self, Mistakes, ProviderConfig, Surroundings, Written};
 
 /// See the module's documentation.
 pub(crate) struct Configuration {
@@ -36,13 +36,13 @@ impl Configuration {
                     .map_err(anyhow::Error::msg)
                     .with_context(|| format!("cannot read {}", path.display()))?;
                 let invalid = || format!("{} is not a valid configuration", path.display());
-                let keys = config::secrets(&text).with_context(invalid)?;
-                self.secrets.learn(&keys).await;
+                let written = Written::read(&text).with_context(invalid)?;
+                self.secrets.learn(&written.secrets()).await;
                 let surroundings = Surroundings {
                     secret: &|key| self.secrets.get(key),
                     ..PROCESS
                 };
-                config::parse(&text, &surroundings).with_context(invalid)?
+                written.meaning(&surroundings).with_context(invalid)?
             }
         };
         let mut picked = self.pick(configured)?;

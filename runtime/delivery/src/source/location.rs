@@ -272,8 +272,8 @@ fn wrong(what: &str) -> LocationError {
     }
 }
 
-/// A DNS label.
-fn is_label(text: &str) -> bool {
+/// Whether a text is a DNS label (RFC 1123): lower-case letters, digits and dashes, at most 63.
+pub fn is_label(text: &str) -> bool {
     text.len() <= 63 && is_label_of_any_length(text)
 }
 
