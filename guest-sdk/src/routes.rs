@@ -3,7 +3,7 @@
 use crate::{Error, Node, Provider};
 
 pub use crate::bindings::routes::exports::ccm::provider::routes::{
-    CreateRequest, DeleteRequest, Progress, ProgressReply, Route,
+    CreateRequest, DeleteRequest, Progress, ProgressReply, Route, Target,
 };
 
 /// Programs routes to the nodes' pod networks.

@@ -14,7 +14,8 @@ use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::cloud::CloudProvider;
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceRules, ServiceSettings,
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceRules,
+    ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ccm_host::grant::{Credential, Secret};
@@ -213,6 +214,8 @@ impl Stage {
                 node: false,
                 node_lifecycle: false,
                 service: true,
+                route: false,
+                node_ipam: false,
             },
             service: ServiceSettings {
                 drift_check: Some(self.setup.drift_check),
@@ -235,6 +238,8 @@ impl Stage {
                     ..NodeRules::default()
                 },
             },
+            route: RouteSettings::default(),
+            ipam: None,
             ledger: None,
             pace: Pace::times(self.setup.pace),
             audit,

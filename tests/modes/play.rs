@@ -11,7 +11,7 @@ use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
 use ccm_core::permit::{Access, CloudRequest, Mode, Moment, Permit, Refusal};
 use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceSettings,
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
@@ -122,6 +122,8 @@ fn settings(world: &World, mode: Mode, plan: PlanBook, audit: Arc<dyn AuditSink>
             rules: LifecycleRules::default(),
         },
         service: ServiceSettings::default(),
+        route: RouteSettings::default(),
+        ipam: None,
         ledger: None,
         audit,
         plan,

@@ -15,7 +15,7 @@ use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::names::{OWNER_LABEL, UNINITIALIZED_TAINT};
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceSettings,
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
@@ -99,6 +99,8 @@ pub(crate) fn settings(call_time: Duration) -> Settings {
             rules: LifecycleRules::default(),
         },
         service: ServiceSettings::default(),
+        route: RouteSettings::default(),
+        ipam: None,
         ledger: None,
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),

@@ -10,8 +10,8 @@ use ccm_core::audit::NoAudit;
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
-    IngressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceRules,
-    ServiceSettings,
+    IngressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings,
+    ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ipnet::IpNet;
@@ -42,6 +42,8 @@ impl Default for Configuration {
                 node: true,
                 node_lifecycle: false,
                 service: false,
+                route: false,
+                node_ipam: false,
             },
             rules: LifecycleRules::default(),
             services: services(),
@@ -90,6 +92,8 @@ impl Configuration {
                 node: named("node"),
                 node_lifecycle: named("node-lifecycle"),
                 service: named("service"),
+                route: false,
+                node_ipam: false,
             };
             return Ok(());
         }
@@ -146,6 +150,8 @@ impl Configuration {
                 monitor_period: self.monitor_period,
                 rules: self.rules.clone(),
             },
+            route: RouteSettings::default(),
+            ipam: None,
             ledger: Some(LeaseName {
                 namespace: "kube-system".to_owned(),
                 name: "cloud-controller-manager".to_owned(),

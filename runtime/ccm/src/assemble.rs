@@ -16,7 +16,7 @@ use ccm_core::brake::Allowances;
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
     AddressRules, IngressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings,
-    ServiceRules, ServiceSettings,
+    RouteSettings, ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ccm_host::{Compiler, Host, HostOptions, LoadError, Loading, Module, Provider};
@@ -166,6 +166,8 @@ pub(crate) fn settings(
     Settings {
         controllers: Controllers::ALL,
         service,
+        route: RouteSettings::default(),
+        ipam: None,
         lifecycle: LifecycleSettings {
             monitor_period: lifecycle.monitor_period,
             rules: LifecycleRules {

@@ -42,7 +42,9 @@ use ccm_core::audit::AuditSink;
 use ccm_core::cloud::CloudProvider;
 use ccm_core::ownership::NodeClaim;
 use ccm_core::permit::Mode;
-use ccm_core::settings::{LifecycleSettings, NodeSettings, ServiceRules, ServiceSettings};
+use ccm_core::settings::{
+    IpamSettings, LifecycleSettings, NodeSettings, RouteSettings, ServiceRules, ServiceSettings,
+};
 use ccm_core::tenure::Tenure;
 use kube::Client;
 use thiserror::Error;
@@ -64,6 +66,10 @@ pub struct Settings {
     pub lifecycle: LifecycleSettings,
     /// Of the service controller.
     pub service: ServiceSettings,
+    /// Of the route controller.
+    pub route: RouteSettings,
+    /// Of the node IPAM controller. `None`: somebody else gives nodes their pod CIDRs.
+    pub ipam: Option<IpamSettings>,
     /// The Lease in which spent budgets are written down, so that they outlive a restart. `None`: they do not.
     pub ledger: Option<LeaseName>,
     /// Hears of every change at the cloud and of every deletion of a node.
@@ -92,6 +98,10 @@ pub struct Controllers {
     pub node_lifecycle: bool,
     /// `service-lb-controller`. It runs only for providers that make load balancers.
     pub service: bool,
+    /// `node-route-controller`. It runs only for providers that make routes, and where the pods' networks are known.
+    pub route: bool,
+    /// `node-ipam-controller`. It runs only where it has settings.
+    pub node_ipam: bool,
 }
 
 impl Controllers {
@@ -100,6 +110,8 @@ impl Controllers {
         node: true,
         node_lifecycle: true,
         service: true,
+        route: true,
+        node_ipam: true,
     };
 
     /// Whether one of them asks about nodes' machines.

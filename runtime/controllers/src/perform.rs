@@ -8,6 +8,7 @@ mod ledger;
 mod node;
 mod purse;
 mod request;
+mod route;
 mod service;
 
 use std::sync::{Arc, Mutex as StdMutex};
@@ -220,6 +221,14 @@ impl Door {
                 Ok(()) => Box::pin(self.patch(node, patch)).await,
                 Err(outcome) => outcome,
             },
+            Effect::PatchPodCidrs(node, patch) => match self.may_write(lane, turn).await {
+                Ok(()) => Box::pin(self.patch_pod_cidrs(node, patch)).await,
+                Err(outcome) => outcome,
+            },
+            Effect::PatchNetworkCondition(node, patch) => match self.may_write(lane, turn).await {
+                Ok(()) => Box::pin(self.patch_network_condition(node, patch)).await,
+                Err(outcome) => outcome,
+            },
             Effect::RecordNodeEvent(node, event) => {
                 let about = About::node(node, controller);
                 Box::pin(self.cluster.events.record(&about, event)).await;
@@ -236,6 +245,7 @@ impl Door {
             Effect::Service(service, effect) => {
                 Box::pin(self.services.perform(service, effect)).await
             }
+            Effect::Route(effect) => Box::pin(self.route(effect)).await,
         }
     }
 
@@ -282,6 +292,8 @@ fn is_write(effect: &Effect) -> bool {
     match effect {
         Effect::PatchNode(..)
         | Effect::PatchNodeStatus(..)
+        | Effect::PatchPodCidrs(..)
+        | Effect::PatchNetworkCondition(..)
         | Effect::DeleteNode(..)
         | Effect::RecordNodeEvent(..) => true,
         Effect::Find(_)
@@ -289,13 +301,18 @@ fn is_write(effect: &Effect) -> bool {
         | Effect::Confer(..)
         | Effect::ReadNode(_)
         | Effect::TakeBudget(..)
-        | Effect::Hold(..) => false,
+        | Effect::Hold(..)
+        | Effect::Route(_) => false,
         Effect::Service(_, effect) => effect.is_write(),
     }
 }
 
 fn is_cloud_change(effect: &Effect) -> bool {
-    matches!(effect, Effect::Service(_, effect) if effect.is_cloud_change())
+    match effect {
+        Effect::Service(_, effect) => effect.is_cloud_change(),
+        Effect::Route(effect) => effect.is_cloud_change(),
+        _ => false,
+    }
 }
 
 fn params() -> PatchParams {

@@ -179,6 +179,8 @@ fn is_write(effect: &Effect) -> bool {
         effect,
         Effect::PatchNode(..)
             | Effect::PatchNodeStatus(..)
+            | Effect::PatchPodCidrs(..)
+            | Effect::PatchNetworkCondition(..)
             | Effect::Service(_, ServiceEffect::Patch(_))
     )
 }

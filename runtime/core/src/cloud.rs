@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use crate::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply, UpdateRequest,
 };
@@ -94,6 +95,37 @@ pub trait CloudProvider: Send + Sync {
         let _ = (service, permit);
         unserved()
     }
+
+    /// Every route of this cluster, and where it leads. `nodes` are all nodes of the provider. Nothing that was kept is
+    /// used; changes nothing.
+    fn list_routes<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ListRoutesReply> {
+        let _ = (nodes, permit);
+        without_routes()
+    }
+
+    /// Makes a route. One that exists already and is right: done.
+    fn create_route<'a>(
+        &'a self,
+        request: &'a CreateRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        let _ = (request, permit);
+        without_routes()
+    }
+
+    /// Removes a route that was listed. One that is not there any more: done.
+    fn delete_route<'a>(
+        &'a self,
+        request: &'a DeleteRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        let _ = (request, permit);
+        without_routes()
+    }
 }
 
 /// Of a provider without load balancers, which nobody asks for them: see [`Capabilities`].
@@ -101,6 +133,15 @@ fn unserved<'a, T: Send + 'a>() -> Reply<'a, T> {
     Box::pin(async {
         Err(ProviderError::Unsupported(
             "this provider makes no load balancers".to_owned(),
+        ))
+    })
+}
+
+/// The same of a provider without routes.
+fn without_routes<'a, T: Send + 'a>() -> Reply<'a, T> {
+    Box::pin(async {
+        Err(ProviderError::Unsupported(
+            "this provider makes no routes".to_owned(),
         ))
     })
 }

@@ -3,6 +3,7 @@
 //!
 //! An effect's `Display` is its one label: log line, error text and transcript all use it.
 
+mod route;
 mod service;
 
 use std::fmt;
@@ -17,9 +18,10 @@ use crate::cloud::{CloudEvent, FindReply, Lookup, ProviderError};
 use crate::neighbours::Clashes;
 use crate::node_lifecycle::Survey;
 use crate::ownership::{Opinion, Verdict};
-use crate::patch::{NodePatch, NodeStatusPatch};
+use crate::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
 use crate::permit::Moment;
 
+pub use route::{RouteEffect, RouteOutcome};
 pub use service::{Answered, InUse, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef};
 
 /// What `decide` wants.
@@ -76,6 +78,10 @@ pub enum Effect {
     PatchNodeStatus(NodeRef, NodeStatusPatch),
     /// Write a node's provider ID, labels and taints.
     PatchNode(NodeRef, NodePatch),
+    /// Write a node's pod CIDRs, which it has none of.
+    PatchPodCidrs(NodeRef, PodCidrsPatch),
+    /// Write whether a node's pod network is there.
+    PatchNetworkCondition(NodeRef, NetworkConditionPatch),
     /// Delete a node, if it is still exactly this one.
     DeleteNode(NodeRef, NodeDeletion),
     /// A node's deletion is held, by this condition: counted and logged.
@@ -84,6 +90,8 @@ pub enum Effect {
     RecordNodeEvent(NodeRef, CloudEvent),
     /// An act about a Service.
     Service(ServiceRef, ServiceEffect),
+    /// An act about routes.
+    Route(RouteEffect),
 }
 
 /// Which node.
@@ -128,7 +136,7 @@ pub enum Outcome {
     Conferred(Verdict, bool),
     /// Of the effects on nodes: the node as it is now. `None`: there is no such node.
     Node(Result<Option<Box<Node>>, ClusterError>),
-    /// Of [`Effect::TakeBudget`] and [`ServiceEffect::TakeBudget`]; the error is when there is something to take again.
+    /// Of [`Effect::TakeBudget`], [`ServiceEffect::TakeBudget`] and [`RouteEffect::TakeBudget`]; the error is when there is something to take again.
     Budget(Result<(), Moment>),
     /// Of [`Effect::DeleteNode`]: there is no such node any more.
     Deleted,
@@ -136,6 +144,8 @@ pub enum Outcome {
     Recorded,
     /// Of all other acts about a Service.
     Service(ServiceOutcome),
+    /// Of all other acts about routes.
+    Route(RouteOutcome),
     /// The write was worked out and reported, and not made: the manager does not run in enforce mode.
     Withheld,
 }
@@ -180,6 +190,7 @@ impl Outcome {
             Outcome::Budget(result) => result.is_ok(),
             Outcome::Surveyed(result) => result.is_ok(),
             Outcome::Service(outcome) => outcome.is_success(),
+            Outcome::Route(outcome) => outcome.is_success(),
             Outcome::Recorded | Outcome::Deleted | Outcome::Conferred(..) => true,
             Outcome::Withheld => false,
         }
@@ -238,7 +249,20 @@ impl fmt::Display for Effect {
                     event.reason
                 )
             }
+            Effect::PatchPodCidrs(node, patch) => {
+                let cidrs = patch.pod_cidrs.join(",");
+                write!(f, "patch node/{} podCIDRs={cidrs}", node.name)
+            }
+            Effect::PatchNetworkCondition(node, patch) => {
+                let (is, reason) = (patch.is_unavailable, patch.reason);
+                write!(
+                    f,
+                    "patch node/{}/status NetworkUnavailable={is}({reason})",
+                    node.name
+                )
+            }
             Effect::Service(service, effect) => effect.label(service, f),
+            Effect::Route(effect) => effect.fmt(f),
         }
     }
 }
@@ -266,6 +290,7 @@ impl fmt::Display for Outcome {
             Outcome::Node(Ok(None)) => write!(f, "no such node"),
             Outcome::Node(Err(error)) => write!(f, "{error}"),
             Outcome::Service(outcome) => outcome.fmt(f),
+            Outcome::Route(outcome) => outcome.fmt(f),
             Outcome::Withheld => write!(f, "withheld"),
         }
     }

@@ -10,8 +10,8 @@
 //! engine and reads no clock, file or variable: its manifest and `clippy.toml` hold that true.
 //!
 //! Reading order, from the ground up: [`names`], [`settings`], [`tenure`], [`lease`], [`permit`], [`cloud`] and
-//! [`load_balancer`] (the port to the clouds), [`provider_id`], [`selector`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
-//! [`neighbours`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`], [`service`].
+//! [`load_balancer`] and [`cloud_route`] (the port to the clouds), [`provider_id`], [`selector`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
+//! [`neighbours`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`], [`service`], [`route`], [`ipam`].
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -19,7 +19,9 @@ pub mod audit;
 pub mod brake;
 pub mod cloud;
 pub mod cloud_node;
+pub mod cloud_route;
 pub mod effect;
+pub mod ipam;
 pub mod lease;
 pub mod load_balancer;
 pub mod names;
@@ -33,6 +35,7 @@ pub mod plan;
 pub mod provider_id;
 pub mod retry;
 pub mod rollout;
+pub mod route;
 pub mod selector;
 pub mod service;
 pub mod settings;

@@ -87,5 +87,15 @@ pub const NODE_LIFECYCLE_CONTROLLER: &str = "cloud-node-lifecycle-controller";
 pub const SERVICE_CONTROLLER: &str = "service-lb-controller";
 /// Source component of the service controller's Events (SVC-001).
 pub const SERVICE_EVENTS: &str = "service-controller";
+/// The same for the route controller; its Events come from `route_controller` (ROUTE-006).
+pub const ROUTE_CONTROLLER: &str = "node-route-controller";
+/// Source component of the route controller's Events (ROUTE-006).
+pub const ROUTE_EVENTS: &str = "route_controller";
+/// The same for the node IPAM controller; its Events come from `cidrAllocator` (IPAM-001, IPAM-029).
+pub const IPAM_CONTROLLER: &str = "node-ipam-controller";
+/// Source component of the node IPAM controller's Events (IPAM-029).
+pub const IPAM_EVENTS: &str = "cidrAllocator";
+/// The condition of a node whose pods cannot reach others: written by the route controller, and by network plugins.
+pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
 /// The field manager of every write that we make.
 pub const FIELD_MANAGER: &str = "ccm";

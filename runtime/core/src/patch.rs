@@ -4,6 +4,7 @@
 //! All are strategic merge patches. The UID is always part of them: the API server refuses the patch when
 //! the object was deleted and made again under the same name.
 
+mod pod_network;
 mod service;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cloud::Address;
 
+pub use pod_network::{NetworkConditionPatch, PodCidrsPatch};
 pub use service::{ConditionChange, FinalizerChange, ServicePatch};
 
 /// A patch of `nodes/<name>/status`.

@@ -21,7 +21,7 @@ use crate::permit::CloudRequest;
 const MOST_OBJECTS: usize = 20_000;
 
 /// The kinds of objects that there are in plans.
-pub const KINDS: [&str; 3] = ["node", "service", "cloud"];
+pub const KINDS: [&str; 4] = ["node", "service", "route", "cloud"];
 
 /// One change that was not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,8 @@ impl Planned {
         let (node, verb) = match effect {
             Effect::PatchNodeStatus(node, _) => (node, "patch status"),
             Effect::PatchNode(node, _) => (node, "patch"),
+            Effect::PatchPodCidrs(node, _) => (node, "patch"),
+            Effect::PatchNetworkCondition(node, _) => (node, "patch status"),
             Effect::DeleteNode(node, _) => (node, "delete"),
             Effect::Find(_)
             | Effect::Survey(_)
@@ -64,7 +66,7 @@ impl Planned {
                     by,
                 });
             }
-            Effect::Service(..) => return None,
+            Effect::Service(..) | Effect::Route(_) => return None,
         };
         Some(Planned {
             kind: "node",

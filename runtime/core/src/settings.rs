@@ -127,6 +127,54 @@ pub struct IngressRules {
     pub allowed: Vec<IpNet>,
 }
 
+/// The route controller's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteSettings {
+    /// `--cluster-cidr`: the pods' networks, one or one of each family. Empty: the controller does not run.
+    pub cluster_cidrs: Vec<IpNet>,
+    /// `--route-reconciliation-period`: how often all routes are listed although nothing changed.
+    pub resync: Duration,
+    /// How many routes are changed at the same time.
+    pub concurrent_syncs: NonZeroUsize,
+    /// How long the nodes have to be quiet before routes are listed for them: they come and go in groups, and each
+    /// listing costs requests.
+    pub node_quiet: Duration,
+    /// The longest that a change of the nodes waits for quiet.
+    pub node_wait: Duration,
+}
+
+/// The node IPAM controller's settings. One entry for each family that the cluster has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IpamSettings {
+    /// In the order in which a node's CIDRs stand: one, or one of each family.
+    pub families: Vec<PodNetwork>,
+    /// The ranges of the Services: nothing of them is handed out.
+    pub service_cidrs: Vec<IpNet>,
+    /// How many nodes are written at the same time.
+    pub concurrent_syncs: NonZeroUsize,
+}
+
+/// One range of pod addresses, and how much of it each node gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PodNetwork {
+    /// Of `--cluster-cidr`.
+    pub cluster_cidr: IpNet,
+    /// The prefix length of what a node gets.
+    pub node_mask: u8,
+}
+
+impl Default for RouteSettings {
+    fn default() -> RouteSettings {
+        RouteSettings {
+            cluster_cidrs: Vec::new(),
+            resync: Duration::from_secs(300),
+            concurrent_syncs: NonZeroUsize::MIN.saturating_add(15),
+            node_quiet: Duration::from_secs(1),
+            node_wait: Duration::from_secs(5),
+        }
+    }
+}
+
 impl Default for ServiceRules {
     fn default() -> ServiceRules {
         ServiceRules {

@@ -6,7 +6,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ccm_controllers::lease::{ElectionMetrics, ElectionSettings};
 use ccm_controllers::{Controllers, LeaseName, Metrics, Provided, Settings, Stopped, guarded};
-use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
+use ccm_core::names::{
+    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
+    SERVICE_CONTROLLER,
+};
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
 use ccm_delivery::stage::Lead;
@@ -243,6 +246,8 @@ impl Manager {
                 node: controllers.contains(&NODE_CONTROLLER),
                 node_lifecycle: controllers.contains(&NODE_LIFECYCLE_CONTROLLER),
                 service: controllers.contains(&SERVICE_CONTROLLER),
+                route: controllers.contains(&ROUTE_CONTROLLER),
+                node_ipam: controllers.contains(&IPAM_CONTROLLER),
             },
             ..settings
         };

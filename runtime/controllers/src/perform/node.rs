@@ -7,7 +7,7 @@ use ccm_core::cloud::{FindReply, Lookup, ProviderError};
 use ccm_core::cloud_node::cloud_node;
 use ccm_core::effect::{ClusterError, Looked, NodeDeletion, NodeRef, Outcome, Word};
 use ccm_core::node_lifecycle::Survey;
-use ccm_core::patch::{NodePatch, NodeStatusPatch};
+use ccm_core::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Preconditions};
 
@@ -91,6 +91,22 @@ impl Door {
     }
 
     pub(super) async fn patch_status(&self, node: &NodeRef, patch: &NodeStatusPatch) -> Outcome {
+        let (params, body) = (params(), strategic(patch.to_json()));
+        let request = self.nodes.patch_status(&node.name, &params, &body);
+        Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
+    }
+
+    pub(super) async fn patch_pod_cidrs(&self, node: &NodeRef, patch: &PodCidrsPatch) -> Outcome {
+        let (params, body) = (params(), strategic(patch.to_json()));
+        let request = self.nodes.patch(&node.name, &params, &body);
+        Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
+    }
+
+    pub(super) async fn patch_network_condition(
+        &self,
+        node: &NodeRef,
+        patch: &NetworkConditionPatch,
+    ) -> Outcome {
         let (params, body) = (params(), strategic(patch.to_json()));
         let request = self.nodes.patch_status(&node.name, &params, &body);
         Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))

@@ -53,6 +53,11 @@ impl Services {
         }
     }
 
+    /// What all changes at the provider's cloud take from.
+    pub(super) fn budget(&self) -> Arc<SharedBudget> {
+        self.budget.clone()
+    }
+
     /// Carries one effect about one Service out. Events and budgets are the door's own.
     pub(super) async fn perform(&self, service: &ServiceRef, effect: &ServiceEffect) -> Outcome {
         Outcome::Service(match effect {

@@ -147,6 +147,8 @@ fn settings() -> Settings {
             rules: LifecycleRules::default(),
         },
         service: ServiceSettings::default(),
+        route: ccm_core::settings::RouteSettings::default(),
+        ipam: None,
         ledger: None,
         pace: crate::Pace::REAL,
         audit: Arc::new(NoAudit),

@@ -114,7 +114,7 @@ impl Facts {
             Outcome::Looked(looked) => self.learnt.looked = Some(looked),
             Outcome::Conferred(verdict, tell) => self.learnt.conferred = Some((verdict, tell)),
             // Effects of another controller.
-            Outcome::Surveyed(_) | Outcome::Deleted | Outcome::Service(_) => {}
+            Outcome::Surveyed(_) | Outcome::Deleted | Outcome::Service(_) | Outcome::Route(_) => {}
             Outcome::Budget(result) => {
                 if let Effect::TakeBudget(_, brake) = effect {
                     self.learnt.budgets.insert(*brake, result);

@@ -125,7 +125,8 @@ impl Facts {
             Outcome::Looked(_)
             | Outcome::Surveyed(_)
             | Outcome::Conferred(..)
-            | Outcome::Service(_) => {}
+            | Outcome::Service(_)
+            | Outcome::Route(_) => {}
         }
     }
 

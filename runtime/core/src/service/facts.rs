@@ -146,6 +146,7 @@ impl Facts {
             | Outcome::Surveyed(_)
             | Outcome::Conferred(..)
             | Outcome::Node(_)
+            | Outcome::Route(_)
             | Outcome::Deleted => {}
         }
     }

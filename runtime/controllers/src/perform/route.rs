@@ -1,0 +1,104 @@
+//! What is done about routes: calls of the provider. Each has been allowed by the door.
+
+use std::sync::Arc;
+
+use ccm_core::audit::Subject;
+use ccm_core::cloud::ProviderError;
+use ccm_core::cloud_node::cloud_node;
+use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
+use ccm_core::effect::{Answered, Outcome, RouteEffect, RouteOutcome};
+use ccm_core::permit::Permit;
+use k8s_openapi::api::core::v1::Node;
+
+use super::Door;
+use super::cloud::{Cloud, apart};
+
+/// The most changes of one call. A route is made or removed with one; a cloud that has no other way replaces what is in
+/// its place with two.
+const MOST_CHANGES: u32 = 4;
+
+impl Door {
+    /// Carries one effect about routes out.
+    pub(super) async fn route(&self, effect: &RouteEffect) -> Outcome {
+        Outcome::Route(match effect {
+            RouteEffect::List(nodes) => RouteOutcome::Listed(self.list_routes(nodes).await),
+            RouteEffect::Create(request) => {
+                RouteOutcome::Changed(self.create_route(request.clone()).await)
+            }
+            RouteEffect::Delete(request) => {
+                RouteOutcome::Changed(self.delete_route(request.clone()).await)
+            }
+            RouteEffect::TakeBudget(destination, brake) => {
+                let object = format!("route/{destination}");
+                return Box::pin(self.take(&object, *brake)).await;
+            }
+        })
+    }
+
+    async fn list_routes(&self, nodes: &[Arc<Node>]) -> Result<ListRoutesReply, ProviderError> {
+        let permit = Arc::new(self.cloud.permit(0)?);
+        let cloud = self.cloud.clone();
+        let nodes: Vec<_> = nodes.iter().map(|node| cloud_node(node)).collect();
+        apart(async move {
+            let call = cloud.provider.list_routes(&nodes, permit);
+            cloud.in_time("listing of routes", call).await
+        })
+        .await
+    }
+
+    async fn create_route(
+        &self,
+        request: Arc<CreateRouteRequest>,
+    ) -> Result<Answered<RouteReply>, ProviderError> {
+        let destination = &request.destination_cidr;
+        let reason = format!("node/{} has no route", request.node.name);
+        let (cloud, permit) = self.changing_route(destination, reason)?;
+        apart(async move {
+            let call = cloud.provider.create_route(&request, permit.clone());
+            let reply = cloud.in_time("creation of a route", call).await?;
+            Ok(answered(reply, &permit))
+        })
+        .await
+    }
+
+    async fn delete_route(
+        &self,
+        request: Arc<DeleteRouteRequest>,
+    ) -> Result<Answered<RouteReply>, ProviderError> {
+        let reason = format!("it leads to {}", request.route.target);
+        let (cloud, permit) = self.changing_route(&request.route.destination_cidr, reason)?;
+        apart(async move {
+            let call = cloud.provider.delete_route(&request, permit.clone());
+            let reply = cloud.in_time("deletion of a route", call).await?;
+            Ok(answered(reply, &permit))
+        })
+        .await
+    }
+
+    /// What a call needs that may change something. All calls that change something at a provider's cloud take from one
+    /// budget.
+    fn changing_route(
+        &self,
+        destination: &str,
+        reason: String,
+    ) -> Result<(Cloud, Arc<Permit>), ProviderError> {
+        let subject = Subject {
+            kind: "route",
+            namespace: None,
+            name: destination.to_owned(),
+            uid: String::new(),
+            reason,
+        };
+        let permit = self.cloud.permit(MOST_CHANGES)?.about(subject);
+        let permit = permit.sharing(self.services.budget());
+        Ok((self.cloud.clone(), Arc::new(permit)))
+    }
+}
+
+fn answered(reply: RouteReply, permit: &Permit) -> Answered<RouteReply> {
+    Answered {
+        reply,
+        mutations: permit.mutations_made(),
+        in_use: Vec::new(),
+    }
+}

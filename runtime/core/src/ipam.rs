@@ -1,0 +1,1 @@
+//! Decides which node gets which pod CIDRs.
