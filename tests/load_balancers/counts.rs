@@ -81,7 +81,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         }),
         Trial::test("counts::a_drift_check_is_one_look", || {
             let setup = Setup {
-                pace: 1800,
+                pace: 900,
                 ..Setup::default()
             };
             on_stage(setup, drift)
@@ -220,7 +220,7 @@ async fn drift(stage: &Stage) -> Result<(), Failed> {
     stage.cloud.clear_requests();
     let is_asked = async || !stage.cloud.requests().is_empty();
     stage.until("a look", is_asked).await?;
-    // An hour goes by in two seconds, and a check has half an hour before the next one.
+    // An hour goes by in four seconds, and a check has half an hour before the next one.
     let requests = quiet(stage, Duration::from_millis(400)).await;
     DRIFT.hold(&requests, 1)?;
     assert!(!requests.iter().any(|request| request.write));

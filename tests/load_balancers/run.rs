@@ -20,7 +20,7 @@ const PACE: u32 = 600;
 /// By that clock; two seconds here.
 const DRIFT_CHECK: Duration = Duration::from_secs(1200);
 /// How long everything may take to come to rest. Only a failing run waits that long.
-const REST: Duration = Duration::from_secs(60);
+const REST: Duration = Duration::from_secs(180);
 /// The same for a manager with a defect.
 const MUTANTS_REST: Duration = Duration::from_secs(6);
 /// The longest pause between two operations: fewer requests than it takes to finish what the one before began.

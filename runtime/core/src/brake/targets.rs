@@ -23,6 +23,9 @@ pub struct Wish {
 pub enum Verdict {
     /// It may be made.
     Go,
+    /// It was wanted before, and may be made. The wish is to be remembered until it is: what has begun and takes long is
+    /// not undone.
+    Confirmed(Wish),
     /// Nobody knows yet which nodes there are.
     Unsynced,
     /// It has to be wanted again, not before this moment. The wish is to be remembered until then; adding targets
@@ -57,13 +60,11 @@ pub fn judge(
         .filter(|wish| wish.remaining.is_subset(&remaining))
         .map_or(now, |wish| wish.since);
     let again = since.after(confirm_after);
+    let wish = Wish { since, remaining };
     if before.is_some() && again <= now && since < now {
-        return Verdict::Go;
+        return Verdict::Confirmed(wish);
     }
-    Verdict::Confirm {
-        wish: Wish { since, remaining },
-        again,
-    }
+    Verdict::Confirm { wish, again }
 }
 
 /// Whether all targets or more than half of them would go.

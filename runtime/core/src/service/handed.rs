@@ -64,6 +64,11 @@ pub(super) fn handed(facts: &Facts, now: Moment) -> Handed<'_> {
             hold: None,
             wish: None,
         },
+        Verdict::Confirmed(wish) => Handed {
+            targets: Some(wanted.clone()),
+            hold: None,
+            wish: Some(wish),
+        },
         Verdict::Unsynced => Handed {
             targets: kept(),
             hold: Some(Obstacle::NodesUnsynced),

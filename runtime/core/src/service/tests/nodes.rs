@@ -259,6 +259,39 @@ fn most_targets_go_only_when_that_is_wanted_for_half_a_minute() {
 }
 
 #[test]
+fn most_targets_that_take_long_to_go_are_not_put_back_meanwhile() {
+    let mut world = world();
+    world.with_nodes(&["a", "b", "c", "d"]);
+    world.ensure = [ready(&["192.0.2.1"], 0)].into();
+    world.talk();
+    world.with_nodes(&["a"]);
+    world.talk();
+    world.wait(30);
+    world.update = [
+        Ok(Progress::Pending(pending("b is going"))),
+        Err(unavailable()),
+    ]
+    .into();
+    world.ensure = [begun("c is going"), ready(&["192.0.2.1"], 1)].into();
+    world.calls.clear();
+    while !matches!(world.talk().end, When::AwaitChange) {
+        assert_eq!(handed(&world), ["a"]);
+        world.wait(2);
+    }
+    assert!(world.calls.len() > 3, "{:?}", world.calls);
+    for call in &world.calls {
+        match call {
+            ServiceEffect::Ensure(request) => assert_eq!(names(&request.targets), ["a"]),
+            ServiceEffect::UpdateTargets(request) => assert_eq!(names(&request.targets), ["a"]),
+            _ => {}
+        }
+    }
+    // The next time it needs to be wanted twice again.
+    world.with_nodes(&[]);
+    assert_eq!(does_nothing(&mut world).again(), Duration::from_secs(30));
+}
+
+#[test]
 fn targets_that_come_back_were_never_taken_away() {
     let mut world = made();
     world.with_nodes(&[]);
