@@ -300,14 +300,14 @@ fn mistakes_in_variables_and_those_that_the_module_finds_are_told_at_once() {
         ("ROBOT_ENABLED", "sometimes"),
         ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1"),
         ("HCLOUD_LOAD_BALANCERS_NETWORK_ZONE", "eu-central"),
-        ("HCLOUD_NETWORK_ROUTES_ENABLED", "true"),
+        ("HCLOUD_NETWORK_ROUTES_ENABLED", "sometimes"),
     ]);
     for expected in [
         "neither HCLOUD_TOKEN nor HCLOUD_TOKEN_FILE is set",
         "HCLOUD_INSTANCES_ADDRESS_FAMILY: must be one of",
         "ROBOT_ENABLED: must be true or false",
         "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE",
-        "routes are not served yet: HCLOUD_NETWORK_ROUTES_ENABLED",
+        "HCLOUD_NETWORK_ROUTES_ENABLED: must be true or false",
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }

@@ -33,6 +33,10 @@ mod modes;
 mod node_ip;
 #[path = "cluster/outage.rs"]
 mod outage;
+#[path = "cluster/pod_cidrs.rs"]
+mod pod_cidrs;
+#[path = "cluster/pod_network.rs"]
+mod pod_network;
 #[path = "cluster/policy.rs"]
 mod policy;
 #[path = "cluster/providers.rs"]
@@ -45,6 +49,12 @@ mod refused;
 mod remade;
 #[path = "cluster/rights.rs"]
 mod rights;
+#[path = "cluster/routes.rs"]
+mod routes;
+#[path = "cluster/routes_flags.rs"]
+mod routes_flags;
+#[path = "cluster/routes_trouble.rs"]
+mod routes_trouble;
 #[path = "cluster/secrets.rs"]
 mod secrets;
 #[path = "cluster/services.rs"]

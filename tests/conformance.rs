@@ -1,5 +1,5 @@
-//! `conformance.md` says of every statement about the node and service controllers and leader election, and of every case of
-//! upstream's own tests of the former, how it is held here. Here it is checked that none is missing or stands there twice, that each
+//! `conformance.md` says of every statement about the controllers and leader election, and of every case of upstream's own
+//! tests of the former, how it is held here. Here it is checked that none is missing or stands there twice, that each
 //! test named exists, and that a test of a case carries the case's ID. Whether a test is good, its name
 //! cannot tell.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
@@ -9,8 +9,9 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// The statements that have to have a row: about the node controller, the node lifecycle controller and leader
-/// election all there are, likewise of the service controller; of the sharp edges those about them.
-const STATEMENTS: [(&str, RangeInclusive<u32>); 30] = [
+/// election all there are, likewise of the service, the route and the node IPAM controller; of the sharp edges those about
+/// them.
+const STATEMENTS: [(&str, RangeInclusive<u32>); 39] = [
     ("NODE", 1..=7),
     ("NODE", 10..=13),
     ("NODE", 20..=25),
@@ -41,11 +42,21 @@ const STATEMENTS: [(&str, RangeInclusive<u32>); 30] = [
     ("SVC", 100..=107),
     ("IFACE", 10..=13),
     ("EDGE", 60..=72),
+    ("ROUTE", 1..=6),
+    ("ROUTE", 10..=15),
+    ("ROUTE", 20..=33),
+    ("ROUTE", 40..=46),
+    ("EDGE", 80..=83),
+    ("IPAM", 1..=9),
+    ("IPAM", 20..=29),
+    ("IPAM", 40..=45),
+    ("IPAM", 60..=60),
 ];
 
 /// Upstream's test functions, and how many cases each has: 42 of the node controller, 28 of the node helpers,
-/// 20 of the node IP, 28 of the node lifecycle controller, 140 of the service controller, 46 of the service helpers.
-const CASES: [(&str, u32); 45] = [
+/// 20 of the node IP, 28 of the node lifecycle controller, 140 of the service controller, 46 of the service helpers,
+/// 42 of the route controller, 102 of node IPAM.
+const CASES: [(&str, u32); 67] = [
     ("Test_NodesDeleted", 12),
     ("Test_NodesShutdown", 9),
     ("Test_GetProviderID", 7),
@@ -91,6 +102,28 @@ const CASES: [(&str, u32); 45] = [
     ("TestPatchService", 1),
     ("Test_getPatchBytes", 1),
     ("TestLoadBalancerStatusEqual", 10),
+    ("TestIsResponsibleForRoute", 12),
+    ("TestReconcile", 17),
+    ("TestHandleNodeUpdate", 4),
+    ("TestUpdateNetworkingCondition", 8),
+    ("TestUpdateNetworkingConditionWithCalicoScenario", 1),
+    ("TestStartNodeIpamController", 10),
+    ("TestNewNodeIpamControllerWithCIDRMasks", 12),
+    ("TestOccupyPreExistingCIDR", 8),
+    ("TestAllocateOrOccupyCIDRSuccess", 7),
+    ("TestAllocateOrOccupyCIDRFailure", 1),
+    ("TestReleaseCIDRSuccess", 2),
+    ("TestCIDRSetFullyAllocated", 2),
+    ("TestIndexToCIDRBlock", 15),
+    ("TestCIDRSet_RandomishAllocation", 2),
+    ("TestCIDRSet_AllocationOccupied", 2),
+    ("TestDoubleOccupyRelease", 7),
+    ("TestGetBitforCIDR", 14),
+    ("TestOccupy", 14),
+    ("TestCIDRSetv6", 3),
+    ("TestCidrSetMetrics", 1),
+    ("TestCidrSetMetricsHistogram", 1),
+    ("TestCidrSetMetricsDual", 1),
 ];
 
 /// The cases that are about what upstream's older interface alone can say, or about what ours does not have.
@@ -122,8 +155,9 @@ const NOT_COVERED: [(&str, u32); 24] = [
 ];
 
 /// Where the scenarios of cases are, and what their names begin with; the case's number follows.
-const UPSTREAM: [&str; 2] = ["node/upstream", "node_lifecycle/upstream"];
-const SCENARIOS: [(&str, &str); 5] = [
+const UPSTREAM: [&str; 3] = ["node/upstream", "node_lifecycle/upstream", "route/upstream"];
+const SCENARIOS: [(&str, &str); 6] = [
+    ("reconcile_", "TestReconcile"),
     ("nodes_deleted_", "Test_NodesDeleted"),
     ("nodes_shutdown_", "Test_NodesShutdown"),
     ("sync_node_", "Test_syncNode"),
@@ -283,7 +317,7 @@ fn every_statement_and_every_case_has_one_row() {
     let mut seen = BTreeSet::new();
     let mut problems = Vec::new();
     for row in rows() {
-        let is_bounded = ["NODE-", "LIFE-", "SVC-"]
+        let is_bounded = ["NODE-", "LIFE-", "SVC-", "ROUTE-", "IPAM-"]
             .iter()
             .any(|prefix| row.id.starts_with(prefix))
             || is_case(&row.id);

@@ -16,6 +16,8 @@ use crate::stage::{COMPILE, PASSWORD, Stage, brief, node, permit, silent};
 
 #[path = "hcloud/absence.rs"]
 mod absence;
+#[path = "hcloud/routes.rs"]
+mod routes;
 #[path = "hcloud/stage.rs"]
 mod stage;
 
@@ -59,7 +61,8 @@ fn main() -> ExitCode {
         return ccm_host::compile_child();
     }
     let cache = Arc::new(tempfile::TempDir::new().unwrap());
-    let trials = TESTS.iter().chain(absence::TESTS).map(|(name, test)| {
+    let tests = TESTS.iter().chain(absence::TESTS).chain(routes::TESTS);
+    let trials = tests.map(|(name, test)| {
         let cache = cache.clone();
         Trial::test(*name, move || {
             test(&Stage::new(cache.path()));

@@ -8,6 +8,8 @@
 
 #[path = "modes/play.rs"]
 mod play;
+#[path = "modes/pod_networks.rs"]
+mod pod_networks;
 #[path = "modes/world.rs"]
 mod world;
 
@@ -67,6 +69,73 @@ proptest! {
         let plan = holds(&world)?;
         prop_assert!(plan.planned.is_empty(), "{:?}", plan.planned);
     }
+}
+
+/// The same for routes and pod CIDRs. Here one change makes the next one possible in nearly every world: a block wants a
+/// route, and with the route the node's condition follows.
+fn holds_for_pod_networks(world: &[pod_networks::Fate]) -> Result<(), TestCaseError> {
+    let in_mode = |mode| pod_networks::play(world, mode);
+    let (plan, enforced) = (in_mode(Mode::Plan), in_mode(Mode::Enforce));
+    for (object, verb) in &plan.planned {
+        let made = enforced.made.get(object);
+        prop_assert_eq!(made, Some(verb), "{} in {:?}", object, world);
+    }
+    if plan.planned.is_empty() {
+        prop_assert!(enforced.made.is_empty(), "{:?}", enforced.made);
+    }
+    let is_followed =
+        |object: &String| object.starts_with("node/") || world.contains(&pod_networks::Fate::Bare);
+    for object in enforced.made.keys().filter(|object| !is_followed(object)) {
+        prop_assert!(
+            plan.planned.contains_key(object),
+            "{} in {:?}",
+            object,
+            world
+        );
+    }
+    prop_assert!(enforced.planned.is_empty(), "enforce mode has made a plan");
+    let observed = in_mode(Mode::Observe);
+    for still in [&plan, &observed] {
+        prop_assert!(still.made.is_empty(), "{:?}", still.made);
+        prop_assert_eq!(still.requests, 0, "something was written");
+    }
+    prop_assert!(observed.planned.is_empty(), "observe mode has made a plan");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn what_is_planned_of_pod_networks_is_what_is_done_first(world in pod_networks::any_world()) {
+        holds_for_pod_networks(&world)?;
+    }
+}
+
+#[test]
+fn every_state_of_a_pod_network_has_the_changes_that_belong_to_it() {
+    use pod_networks::Fate;
+    let mut rows = 0;
+    for (fate, node, route) in [
+        (Fate::Bare, Some("patch"), None),
+        (Fate::Unrouted, None, Some("POST /routes/create")),
+        (Fate::Well, None, None),
+        (Fate::Untold, Some("patch status"), None),
+        (Fate::Moved, None, Some("POST /routes/delete")),
+        (Fate::Blocked, None, Some("POST /routes/delete")),
+        (Fate::Taken, None, None),
+        (Fate::Calico, None, Some("POST /routes/create")),
+        (Fate::Gone, None, Some("POST /routes/delete")),
+    ] {
+        let world = [Fate::Well, fate];
+        holds_for_pod_networks(&world).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+        let planned = pod_networks::play(&world, Mode::Plan).planned;
+        let of = |object: &str| planned.get(object).map(String::as_str);
+        assert_eq!(of("node/n1"), node, "{fate:?}");
+        assert_eq!(of("route/10.244.199.0/24"), route, "{fate:?}");
+        rows += 1;
+    }
+    assert_eq!(rows, Fate::ALL.len(), "a row for each");
 }
 
 /// One node with this fate, beside one that is well.

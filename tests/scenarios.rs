@@ -18,12 +18,18 @@ mod audited;
 mod broken;
 #[path = "scenarios/broken_deletions.rs"]
 mod broken_deletions;
+#[path = "scenarios/broken_routes.rs"]
+mod broken_routes;
 #[path = "scenarios/broken_services.rs"]
 mod broken_services;
 #[path = "scenarios/cloud.rs"]
 mod cloud;
+#[path = "scenarios/cloud_changes.rs"]
+mod cloud_changes;
 #[path = "scenarios/cloud_lines.rs"]
 mod cloud_lines;
+#[path = "scenarios/cluster_faults.rs"]
+mod cluster_faults;
 #[path = "scenarios/deletions.rs"]
 mod deletions;
 #[path = "scenarios/disturbance.rs"]
@@ -48,10 +54,16 @@ mod mutations;
 mod nodes;
 #[path = "scenarios/people.rs"]
 mod people;
+#[path = "scenarios/pod_network_laws.rs"]
+mod pod_network_laws;
 #[path = "scenarios/providers.rs"]
 mod providers;
 #[path = "scenarios/replay.rs"]
 mod replay;
+#[path = "scenarios/route_laws.rs"]
+mod route_laws;
+#[path = "scenarios/routes.rs"]
+mod routes;
 #[path = "scenarios/script.rs"]
 mod script;
 #[path = "scenarios/service_laws.rs"]
@@ -108,6 +120,7 @@ fn main() -> ExitCode {
     );
     trials.extend(broken::trials());
     trials.extend(broken_deletions::trials());
+    trials.extend(broken_routes::trials());
     trials.extend(broken_services::trials());
     trials.extend(mutations::trials());
     trials.extend(hcloud::trials());

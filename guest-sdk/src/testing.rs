@@ -194,6 +194,14 @@ pub fn ready(mut node: crate::Node) -> crate::Node {
     node
 }
 
+/// The same node as the host describes it to `routes.list`: with what a next hop is recognised by, and nothing large.
+#[must_use]
+pub fn listed(mut node: crate::Node) -> crate::Node {
+    node.labels.clear();
+    node.annotations.clear();
+    node
+}
+
 /// A node as the host describes a new one: nobody has said yet whether it is ready.
 pub fn node(name: &str, provider_id: Option<&str>) -> crate::Node {
     crate::Node {

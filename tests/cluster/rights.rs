@@ -7,6 +7,8 @@ use serde_json::json;
 
 use crate::kubelet::uninitialized;
 use crate::lifecycle::YOUNG;
+use crate::pod_cidrs::{Ban, contended};
+use crate::pod_network::{Network, pod_cidrs, setup};
 use crate::record::{granted, used};
 use crate::services::{PLACE, Services, load_balancer};
 use crate::world::{Setup, World, until};
@@ -97,4 +99,96 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     let refused: Vec<_> = log.iter().filter(|entry| entry.code == 403).collect();
     assert!(refused.is_empty(), "not granted: {refused:?}");
     assert_eq!(used(&log), granted(&world.rights));
+}
+
+/// A world in which `ccm` may do what one role says, and nothing else.
+async fn only(role: &'static str) -> World {
+    World::start(Setup {
+        server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
+        only_role: Some(role),
+        ..setup()
+    })
+    .await
+}
+
+/// Nothing was refused, and everything that is granted was made use of. That an Event is counted up, which all
+/// controllers have in common, is shown above.
+fn assert_exact(world: &World) {
+    let log = world.asked();
+    let refused: Vec<_> = log.iter().filter(|entry| entry.code == 403).collect();
+    assert!(refused.is_empty(), "not granted: {refused:?}");
+    let mut used = used(&log);
+    used.insert((String::new(), "events".to_owned(), "patch".to_owned()));
+    assert_eq!(used, granted(&world.rights));
+}
+
+#[tokio::test]
+async fn the_role_of_the_controller_of_pod_cidrs_is_exactly_what_it_uses_alone() {
+    let world = only("ccm:node-ipam-controller").await;
+    world.add_node("worker-1", json!({})).await;
+    // A node that is read again, because nobody takes what is written to it.
+    let ban = Ban::on_pod_cidrs();
+    ban.begin(&world).await;
+    world.add_node("contended-1", contended()).await;
+    let mut ccm = world.ccm(
+        &world.configuration(json!({})),
+        &[
+            "--controllers=node-ipam-controller",
+            "--leader-elect=false",
+            "--allocate-node-cidrs",
+            "--cluster-cidr=10.244.0.0/23",
+        ],
+    );
+    world
+        .event(&mut ccm, "contended-1", "CIDRAssignmentFailed")
+        .await;
+    ban.end(&world).await;
+    world
+        .nodes_until(&mut ccm, "two pod CIDRs", |nodes| {
+            nodes.values().all(|node| pod_cidrs(node).len() == 1)
+        })
+        .await;
+    world.stop(ccm).await;
+    assert_exact(&world);
+}
+
+#[tokio::test]
+async fn the_role_of_the_controller_of_routes_is_exactly_what_it_uses_alone() {
+    let world = only("ccm:node-route-controller").await;
+    let network = Network::add(&world);
+    network
+        .initialised(&world, "worker-1", "10.244.0.0/24")
+        .await;
+    let ban = Ban::on_conditions();
+    ban.begin(&world).await;
+    let label = json!({"metadata": contended()});
+    world.change("worker-1", label).await;
+    let refusal = Trouble::Refuse {
+        status: 403,
+        code: "forbidden".to_owned(),
+    };
+    let changes = Fault::new(refusal).method(http::Method::POST);
+    world.cloud.inject(changes.path("/networks/"));
+    let mut ccm = world.ccm(
+        &network.configuration(&world),
+        &[
+            "--controllers=node-route-controller",
+            "--leader-elect=false",
+            "--cluster-cidr=10.244.0.0/16",
+        ],
+    );
+    world
+        .event(&mut ccm, "worker-1", "FailedToCreateRoute")
+        .await;
+    until(&mut ccm, "a refusal", async || {
+        let written = world.asked();
+        let mut written = written.iter().filter(|entry| entry.verb == "patch");
+        written.any(|entry| entry.code == 422).then_some(())
+    })
+    .await;
+    world.cloud.clear_faults();
+    ban.end(&world).await;
+    network.all_routed(&world, &mut ccm, 1).await;
+    world.stop(ccm).await;
+    assert_exact(&world);
 }

@@ -43,6 +43,8 @@ pub(crate) struct Setup {
     pub(crate) server_flags: Vec<String>,
     /// Files of rights beside those of the base in `deploy/kustomize`, relative to it.
     pub(crate) rights: &'static [&'static str],
+    /// Of all those, only the role with this name, as when one controller runs alone.
+    pub(crate) only_role: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -52,6 +54,7 @@ impl Default for Setup {
             etcd_link: false,
             server_flags: Vec::new(),
             rights: &[],
+            only_role: None,
         }
     }
 }
@@ -82,7 +85,10 @@ impl World {
         .unwrap();
         let admin = api.client_for("admin").await.unwrap();
         let files = ["rbac.yaml"].iter().chain(setup.rights);
-        let rights: Vec<Value> = files.flat_map(|file| manifests(file)).collect();
+        let mut rights: Vec<Value> = files.flat_map(|file| manifests(file)).collect();
+        if let Some(role) = setup.only_role {
+            rights.retain(|manifest| manifest["metadata"]["name"] == role);
+        }
         let token = deploy(&admin, &rights).await;
         let cloud = Hetzner::start(setup.cloud).await.unwrap();
         Self {

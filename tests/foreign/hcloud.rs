@@ -1,5 +1,5 @@
 //! The cloud simulator, driven over TLS by the vendor's own client in Python (`hcloud` from PyPI): load balancers with all
-//! that belongs to them. What that client cannot read is not the vendor's shape.
+//! that belongs to them, and the routes of networks. What that client cannot read is not the vendor's shape.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,6 +8,9 @@ use ccm_sim::hetzner::{Fault, Hetzner, Location, Options, ServerSpec, Trouble};
 use serde_json::{Value, json};
 
 use super::python::Client;
+
+#[path = "hcloud/routes.rs"]
+mod routes;
 
 const TOKEN: &str = "the-token";
 
@@ -83,7 +86,7 @@ fn of(call: usize, take: &str) -> Value {
 }
 
 #[test]
-fn load_balancers_are_understood_by_the_vendors_client() {
+fn load_balancers_and_routes_are_understood_by_the_vendors_client() {
     let client = Client::install("hcloud");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -94,6 +97,7 @@ fn load_balancers_are_understood_by_the_vendors_client() {
     changes(&client, &cloud);
     certificates(&client, &cloud);
     refusals(&client, &cloud);
+    routes::check(&client, &cloud);
 }
 
 fn creation(client: &Client, cloud: &Hetzner) {

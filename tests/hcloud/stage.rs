@@ -17,6 +17,8 @@ pub(crate) const COMPILE: &str = "__compile";
 pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
 pub(crate) const PASSWORD: &str = "a-password-that-no-guest-sees";
 const USER: &str = "#ws+user";
+/// `--cluster-cidr`.
+const CLUSTER_CIDR: &str = "10.244.0.0/16";
 
 /// Both clouds, with the guest between them and the tests.
 pub(crate) struct Stage {
@@ -108,7 +110,7 @@ impl Stage {
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let config = GuestConfig {
             cluster_name: "kubernetes".to_owned(),
-            cluster_cidrs: Vec::new(),
+            cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
             values: values.collect(),
         };
         let load = self.host.load(module, self.grants(token, password), config);

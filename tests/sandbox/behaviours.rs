@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, FindReply, Instance, Lookup, ProviderError};
-use ccm_host::{LoadError, Provider};
+use ccm_host::{LoadError, Module, Provider};
 use guest_misbehaving::behaviour::Behaviour;
 use libtest_mimic::Trial;
 
+use crate::files::with;
 use crate::law::{Call, End, Law, answers, fails, not_loaded, says};
 use crate::lines::{Line, Lines};
 use crate::stage::{self, PATIENCE, TOKEN, block_on};
@@ -266,6 +267,15 @@ async fn check(behaviour: Behaviour, law: Law) {
 /// Loads the guest. Who spins in `init` has ten seconds, which pass at once here: the host has compiled it before,
 /// so that nothing else waits.
 async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadError> {
+    if behaviour == Behaviour::UnknownCapability {
+        // The real guest exports all three.
+        let module = Module {
+            wasm: with("ccm:provider/routes@", "ccm:provider/routez@"),
+            ..stage::module()
+        };
+        let (grants, config) = (stage::grants(endpoint), stage::config(behaviour));
+        return stage::HOST.load(module, grants, config).await;
+    }
     if behaviour != Behaviour::SpinInInit {
         return stage::load(behaviour, endpoint).await;
     }

@@ -20,11 +20,12 @@ use ccm_host::Provider;
 use guest_misbehaving::behaviour::Balancing;
 use libtest_mimic::Trial;
 
-use crate::behaviours::{KEPT_BYTES, SHORT, assert_harmless};
+use crate::behaviours::SHORT;
 use crate::stage::{self, PATIENCE, block_on};
+use crate::steps::{Law, Step, answers, fails};
 use crate::target::{Mood, Target};
-use steps::Function::{Delete, Ensure, Get, UpdateTargets};
-use steps::{End, Law, Reply, Step, answers, fails};
+use steps::Function::{self, Delete, Ensure, Get, UpdateTargets};
+use steps::Reply;
 
 pub(crate) use whole::TESTS;
 
@@ -41,7 +42,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// What a host has to do about each behaviour. Every behaviour has its line: without one this does not compile.
-fn law(balancing: Balancing) -> Law {
+fn law(balancing: Balancing) -> Law<Function> {
     let worthless = |words| Law::new([fails(Ensure, "internal", words)]);
     match balancing {
         Balancing::Honest => Law::new([
@@ -236,7 +237,7 @@ fn wishes(reply: &Reply) -> usize {
 }
 
 /// The Service of every call.
-fn service() -> CloudService {
+pub(crate) fn service() -> CloudService {
     CloudService {
         namespace: "default".to_owned(),
         name: "web".to_owned(),
@@ -263,7 +264,7 @@ fn service() -> CloudService {
     }
 }
 
-async fn check(balancing: Balancing, law: Law) {
+async fn check(balancing: Balancing, law: Law<Function>) {
     let cloud = Target::start(law.cloud).await;
     let provider = stage::load_balancing(balancing, &cloud.endpoint())
         .await
@@ -271,7 +272,7 @@ async fn check(balancing: Balancing, law: Law) {
     let mut hint = None;
     for step in &law.steps {
         let end = call(&provider, step, hint.take()).await;
-        check_end(step, &end, &provider.digest().short());
+        step.check(&end, &provider.digest().short());
         if let Ok(reply @ (Reply::Ensured(_) | Reply::Progressed(_))) = &end
             && !reply.is_done()
             && !matches!(reply, Reply::Ensured(reply) if is_ready(reply))
@@ -289,7 +290,7 @@ fn is_ready(reply: &EnsureReply) -> bool {
 
 async fn call(
     provider: &Provider,
-    step: &Step,
+    step: &Step<Function>,
     hint: Option<Arc<[u8]>>,
 ) -> Result<Reply, ProviderError> {
     let permit = stage::permit(step.time, step.mode, step.changes);
@@ -323,30 +324,6 @@ async fn call(
         Get => {
             let reply = provider.get_load_balancer(&service, permit).await;
             reply.map(Reply::Got)
-        }
-    }
-}
-
-fn check_end(step: &Step, end: &Result<Reply, ProviderError>, digest: &str) {
-    let function = step.function;
-    match (&step.end, end) {
-        (End::Answers(check), Ok(reply)) => check(reply),
-        (End::Fails(case, words), Err(error)) => {
-            let text = error.to_string();
-            assert_eq!(error.reason(), *case, "{function:?}: {text}");
-            for word in *words {
-                assert!(text.contains(word), "{function:?}: {text:?} lacks {word:?}");
-            }
-            assert_harmless(&text, KEPT_BYTES + 200);
-            // Who did not come to its end is named.
-            if ["trapped", "timed-out"].contains(case) {
-                assert!(text.contains(digest), "{text}");
-            }
-        }
-        (_, end) => {
-            // Some answers would fill the screen.
-            let end: String = format!("{end:?}").chars().take(500).collect();
-            panic!("{function:?}: {end}")
         }
     }
 }

@@ -9,8 +9,9 @@ use ccm_core::cloud::CloudNode;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
 use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::manifest::Target;
 use ccm_host::{Compiler, GuestConfig, Host, HostOptions, LoadError, Module, Provider};
-use guest_misbehaving::behaviour::{Balancing, Behaviour};
+use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};
 
 /// A test and its name.
 pub(crate) type Test = (&'static str, fn());
@@ -56,11 +57,17 @@ pub(crate) fn module() -> Module {
     }
 }
 
-/// Everything that the guest requests, at `endpoint`.
+/// Everything that the guest requests, what is optional too, at `endpoint`.
 pub(crate) fn grants(endpoint: &str) -> Grants {
     let module = module();
     let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();
     let mut grants = inspection.manifest.as_grants();
+    grants.targets = inspection
+        .manifest
+        .targets
+        .iter()
+        .map(Target::as_grant)
+        .collect();
     for target in &mut grants.targets {
         target.endpoint = endpoint.parse().unwrap();
         target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
@@ -89,9 +96,23 @@ pub(crate) async fn load_balancing(
     balancing: Balancing,
     endpoint: &str,
 ) -> Result<Provider, LoadError> {
+    load_making(&[("balancing", balancing.word())], endpoint).await
+}
+
+/// Loads the guest as a maker of routes, for a cloud at `endpoint`.
+pub(crate) async fn load_routing(routing: Routing, endpoint: &str) -> Result<Provider, LoadError> {
+    load_making(&[("routing", routing.word())], endpoint).await
+}
+
+/// Loads the guest with these words in its configuration besides.
+pub(crate) async fn load_making(
+    words: &[(&str, &str)],
+    endpoint: &str,
+) -> Result<Provider, LoadError> {
     let mut config = config(Behaviour::Honest);
-    let value = ("balancing".to_owned(), balancing.word().to_owned());
-    config.values.extend([value]);
+    let words = words.iter();
+    let words = words.map(|(key, word)| ((*key).to_owned(), (*word).to_owned()));
+    config.values.extend(words);
     HOST.load(module(), grants(endpoint), config).await
 }
 

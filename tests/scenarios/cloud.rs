@@ -1,6 +1,7 @@
 //! A cloud that answers as the script says, apart from the one call that is to go wrong. Knows nothing of Kubernetes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use ccm_core::cloud::{
     Capabilities, CloudEvent, CloudNode, CloudProvider, FindReply, Lookup, ProviderError, Reply,
 };
+use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::load_balancer::{
     AnnotationChange, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found,
     GetReply, Progress, ProgressReply, UpdateRequest,
@@ -18,10 +20,11 @@ use tokio::time::Instant;
 
 use crate::cloud_lines::{error, instance};
 use crate::disturbance::CallFault;
-use crate::lies::Lie;
+use crate::lies::{Lie, disturbed};
 use crate::life::{Act, Life};
 use crate::load_balancer_answers::PREFIX;
 use crate::load_balancers::{Ask, LoadBalancers, Operation, Told, key_of};
+use crate::routes::{Machine, Routes};
 use crate::script::Line;
 use crate::stage::seconds;
 use crate::tamper::Tamper;
@@ -44,6 +47,7 @@ pub(crate) struct ScriptedCloud {
     made: Arc<AtomicUsize>,
     said: Arc<Mutex<Said>>,
     balancers: LoadBalancers,
+    routes: Routes,
     /// Of the process that calls; `None`: nobody kills it.
     life: Option<Life>,
     /// Whether no call is a fresh one, in the tests of the runner.
@@ -105,7 +109,7 @@ impl ScriptedCloud {
     /// A cloud that knows nobody, broken like this. `sequence` says the number of the last request to the API server.
     pub(crate) fn new(
         tamper: Option<Tamper>,
-        sequence: impl Fn() -> u64 + Send + Sync + 'static,
+        sequence: impl Fn() -> u64 + Clone + Send + Sync + 'static,
     ) -> ScriptedCloud {
         ScriptedCloud {
             name: SIM.to_owned(),
@@ -114,10 +118,11 @@ impl ScriptedCloud {
             capabilities: Capabilities {
                 instances: true,
                 load_balancer: true,
-                ..Capabilities::default()
+                routes: true,
             },
             made: Arc::default(),
             said: Arc::default(),
+            routes: Routes::new(tamper, sequence.clone()),
             balancers: LoadBalancers::new(tamper, sequence),
             life: None,
             keeps_answers: tamper == Some(Tamper::KeepsAnswers),
@@ -132,6 +137,7 @@ impl ScriptedCloud {
             prefixes: vec![format!("{name}.example/")],
             said: Arc::default(),
             balancers: self.balancers.beside(),
+            routes: self.routes.beside(),
             ..self.clone()
         }
     }
@@ -149,6 +155,11 @@ impl ScriptedCloud {
     /// Its load balancers.
     pub(crate) fn balancers(&self) -> &LoadBalancers {
         &self.balancers
+    }
+
+    /// Its routes.
+    pub(crate) fn routes(&self) -> &Routes {
+        &self.routes
     }
 
     /// `cloud …`: see `README.md`.
@@ -187,6 +198,7 @@ impl ScriptedCloud {
         ScriptedCloud {
             life,
             balancers: self.balancers.called_by(process),
+            routes: self.routes.called_by(process),
             ..self.clone()
         }
     }
@@ -300,6 +312,33 @@ impl CloudProvider for ScriptedCloud {
             complete: told.complete,
         }))
     }
+
+    fn list_routes<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        _: Arc<Permit>,
+    ) -> Reply<'a, ListRoutesReply> {
+        let (nodes, machines, fault) = (nodes.to_vec(), self.machines(), self.next_fault());
+        self.effect(self.routes.clone().list(nodes, machines, fault))
+    }
+
+    fn create_route<'a>(
+        &'a self,
+        request: &'a CreateRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        let (request, fault) = (request.clone(), self.next_fault());
+        self.effect(self.routes.clone().create(request, permit, fault))
+    }
+
+    fn delete_route<'a>(
+        &'a self,
+        request: &'a DeleteRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        let (request, fault) = (request.clone(), self.next_fault());
+        self.effect(self.routes.clone().delete(request, permit, fault))
+    }
 }
 
 impl ScriptedCloud {
@@ -339,13 +378,8 @@ impl ScriptedCloud {
 
     /// One call about a load balancer, as [`answer`] is one about nodes.
     fn call(&self, ask: Ask, permit: Arc<Permit>) -> Reply<'static, Told> {
-        let number = self.next_call();
-        let fault = self.said.lock().unwrap().fault(number);
-        let call = self.balancers.clone().call(ask, permit, fault);
-        match self.life.clone() {
-            Some(life) => Box::pin(async move { life.effect(Act::Call, call).await }),
-            None => Box::pin(call),
-        }
+        let fault = self.next_fault();
+        self.effect(self.balancers.clone().call(ask, permit, fault))
     }
 
     fn look_up(&self, nodes: &[CloudNode], is_fresh: bool) -> Reply<'static, FindReply> {
@@ -354,11 +388,41 @@ impl ScriptedCloud {
             provider_id: node.provider_id.clone(),
         });
         let (cloud, asked) = (self.clone(), asked.collect());
-        let call = async move { cloud.answer(asked, is_fresh).await };
+        self.effect(async move { cloud.answer(asked, is_fresh).await })
+    }
+
+    /// What is wrong with the call that begins.
+    fn next_fault(&self) -> Option<CallFault> {
+        let number = self.next_call();
+        self.said.lock().unwrap().fault(number)
+    }
+
+    /// A call of the process, which may die at it.
+    fn effect<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T, ProviderError>> + Send + 'static,
+    ) -> Reply<'static, T> {
         match self.life.clone() {
             Some(life) => Box::pin(async move { life.effect(Act::Call, call).await }),
             None => Box::pin(call),
         }
+    }
+
+    /// The machines that there are, each with its addresses.
+    fn machines(&self) -> Vec<Machine> {
+        let said = self.said.lock().unwrap();
+        let mut machines = BTreeMap::new();
+        for one in &said.truth {
+            match &one.lookup {
+                Lookup::Found(instance) => {
+                    let addresses = instance.addresses.iter();
+                    let addresses = addresses.map(|one| one.address.clone()).collect();
+                    machines.insert(one.node.clone(), addresses);
+                }
+                _ => drop(machines.remove(&one.node)),
+            }
+        }
+        machines.into_iter().collect()
     }
 }
 
@@ -420,53 +484,4 @@ impl Said {
             });
         self.answered.extend(answered);
     }
-}
-
-async fn disturbed(
-    honest: Result<FindReply, ProviderError>,
-    fault: Option<CallFault>,
-) -> Result<FindReply, ProviderError> {
-    let why = || "injected".to_owned();
-    let Some(fault) = fault else {
-        return honest;
-    };
-    match fault {
-        CallFault::Throttled => Err(ProviderError::Throttled {
-            message: why(),
-            retry_after: Some(PATIENCE),
-        }),
-        CallFault::Unavailable | CallFault::Lost => Err(ProviderError::Unavailable(why())),
-        CallFault::Denied => Err(ProviderError::Denied(why())),
-        CallFault::Trapped => Err(ProviderError::Trapped(why())),
-        CallFault::Slow => {
-            tokio::time::sleep(SLOW).await;
-            honest
-        }
-        CallFault::Endless => std::future::pending().await,
-        CallFault::NobodyMine => everybody(honest, |_, _| Lookup::NotMine),
-        CallFault::AllGone => everybody(honest, |_, _| Lookup::Gone),
-        CallFault::Partial => everybody(honest, |index, lookup| match index % 2 {
-            0 => Lookup::Unknown("injected".to_owned()),
-            _ => lookup,
-        }),
-        CallFault::Short => honest.map(|mut reply| {
-            reply.lookups.pop();
-            reply
-        }),
-        CallFault::Incomplete => honest.map(|mut reply| {
-            reply.complete = false;
-            reply
-        }),
-    }
-}
-
-fn everybody(
-    honest: Result<FindReply, ProviderError>,
-    answer: fn(usize, Lookup) -> Lookup,
-) -> Result<FindReply, ProviderError> {
-    honest.map(|mut reply| {
-        let lookups = reply.lookups.into_iter().enumerate();
-        reply.lookups = lookups.map(|(index, one)| answer(index, one)).collect();
-        reply
-    })
 }

@@ -1,6 +1,8 @@
 //! What holds in every play, disturbed or not, judged on what was recorded at the API server and at the cloud:
 //! the taint goes last (S3), a provider ID stays (S4), what is not ours is not touched (S10), nothing dangerous follows
-//! from one answer, and every write has its preconditions. What holds for deletions stands in `deletions.rs`, what holds for Services in `service_laws.rs`. The numbers stand in the transcripts of failures.
+//! from one answer, and every write has its preconditions. What holds for deletions stands in `deletions.rs`, for Services
+//! in `service_laws.rs`, for routes in `route_laws.rs` and for pod networks in `pod_network_laws.rs`. The numbers stand in
+//! the transcripts of failures.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,6 +17,8 @@ use serde_json::{Map, Value, json};
 use crate::audited::{self, Audited};
 use crate::cloud::{Answered, Truth};
 use crate::deletions;
+use crate::pod_network_laws;
+use crate::route_laws::{self, RouteRecord};
 use crate::service_laws::{self, ServiceRecord};
 use crate::transcript::Surveyed;
 use k8s_openapi::jiff::Timestamp;
@@ -62,6 +66,8 @@ pub(crate) struct Record {
     pub(crate) has_late_answers: bool,
     /// What was recorded of Services and load balancers, of each provider.
     pub(crate) services: Vec<ServiceRecord>,
+    /// What was recorded of routes and pod networks.
+    pub(crate) routes: RouteRecord,
 }
 
 impl Record {
@@ -82,6 +88,7 @@ impl Record {
             audited: None,
             has_late_answers: false,
             services: vec![ServiceRecord::default()],
+            routes: RouteRecord::default(),
         }
     }
 }
@@ -108,7 +115,7 @@ pub(crate) fn broken(record: &Record) -> Vec<String> {
                 let said = services.map(|services| service_laws::patch(write, services));
                 found.extend(said.min_by_key(Vec::len).unwrap_or_default());
             }
-            ("events", "create" | "patch") => {}
+            ("events", "create" | "patch") => found.extend(component(write)),
             // What was spent of the brakes' budgets.
             ("leases", "create" | "update") => {}
             _ => found.push(told(write, "is nothing that the controllers may do")),
@@ -117,6 +124,8 @@ pub(crate) fn broken(record: &Record) -> Vec<String> {
     found.extend(deletions::budgets(record));
     found.extend(deletions::questions(record));
     found.extend(record.services.iter().flat_map(service_laws::broken));
+    found.extend(pod_network_laws::broken(&record.routes));
+    found.extend(route_laws::broken(&record.routes));
     if let Some(audited) = &record.audited {
         found.extend(audited::broken(writes, audited));
     }
@@ -133,6 +142,19 @@ pub(crate) fn told(write: &Write, what: &str) -> String {
         "request {}, {} {}/{}{subresource}, {what}: {}",
         request.sequence, request.verb, request.resource, request.name, write.body
     )
+}
+
+/// The Events of upstream's controllers come from components of these names (ROUTE-006, IPAM-029).
+fn component(write: &Write) -> Option<String> {
+    let reason = write.body["reason"].as_str()?;
+    let wanted = match reason {
+        "FailedToCreateRoute" => names::ROUTE_EVENTS,
+        "CIDRNotAvailable" | "CIDRAssignmentFailed" => names::IPAM_EVENTS,
+        _ => return None,
+    };
+    let said = &write.body["reportingComponent"];
+    let said = said.as_str().or(write.body["reportingController"].as_str());
+    (said != Some(wanted)).then(|| told(write, &format!("does not come from {wanted}")))
 }
 
 /// Every patch says which object it means; a patch of taints, whose list is written as a whole, also which version.
@@ -282,6 +304,7 @@ fn theirs(node: &Value, before: &Value) -> Value {
     node["spec"]["taints"] = json!(taints);
     node["spec"]["providerID"] = Value::Null;
     node["status"]["addresses"] = Value::Null;
+    pod_network_laws::without_ours(&mut node, before);
     node["metadata"]["resourceVersion"] = Value::Null;
     node
 }

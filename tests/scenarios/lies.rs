@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use ccm_core::cloud::{FindReply, Instance, Lookup};
+use ccm_core::cloud::{FindReply, Instance, Lookup, ProviderError};
 use tokio::time::Instant;
 
+use crate::cloud::{PATIENCE, SLOW};
+use crate::disturbance::CallFault;
 use crate::script::Line;
 
 /// One way of lying.
@@ -92,4 +94,54 @@ fn instances(reply: &mut FindReply, change: fn(&mut Instance)) {
             change(instance);
         }
     }
+}
+
+/// What an injected fault makes of an answer about nodes.
+pub(crate) async fn disturbed(
+    honest: Result<FindReply, ProviderError>,
+    fault: Option<CallFault>,
+) -> Result<FindReply, ProviderError> {
+    let why = || "injected".to_owned();
+    let Some(fault) = fault else {
+        return honest;
+    };
+    match fault {
+        CallFault::Throttled => Err(ProviderError::Throttled {
+            message: why(),
+            retry_after: Some(PATIENCE),
+        }),
+        CallFault::Unavailable | CallFault::Lost => Err(ProviderError::Unavailable(why())),
+        CallFault::Denied => Err(ProviderError::Denied(why())),
+        CallFault::Trapped => Err(ProviderError::Trapped(why())),
+        CallFault::Slow => {
+            tokio::time::sleep(SLOW).await;
+            honest
+        }
+        CallFault::Endless => std::future::pending().await,
+        CallFault::NobodyMine => everybody(honest, |_, _| Lookup::NotMine),
+        CallFault::AllGone => everybody(honest, |_, _| Lookup::Gone),
+        CallFault::Partial => everybody(honest, |index, lookup| match index % 2 {
+            0 => Lookup::Unknown("injected".to_owned()),
+            _ => lookup,
+        }),
+        CallFault::Short => honest.map(|mut reply| {
+            reply.lookups.pop();
+            reply
+        }),
+        CallFault::Incomplete => honest.map(|mut reply| {
+            reply.complete = false;
+            reply
+        }),
+    }
+}
+
+fn everybody(
+    honest: Result<FindReply, ProviderError>,
+    answer: fn(usize, Lookup) -> Lookup,
+) -> Result<FindReply, ProviderError> {
+    honest.map(|mut reply| {
+        let lookups = reply.lookups.into_iter().enumerate();
+        reply.lookups = lookups.map(|(index, one)| answer(index, one)).collect();
+        reply
+    })
 }

@@ -2,35 +2,21 @@
 //! each change, makes it, and calls what takes time pending. What is not sound about it stands in
 //! `load_balancer_answers.rs`.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
-use ccm_core::audit::Author;
 use ccm_core::cloud::ProviderError;
 use ccm_core::load_balancer::{CloudService, Ingress, LoadBalancerStatus, Pending, TrafficPolicy};
-use ccm_core::permit::{Access, CloudRequest, Permit, Refusal, RequestOutcome};
+use ccm_core::permit::Permit;
 use tokio::time::Instant;
 
 use super::{Ask, Balancer, Called, Changed, LoadBalancers, Operation, State, Told, key_of};
+use crate::cloud_changes::{self, AGAIN, Halt, LATENCY};
 use crate::disturbance::CallFault;
 use crate::load_balancer_answers as answers;
 use crate::tamper::Tamper;
 
 /// What annotations begin with that a load balancer depends on.
 const OPTION: &str = "sim.example/with-";
-/// Between a look and the change that follows from it.
-const LATENCY: Duration = Duration::from_millis(10);
-/// How long whoever waits for a change is asked to wait.
-const AGAIN: Duration = Duration::from_secs(2);
-
-/// Why a change was not made.
-enum Halt {
-    Refused(Refusal),
-    /// Whoever asked is dead.
-    Dead,
-}
-
 /// A call that has begun. It ends when nobody waits for it any more.
 struct Open {
     balancers: LoadBalancers,
@@ -124,16 +110,7 @@ impl LoadBalancers {
         let honest = match honest {
             Ok(told) => Ok(told),
             Err(Stop::Error(error)) => Err(error),
-            Err(Stop::Halt(Halt::Dead)) => std::future::pending().await,
-            Err(Stop::Halt(Halt::Refused(Refusal::Brake { .. }))) => {
-                Err(ProviderError::Throttled {
-                    message: "the brake is engaged".to_owned(),
-                    retry_after: Some(AGAIN),
-                })
-            }
-            Err(Stop::Halt(Halt::Refused(refusal))) => {
-                Err(ProviderError::Denied(refusal.to_string()))
-            }
+            Err(Stop::Halt(halt)) => Err(halt.into_error().await),
         };
         let told = honest?;
         let told = self.state().answers.instead(&name, ask.operation, told);
@@ -289,19 +266,9 @@ impl LoadBalancers {
         index: Option<usize>,
         change: impl FnOnce(&mut State) -> T,
     ) -> Result<T, Halt> {
-        let request = request(what);
-        // Any moment at which it is valid: what it allows is not the subject here.
-        let now = permit.valid_until();
+        let path = format!("/load_balancers/{what}");
         let is_asked = self.tamper != Some(Tamper::ChangesUnasked);
-        if is_asked {
-            let asked = AssertUnwindSafe(|| permit.ask(now, &request));
-            // A process that dies here unwinds.
-            match std::panic::catch_unwind(asked) {
-                Ok(verdict) => verdict.map_err(Halt::Refused)?,
-                Err(_) => return Err(Halt::Dead),
-            }
-        }
-        let changed = {
+        cloud_changes::change(permit, &path, is_asked, || {
             let mut state = self.state();
             let owner = index.and_then(|index| state.all[index].owner.clone());
             state.changes.push(Changed {
@@ -311,13 +278,7 @@ impl LoadBalancers {
                 at: Instant::now(),
             });
             change(&mut state)
-        };
-        if is_asked {
-            let outcome = RequestOutcome::Answered(200, None);
-            let ended = AssertUnwindSafe(|| permit.ended(now, now, &request, outcome));
-            std::panic::catch_unwind(ended).map_err(|_| Halt::Dead)?;
-        }
-        Ok(changed)
+        })
     }
 }
 
@@ -359,22 +320,4 @@ fn settings(service: &CloudService) -> Vec<String> {
     let ours = ours.filter(|(key, _)| key.starts_with(OPTION));
     settings.extend(ours.map(|(key, value)| format!("{key}={value}")));
     settings
-}
-
-fn request(what: &str) -> CloudRequest {
-    let path = format!("/load_balancers/{what}");
-    CloudRequest {
-        author: Author {
-            provider: "sim".to_owned(),
-            digest: String::new(),
-        },
-        target: "api".to_owned(),
-        host: "cloud.test".to_owned(),
-        method: "POST".to_owned(),
-        path: path.clone(),
-        template: path.clone(),
-        rule: format!("POST {path} (write)"),
-        sha256: String::new(),
-        access: Access::Write,
-    }
 }

@@ -1,9 +1,12 @@
 //! Nodes, as scripts describe them and as transcripts and comparisons show them. Knows no controller.
 
 use ccm_core::names;
+use ipnet::IpNet;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::pod_network_laws::pod_cidrs;
+use crate::routes::Route;
 use crate::wire::{SOMEBODY, is_somebodys};
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
@@ -39,6 +42,35 @@ pub(crate) fn describe(
                 &mut node["spec"]["taints"],
                 json!({ "key": taint, "value": "true", "effect": "NoSchedule" }),
             );
+        }
+        "pod-cidr" => {
+            push(&mut node["spec"]["podCIDRs"], json!(value));
+            node["spec"]["podCIDR"] = node["spec"]["podCIDRs"][0].clone();
+        }
+        "condition" => {
+            let (kind, rest) = halves()?;
+            let (status, reason) = rest.split_once(':').ok_or("TYPE:STATUS:REASON")?;
+            // As we say it ourselves, so that nobody sees who has.
+            let message = match reason {
+                "RouteCreated" => "RouteController created a route",
+                "NoRouteCreated" => "RouteController failed to create a route",
+                _ => "somebody says so",
+            };
+            let conditions = &mut node["status"]["conditions"];
+            if let Some(list) = conditions.as_array_mut() {
+                list.retain(|one| one["type"] != kind);
+            }
+            push(
+                conditions,
+                json!({
+                    "type": kind, "status": status, "reason": reason, "message": message,
+                    "lastTransitionTime": now.to_string(), "lastHeartbeatTime": now.to_string(),
+                }),
+            );
+        }
+        "only-addr" => {
+            let (kind, address) = halves()?;
+            node["status"]["addresses"] = json!([{ "type": kind, "address": address }]);
         }
         "provider-id" => node["spec"]["providerID"] = json!(value),
         "addr" => {
@@ -101,6 +133,19 @@ pub(crate) fn portrait(node: &Value) -> Vec<String> {
             text(&one["address"])
         ));
     }
+    for one in list(&node["spec"]["podCIDRs"]) {
+        lines.push(format!("| pod CIDR {}", text(&one)));
+    }
+    for one in list(&node["status"]["conditions"]) {
+        if one["type"] == names::NETWORK_UNAVAILABLE {
+            lines.push(format!(
+                "| {} {} {}",
+                names::NETWORK_UNAVAILABLE,
+                text(&one["status"]),
+                text(&one["reason"])
+            ));
+        }
+    }
     for (key, value) in node["metadata"]["labels"].as_object().into_iter().flatten() {
         lines.push(format!("| label {key}={}", text(value)));
     }
@@ -137,6 +182,16 @@ pub(crate) fn essence(node: &Value) -> Value {
         .flatten()
     {
         one["lastTransitionTime"] = Value::Null;
+        one["lastHeartbeatTime"] = Value::Null;
+    }
+    // Which block is free depends on who had one before; that no two nodes have the same, a law says.
+    let blocks = node["spec"].get_mut("podCIDRs");
+    for one in blocks.and_then(Value::as_array_mut).into_iter().flatten() {
+        let length = one.as_str().and_then(|one| one.split('/').nth(1));
+        *one = json!(format!("a block of /{}", length.unwrap_or_default()));
+    }
+    if let Some(one) = node["spec"].get_mut("podCIDR") {
+        *one = Value::Null;
     }
     if let Some(taints) = node["spec"].get_mut("taints").and_then(Value::as_array_mut) {
         taints.retain(|taint| !is_somebodys(&taint["key"]));
@@ -145,4 +200,27 @@ pub(crate) fn essence(node: &Value) -> Value {
         }
     }
     node
+}
+
+/// The routes that there are, sorted; one to a node's pods as that, because `essence` does not say which block is whose.
+pub(crate) fn routes(nodes: &[Value], routes: &[Route]) -> Vec<String> {
+    let blocks: Vec<(String, IpNet)> = nodes
+        .iter()
+        .flat_map(|node| {
+            let name = node["metadata"]["name"].as_str().unwrap_or_default();
+            let blocks = pod_cidrs(node).into_iter().enumerate();
+            blocks.map(move |(index, block)| (format!("pods {index} of {name}"), block))
+        })
+        .collect();
+    let lines = routes.iter().map(|route| {
+        let block = blocks.iter().find(|(_, block)| *block == route.destination);
+        let destination = match block {
+            Some((pods, _)) => pods.clone(),
+            None => route.destination.to_string(),
+        };
+        route.line(&destination)
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.sort();
+    lines
 }

@@ -113,6 +113,7 @@ impl Providers {
                 "scheme" => cloud.with_scheme(value),
                 "instances" => cloud.with_capabilities(|can| can.instances = value == "true"),
                 "balancers" => cloud.with_capabilities(|can| can.load_balancer = value == "true"),
+                "routes" => cloud.with_capabilities(|can| can.routes = value == "true"),
                 "selector" => {
                     let selector = Selector::parse(value).map_err(|error| error.to_string())?;
                     entry.claim.selector = Some(selector);

@@ -10,8 +10,8 @@ use ccm_core::audit::NoAudit;
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
-    IngressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings,
-    ServiceRules, ServiceSettings,
+    IngressRules, IpamSettings, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings,
+    PodNetwork, RouteSettings, ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ipnet::IpNet;
@@ -30,6 +30,9 @@ pub(crate) struct Configuration {
     controllers: Controllers,
     pub(crate) rules: LifecycleRules,
     pub(crate) services: ServiceSettings,
+    pub(crate) routes: RouteSettings,
+    node_masks: Vec<u8>,
+    service_cidrs: Vec<IpNet>,
     monitor_period: Duration,
 }
 
@@ -47,6 +50,13 @@ impl Default for Configuration {
             },
             rules: LifecycleRules::default(),
             services: services(),
+            routes: RouteSettings {
+                // One after another, so that a transcript has one order.
+                concurrent_syncs: NonZeroUsize::MIN,
+                ..RouteSettings::default()
+            },
+            node_masks: Vec::new(),
+            service_cidrs: Vec::new(),
             monitor_period: Duration::from_secs(5),
         }
     }
@@ -92,8 +102,8 @@ impl Configuration {
                 node: named("node"),
                 node_lifecycle: named("node-lifecycle"),
                 service: named("service"),
-                route: false,
-                node_ipam: false,
+                route: named("route"),
+                node_ipam: named("node-ipam"),
             };
             return Ok(());
         }
@@ -116,6 +126,17 @@ impl Configuration {
                 }
                 "drift-check" => self.services.drift_check = Some(seconds(value)?),
                 "confirm-removal" => self.services.rules.confirm_removal = seconds(value)?,
+                "cluster-cidr" => self.routes.cluster_cidrs.push(network(value)?),
+                "node-mask" => {
+                    let mask = value.parse().map_err(|_| format!("no mask: {value:?}"))?;
+                    self.node_masks.push(mask);
+                }
+                "service-cidr" => self.service_cidrs.push(network(value)?),
+                "resync" => self.routes.resync = seconds(value)?,
+                "route-workers" => {
+                    let count = value.parse().map_err(|_| format!("no number: {value:?}"))?;
+                    self.routes.concurrent_syncs = count;
+                }
                 other => return Err(format!("no setting is called {other:?}")),
             }
         }
@@ -142,6 +163,27 @@ impl Configuration {
         Ok(())
     }
 
+    /// What nodes are given of which networks, if anything.
+    pub(crate) fn pod_networks(&self) -> Option<IpamSettings> {
+        if !self.controllers.node_ipam {
+            return None;
+        }
+        let cidrs = self.routes.cluster_cidrs.iter().enumerate();
+        let families = cidrs.map(|(index, cidr)| {
+            let usual = if cidr.addr().is_ipv4() { 24 } else { 64 };
+            PodNetwork {
+                cluster_cidr: *cidr,
+                node_mask: self.node_masks.get(index).copied().unwrap_or(usual),
+            }
+        });
+        Some(IpamSettings {
+            families: families.collect(),
+            service_cidrs: self.service_cidrs.clone(),
+            concurrent_syncs: NonZeroUsize::MIN,
+            settle: Duration::from_secs(5),
+        })
+    }
+
     /// Of a process that is started now.
     pub(crate) fn settings(&self, pace: Pace) -> Settings {
         Settings {
@@ -150,8 +192,8 @@ impl Configuration {
                 monitor_period: self.monitor_period,
                 rules: self.rules.clone(),
             },
-            route: RouteSettings::default(),
-            ipam: None,
+            route: self.routes.clone(),
+            ipam: self.pod_networks(),
             ledger: Some(LeaseName {
                 namespace: "kube-system".to_owned(),
                 name: "cloud-controller-manager".to_owned(),

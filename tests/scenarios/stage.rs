@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccm_controllers::{Metrics, Pace, Settings};
-use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb, Write};
+use ccm_sim::cluster::{Cluster, Write};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::audited::{self, Audit};
+use crate::audited::{self, Audit, AuditedChange};
 use crate::cloud::{SIM, ScriptedCloud};
+use crate::cluster_faults;
 use crate::disturbance::{Asked, CallFault, Disturbance};
 use crate::laws::{self, Record};
 use crate::life::{Act, LATE, Life, Moment};
@@ -22,6 +23,8 @@ use crate::load_balancers;
 use crate::nodes;
 use crate::people::People;
 use crate::providers::Providers;
+use crate::route_laws::{RouteCloud, RouteRecord};
+use crate::routes::Changed;
 use crate::script::Line;
 use crate::service_laws::ServiceRecord;
 use crate::services;
@@ -152,7 +155,7 @@ struct Stage {
     /// When it began.
     began: Instant,
     people: People,
-    /// The Service whose load balancer a death may leave behind.
+    /// The Service whose load balancer, or the route, which a death may leave behind.
     orphan: Option<String>,
     /// How many processes there were, those that were never needed included.
     processes: usize,
@@ -233,6 +236,7 @@ impl Stage {
             }
         });
         let mut services: Vec<ServiceRecord> = services.collect();
+        let routes = self.routes_recorded(history.clone(), &mut audited);
         // What nobody has done.
         services[0].audited.append(&mut audited);
         let (writes, others): (Vec<Write>, Vec<Write>) = all
@@ -261,8 +265,43 @@ impl Stage {
             },
             audited: Some(self.audit.records()),
             services,
+            routes,
             most_nodes: others.iter().filter(is_creation).count(),
         })
+    }
+
+    /// What was recorded of routes and pod networks. Takes its records out of the audit's.
+    fn routes_recorded(
+        &self,
+        history: Vec<Write>,
+        audited: &mut Vec<AuditedChange>,
+    ) -> RouteRecord {
+        let clouds = self.providers.clouds().map(|(_, cloud)| {
+            let recorded = cloud.routes().recorded();
+            let paths: Vec<String> = recorded.changes.iter().map(Changed::path).collect();
+            let mut its = Vec::new();
+            for path in paths {
+                if let Some(index) = audited.iter().position(|(one, _)| *one == path) {
+                    its.push(audited.remove(index));
+                }
+            }
+            RouteCloud {
+                recorded,
+                audited: its,
+            }
+        });
+        RouteRecord {
+            clouds: clouds.collect(),
+            history,
+            identity: CONTROLLERS,
+            truth: self.providers.truth(),
+            cluster_cidrs: self.configuration.routes.cluster_cidrs.clone(),
+            pod_networks: self.configuration.pod_networks(),
+            workers: self.configuration.routes.concurrent_syncs.get(),
+            mode: self.configuration.mode,
+            allowances: self.configuration.allowances.clone(),
+            starts: self.starts.lock().unwrap().clone(),
+        }
     }
 
     /// Plays one line and returns what it shows.
@@ -285,6 +324,10 @@ impl Stage {
                 self.providers.say(line, fault)?;
             }
             "cloud" => cloud?.say(line)?,
+            "route" => cloud?.routes().say(line)?,
+            "routes" if line.words.len() > 1 => cloud?.routes().lie(line)?,
+            "routes" => return Ok(cloud?.routes().describe()),
+            "route-calls" => return Ok(vec![cloud?.routes().count()]),
             "balancer" => load_balancer_answers::say(cloud?.balancers(), line)?,
             "node" => self.people.create_node(line, wall(self.began)).await?,
             "service" => {
@@ -299,8 +342,13 @@ impl Stage {
             "force" => self.people.force(line.word(1)?).await?,
             // For replays.
             HONEST_FAULTS => {}
-            "orphan" => self.orphan = Some(load_balancers::key(line.word(1)?)),
-            "cluster" => self.disturb(line)?,
+            "orphan" => {
+                let name = line.word(1)?;
+                let is_route = name.starts_with("route/");
+                let key = load_balancers::key;
+                self.orphan = Some(if is_route { name.to_owned() } else { key(name) });
+            }
+            "cluster" => cluster_faults::say(&self.cluster, CONTROLLERS, line)?,
             "plan" | "observe" | "controllers" | "setting" => self.configuration.say(line)?,
             "calm" => {
                 self.calm = seconds(line.word(1)?)?;
@@ -381,58 +429,18 @@ impl Stage {
         }
     }
 
-    /// `cluster …`: what goes wrong at the API server.
-    fn disturb(&self, line: &Line) -> Result<(), String> {
-        let effect = match line.word(1)? {
-            "forgets" => {
-                self.cluster.expire_watches();
-                return Ok(());
-            }
-            "loses" => FaultEffect::LostAfterCommit,
-            "drops" => FaultEffect::LostBeforeCommit,
-            code => FaultEffect::Refused {
-                code: code
-                    .parse()
-                    .map_err(|_| format!("{code:?} is not a status"))?,
-                retry_after: None,
-            },
-        };
-        let verb = match line.word(2)? {
-            "patch" => Verb::Patch,
-            "get" => Verb::Get,
-            "list" => Verb::List,
-            "watch" => Verb::Watch,
-            "create" => Verb::Create,
-            "update" => Verb::Update,
-            "delete" => Verb::Delete,
-            other => return Err(format!("no verb is called {other:?}")),
-        };
-        let (resource, subresource) = line.word(3)?.split_once('/').unwrap_or((line.word(3)?, ""));
-        let times = line
-            .word(4)?
-            .parse()
-            .map_err(|_| "the last word is how often".to_owned())?;
-        self.cluster.inject(
-            Fault::next(verb, resource, effect)
-                .on(subresource)
-                .sent_by(CONTROLLERS)
-                .times(times),
-        );
-        Ok(())
-    }
-
     async fn names(&self) -> Vec<String> {
         let (nodes, _) = self.people.objects().await;
         let name = |node: &Value| node["metadata"]["name"].as_str().map(str::to_owned);
         nodes.iter().filter_map(name).collect()
     }
 
-    /// How the world looks, without the Service of this name and its load balancer.
+    /// How the world looks, without the Service of this name and its load balancer, or without this route.
     async fn state(&self, without: Option<&str>) -> String {
         let (nodes, services) = self.people.objects().await;
         let mut text = String::new();
-        for node in nodes {
-            let _ = writeln!(text, "{:#}", nodes::essence(&node));
+        for node in &nodes {
+            let _ = writeln!(text, "{:#}", nodes::essence(node));
         }
         for service in services
             .iter()
@@ -445,6 +453,11 @@ impl Stage {
                 if without != Some(&balancer.name) {
                     let _ = writeln!(text, "{name} {line}");
                 }
+            }
+            let mut routes = cloud.routes().there();
+            routes.retain(|one| without != Some(&format!("route/{}", one.destination)));
+            for line in nodes::routes(&nodes, &routes) {
+                let _ = writeln!(text, "{name} {line}");
             }
         }
         text

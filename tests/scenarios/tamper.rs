@@ -69,6 +69,10 @@ pub(crate) enum Tamper {
     ChangesUnasked,
     /// Absence counts as proven by any answer.
     BelievesIncomplete,
+    /// What a route to a machine is said to lead to is not read.
+    CallsOthersBlackholes,
+    /// What leads nowhere is taken to lie in the pods' network.
+    MisreadsDestinations,
     /// Nobody hears that the cloud asks for patience.
     Impatient,
 }

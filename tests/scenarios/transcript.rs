@@ -119,7 +119,7 @@ impl<S: Subscriber> Layer<S> for Transcript {
         let mut lines = self.lines.lock().unwrap();
         let mut say = |line: String| lines.push((Instant::now(), line));
         let by = match field("provider") {
-            "" | SIM => String::new(),
+            "" | "-" | SIM => String::new(),
             provider => format!("[{provider}] "),
         };
         match event.metadata().target() {

@@ -6,10 +6,15 @@
 
 use std::time::Duration;
 
+use ccm_guest::Error;
 use ccm_guest::http::{Listing, Page, Request, Response, send_in_windows};
-use ccm_guest::{Error, state};
 use serde::Deserialize;
 
+pub use networks::network_id;
+
+pub mod actions;
+pub mod networks;
+pub mod refusal;
 #[cfg(test)]
 mod tests;
 
@@ -18,9 +23,6 @@ const API: &str = "api";
 
 /// The most that the vendor puts on one page.
 const PER_PAGE: usize = 50;
-
-/// How long the id of a network is remembered by its name. Networks are made by people and never change their id.
-const NETWORK_KNOWN: Duration = Duration::from_secs(600);
 
 /// A server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -65,6 +67,21 @@ pub struct PrivateNet {
     pub network: u64,
     /// The server's address in it.
     pub ip: String,
+    /// More addresses in it that lead to the server.
+    #[serde(default)]
+    pub alias_ips: Vec<String>,
+}
+
+/// A load balancer, as far as networks are concerned.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PrivateLoadBalancer {
+    /// Unique for ever.
+    pub id: u64,
+    /// Unique in the project at any one time.
+    pub name: String,
+    /// Attached networks.
+    #[serde(default)]
+    pub private_net: Vec<PrivateNet>,
 }
 
 /// An object of which only the name matters.
@@ -176,66 +193,31 @@ fn list_request(max_age: Duration) -> impl Fn(usize) -> Request {
 fn list_reader(mut read: impl FnMut(Server)) -> impl FnMut(Response) -> Result<Page, Error> {
     move |response| {
         let answer: ServersAnswer = response.json()?;
-        let Pagination {
-            page,
-            next_page,
-            last_page,
-            total_entries,
-        } = answer.meta.pagination;
-        let (Some(last), Some(total)) = (last_page, total_entries) else {
-            return Err(Error::unavailable(
-                "the list of servers does not say how long it is",
-            ));
-        };
-        let items = answer.servers.len();
+        let page = answer.meta.page("servers", answer.servers.len())?;
         answer.servers.into_iter().for_each(&mut read);
-        Ok(Page {
-            number: page,
-            next: next_page,
-            last,
-            total,
-            items,
-        })
+        Ok(page)
     }
 }
 
-/// The id of the network that `name_or_id` names. A number is an id first, and a name if there is no
-/// such id. Remembered for ten minutes.
+/// Every load balancer's name and addresses: all of them have been read when it succeeds, freshly.
 ///
 /// # Errors
-/// [`Error::Invalid`] when there is no such network.
-pub fn network_id(name_or_id: &str) -> Result<u64, Error> {
-    let key = format!("network/{name_or_id}");
-    let known = state::get(&key).and_then(|bytes| bytes.try_into().ok());
-    if let Some(bytes) = known {
-        return Ok(u64::from_be_bytes(bytes));
-    }
-    let id = ask_for_network(name_or_id)?;
-    state::set(&key, &id.to_be_bytes(), NETWORK_KNOWN);
-    Ok(id)
-}
-
-fn ask_for_network(name_or_id: &str) -> Result<u64, Error> {
-    if let Ok(id) = name_or_id.parse::<u64>() {
-        let response = Request::get(API, format!("/networks/{id}")).send()?;
-        if let Some(response) = found(response)? {
-            let answer: NetworkAnswer = response.json()?;
-            return Ok(answer.network.id);
-        }
-    }
-    let response = ok(Request::get(API, "/networks")
-        .query("name", name_or_id)
-        .send()?)?;
-    let answer: NetworksAnswer = response.json()?;
-    match answer.networks.as_slice() {
-        [network] => Ok(network.id),
-        [] => Err(Error::invalid(format!(
-            "HCLOUD_NETWORK: there is no network {name_or_id:?} in the project"
-        ))),
-        _ => Err(Error::unavailable(format!(
-            "more than one network is named {name_or_id:?}"
-        ))),
-    }
+/// Why they are not known.
+pub fn load_balancers(mut read: impl FnMut(PrivateLoadBalancer)) -> Result<(), Error> {
+    let request = |page| {
+        Request::get(API, "/load_balancers")
+            .query("page", page)
+            .query("per_page", PER_PAGE)
+            .query("sort", "id:asc")
+    };
+    let mut read = |response: Response| {
+        let answer: LoadBalancersAnswer = response.json()?;
+        let items = answer.load_balancers.len();
+        let page = answer.meta.page("load balancers", items)?;
+        answer.load_balancers.into_iter().for_each(&mut read);
+        Ok(page)
+    };
+    Listing::begin(request, &mut read)?.read_on(request, &mut read)
 }
 
 /// One cheap read that every valid token may make.
@@ -293,8 +275,33 @@ struct ServersAnswer {
 }
 
 #[derive(Deserialize)]
+struct LoadBalancersAnswer {
+    load_balancers: Vec<PrivateLoadBalancer>,
+    meta: Meta,
+}
+
+#[derive(Deserialize)]
 struct Meta {
     pagination: Pagination,
+}
+
+impl Meta {
+    /// What it says about a page with so many items.
+    fn page(&self, what: &str, items: usize) -> Result<Page, Error> {
+        let pagination = &self.pagination;
+        let (Some(last), Some(total)) = (pagination.last_page, pagination.total_entries) else {
+            return Err(Error::unavailable(format!(
+                "the list of {what} does not say how long it is"
+            )));
+        };
+        Ok(Page {
+            number: pagination.page,
+            next: pagination.next_page,
+            last,
+            total,
+            items,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -303,21 +310,6 @@ struct Pagination {
     next_page: Option<usize>,
     last_page: Option<usize>,
     total_entries: Option<usize>,
-}
-
-#[derive(Deserialize)]
-struct NetworkAnswer {
-    network: Network,
-}
-
-#[derive(Deserialize)]
-struct NetworksAnswer {
-    networks: Vec<Network>,
-}
-
-#[derive(Deserialize)]
-struct Network {
-    id: u64,
 }
 
 #[derive(Deserialize)]

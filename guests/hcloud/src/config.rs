@@ -7,6 +7,7 @@ use ccm_guest::config::Values;
 use ccm_guest::{Config, Error};
 
 use crate::robot;
+use crate::routes::range::Range;
 pub use load_balancers::LoadBalancerSettings;
 
 mod load_balancers;
@@ -39,6 +40,26 @@ pub struct Settings {
     pub robot: Option<RobotSettings>,
     /// `HCLOUD_LOAD_BALANCERS_…`: the defaults of all load balancers.
     pub load_balancers: LoadBalancerSettings,
+    /// `HCLOUD_NETWORK_ROUTES_ENABLED`: routes on the network, if there is one and nobody switched them off.
+    pub routes: Option<RouteSettings>,
+}
+
+/// What the configuration says about routes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteSettings {
+    /// Name or id of the network they are on.
+    pub network: String,
+    /// `--cluster-cidr`, as far as it is IPv4. `None`: not set.
+    pub cluster: Option<Vec<Range>>,
+}
+
+impl RouteSettings {
+    /// Whether routes to `destination` are this cluster's. Others, such as the default route through a machine that
+    /// translates addresses, or those of a second cluster on the same network, are nothing to look at.
+    pub fn is_ours(&self, destination: Range) -> bool {
+        let cluster = self.cluster.as_ref();
+        cluster.is_none_or(|ranges| ranges.iter().any(|range| range.contains(destination)))
+    }
 }
 
 /// What the configuration says about dedicated servers.
@@ -124,10 +145,22 @@ impl Settings {
             },
             robot: robot_settings(&mut values, config),
             load_balancers: LoadBalancerSettings::read(&mut values),
+            routes: route_settings(&mut values, config),
         };
         values.finish()?;
         Ok(settings)
     }
+}
+
+fn route_settings(values: &mut Values<'_>, config: &Config) -> Option<RouteSettings> {
+    let enabled = values.boolean("HCLOUD_NETWORK_ROUTES_ENABLED");
+    let network = values.text("HCLOUD_NETWORK")?;
+    let cidrs = &config.cluster_cidrs;
+    let ranges = || cidrs.iter().filter_map(|cidr| Range::read(cidr.trim()));
+    enabled.unwrap_or(true).then(|| RouteSettings {
+        network,
+        cluster: (!cidrs.is_empty()).then(|| ranges().collect()),
+    })
 }
 
 /// All values are read, also those that are not used, so that a mistake is not found on the day Robot is enabled.

@@ -1,11 +1,12 @@
 //! The Hetzner provider: machines of one Hetzner Cloud project, and dedicated servers of one Robot account, as nodes;
-//! and the project's load balancers.
+//! the project's load balancers; and routes to the nodes' pods on a private network.
 //!
 //! This file exports and nothing else. In reading order: [`config`], [`provider_id`], [`api`] and [`robot`] (the only
 //! files that speak HTTP about machines), [`instances`] and [`robot::instance`] (an answer as the contract's instance;
-//! pure), [`find`] (which requests answer which nodes), [`load_balancer`] and [`provider`].
+//! pure), [`find`] (which requests answer which nodes), [`load_balancer`], [`routes`], [`waiting`] (how what was begun stands)
+//! and [`provider`].
 //!
-//! Not here: routes. Unless `ROBOT_ENABLED` is true, a Robot server's node is answered `not-mine`.
+//! Unless `ROBOT_ENABLED` is true, a Robot server's node is answered `not-mine`.
 
 pub mod api;
 pub mod config;
@@ -15,11 +16,13 @@ pub mod load_balancer;
 pub mod provider;
 pub mod provider_id;
 pub mod robot;
+pub mod routes;
+pub mod waiting;
 
 use provider::Hetzner;
 
 ccm_guest::export_provider! {
     provider: Hetzner,
-    interfaces: [instances, load_balancer, self_check],
+    interfaces: [instances, load_balancer, routes, self_check],
     manifest: "manifest.json",
 }

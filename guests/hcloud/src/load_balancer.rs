@@ -3,7 +3,7 @@
 //! In reading order: [`wanted`] (what a Service says, as a value) and the files that read it: [`annotations`], [`names`],
 //! [`services`], [`targets`], [`node_selector`], [`wanted_certificates`], [`shown`]; then those that make the cloud agree:
 //! [`api`] (the only one here that speaks HTTP), [`owner`], [`changes`], [`bodies`], [`carry_out`], [`certificates`],
-//! [`waiting`], [`hint`], [`status`], and [`ensure`] and [`deletion`], which put them together.
+//! [`hint`], [`status`], and [`ensure`] and [`deletion`], which put them together.
 
 pub mod annotations;
 pub mod api;
@@ -26,6 +26,5 @@ pub mod services;
 pub mod shown;
 pub mod status;
 pub mod targets;
-pub mod waiting;
 pub mod wanted;
 pub mod wanted_certificates;

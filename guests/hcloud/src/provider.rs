@@ -3,12 +3,15 @@
 use ccm_guest::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
 };
+use ccm_guest::routes::{self, Route};
 use ccm_guest::{
-    Capability, Config, Error, FindReply, Instances, LoadBalancer, Node, Provider, SelfCheck,
+    Capability, Config, Error, FindReply, Instances, LoadBalancer, Node, Provider, Routes,
+    SelfCheck,
 };
 
-use crate::config::Settings;
+use crate::config::{RouteSettings, Settings};
 use crate::load_balancer::{deletion, ensure};
+use crate::routes::{change, list};
 use crate::{api, find, robot};
 
 #[cfg(test)]
@@ -26,12 +29,23 @@ impl Provider for Hetzner {
         Ok(Hetzner { settings })
     }
 
-    /// Load balancers unless `HCLOUD_LOAD_BALANCERS_ENABLED` is false.
+    /// Load balancers unless `HCLOUD_LOAD_BALANCERS_ENABLED` is false; routes if there is a network, unless
+    /// `HCLOUD_NETWORK_ROUTES_ENABLED` is false.
     fn enabled(&self, exported: &[Capability]) -> Vec<Capability> {
         let mut enabled = exported.to_vec();
+        enabled.retain(|one| match one {
+            Capability::LoadBalancer => self.settings.load_balancers.enabled,
+            Capability::Routes => self.settings.routes.is_some(),
+            _ => true,
+        });
         enabled
-            .retain(|one| *one != Capability::LoadBalancer || self.settings.load_balancers.enabled);
-        enabled
+    }
+}
+
+impl Hetzner {
+    fn routes(&self) -> Result<&RouteSettings, Error> {
+        let routes = self.settings.routes.as_ref();
+        routes.ok_or_else(|| Error::unsupported("routes are not enabled"))
     }
 }
 
@@ -56,6 +70,20 @@ impl LoadBalancer for Hetzner {
 
     fn get(&self, service: Service) -> Result<Found, Error> {
         deletion::get(&self.settings, &service)
+    }
+}
+
+impl Routes for Hetzner {
+    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Error> {
+        list::list(self.routes()?, &nodes)
+    }
+
+    fn create(&self, request: routes::CreateRequest) -> Result<routes::ProgressReply, Error> {
+        change::create(self.routes()?, &request)
+    }
+
+    fn delete(&self, request: routes::DeleteRequest) -> Result<routes::ProgressReply, Error> {
+        change::delete(self.routes()?, &request)
     }
 }
 

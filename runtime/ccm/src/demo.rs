@@ -6,6 +6,7 @@
 
 mod lifecycle;
 mod narrate;
+mod network;
 mod service;
 mod swap;
 
@@ -43,13 +44,15 @@ use crate::flags::{LifecycleFlags, NodeFlags, ServiceFlags};
 use crate::fleet::{Fleet, Shared, location};
 use lifecycle::Stage;
 use narrate::Narrator;
+use network::Network;
 
 /// The machines of the simulated cloud; each has a node of the same name.
 const MACHINES: [&str; 3] = ["control-1", "worker-1", "worker-2"];
 /// A node without a machine at this cloud.
 const STRANGER: &str = "laptop";
-/// Longer than any step takes on a busy machine; the demo fails rather than hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than any step takes on a busy machine, where a module may be compiled for a minute; the demo fails rather than
+/// hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How many seconds the controllers' clock, and the cluster's, go in one.
 const PACE: u32 = 60;
 /// Opens nothing real: the simulated cloud expects it, and the guest never sees it.
@@ -86,12 +89,16 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
         ),
     );
 
+    let network = Network::of(&cloud, &servers)?;
     let folder = tempfile::tempdir().context("cannot make a folder for the module")?;
     let file = folder.path().join("hcloud.wasm");
     let wasm = embedded()?;
     swap::put(&file, wasm)?;
     let host = Arc::new(assemble::host(None)?);
-    let mut fleet = Fleet::begin(shared(host.clone()), vec![configured(&file, &cloud)?])?;
+    let mut fleet = Fleet::begin(
+        shared(host.clone()),
+        vec![configured(&file, &cloud, &network)?],
+    )?;
     fleet.baton().take(
         Lead {
             tenure: Arc::new(Tenure::unlimited()),
@@ -114,7 +121,7 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
         provided,
         ccm_controllers::Settings {
             pace: Pace::times(PACE),
-            ..settings()
+            ..settings()?
         },
         ccm_controllers::Metrics::default(),
         async {
@@ -136,8 +143,12 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     }
     let took = started.elapsed();
     still_waiting(&nodes, &cloud, narrator).await?;
+    network.reaches(&nodes, &MACHINES, narrator).await?;
     let before = changes(&cloud);
-    ensure!(before == 0, "the cloud was changed {before} times");
+    ensure!(
+        before == MACHINES.len(),
+        "the cloud was changed {before} times, which is not once for each route"
+    );
     let services = Api::namespaced(cluster.client_as("kubectl"), service::NAMESPACE);
     service::show(&services, &cloud, narrator).await?;
     lifecycle::show(&Stage {
@@ -148,6 +159,9 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     })
     .await?;
 
+    network
+        .forgets_all_but(MACHINES.len() - 1, narrator)
+        .await?;
     swap::show(&file, wasm, &active, narrator).await?;
     refuse_request(&manifest, &cloud, narrator).await?;
     refuse_module(&host, &manifest, &cloud, narrator).await?;
@@ -158,7 +172,12 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     controllers.await.context("the controllers crashed")??;
     keeping.abort();
     let changes = changes(&cloud);
-    ensure!(changes == 2, "the cloud was changed {changes} times");
+    // A load balancer is made and removed; there is a route for each machine, and one is removed.
+    let expected = 2 + MACHINES.len() + 1;
+    ensure!(
+        changes == expected,
+        "the cloud was changed {changes} times and not {expected}"
+    );
     narrator.say(
         "result",
         "",
@@ -172,23 +191,30 @@ async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// How often the cloud was asked for a change.
+/// How often the cloud was changed.
 fn changes(cloud: &Hetzner) -> usize {
     let requests = cloud.requests();
     requests
         .iter()
         .filter(|request| request.method != "GET")
+        .filter(|request| request.status.is_some_and(|status| status < 300))
         .count()
 }
 
-/// As without any flag.
-fn settings() -> ccm_controllers::Settings {
-    assemble::settings(
+/// As with the flags about pod networks, and no other.
+fn settings() -> anyhow::Result<ccm_controllers::Settings> {
+    let settings = assemble::settings(
         &NodeFlags::UNSET,
         &LifecycleFlags::UNSET,
         assemble::service_settings(&ServiceFlags::UNSET, ServiceRules::default()),
         Vec::new(),
-    )
+    );
+    let (route, ipam) = network::settings()?;
+    Ok(ccm_controllers::Settings {
+        route,
+        ipam,
+        ..settings
+    })
 }
 
 /// As `ccm run`, without a cluster to read from and with nothing kept.
@@ -198,7 +224,7 @@ fn shared(host: Arc<Host>) -> Shared {
         store: None,
         client: None,
         cluster_name: "kubernetes".to_owned(),
-        cluster_cidrs: Vec::new(),
+        cluster_cidrs: vec![network::CLUSTER_CIDR.to_owned()],
         mode: Mode::Enforce,
         service_rules: Box::new(|load_balancers, is_alone| {
             let unknown = ClusterAddresses::default();
@@ -210,12 +236,18 @@ fn shared(host: Arc<Host>) -> Shared {
 }
 
 /// The provider whose module is in this file, as a configuration would describe it.
-fn configured(file: &Path, cloud: &Hetzner) -> anyhow::Result<ProviderConfig> {
+fn configured(
+    file: &Path,
+    cloud: &Hetzner,
+    network: &Network<'_>,
+) -> anyhow::Result<ProviderConfig> {
     let manifest = ccm_host::inspect("hcloud", embedded()?)?.manifest;
     let mut config = ProviderConfig::unwritten("hcloud");
     config.source = location(&file.display().to_string())?;
     config.grants = Some(grants(&manifest, cloud)?);
     config.values = guest_config().values;
+    let network = network.id().to_string();
+    config.values.insert("HCLOUD_NETWORK".to_owned(), network);
     Ok(config)
 }
 

@@ -4,6 +4,7 @@
 //! what was given into [`RunFlags`]. It reads no files and no environment.
 
 mod election;
+mod pod_network;
 mod safety;
 mod table;
 
@@ -18,6 +19,7 @@ use ipnet::IpNet;
 use k8s_openapi::jiff::SignedDuration;
 
 pub(crate) use election::{ElectionFlags, LeadershipFlags};
+pub(crate) use pod_network::PodNetworkFlags;
 pub(crate) use safety::{AuditLog, SafetyFlags};
 pub(crate) use table::{FLAGS, Kind, State};
 
@@ -45,6 +47,8 @@ pub(crate) struct RunFlags {
     pub node_lifecycle_controller: bool,
     /// Whether it leaves the service controller on.
     pub service_controller: bool,
+    /// Of the route controller and the node IPAM controller.
+    pub pod_network: PodNetworkFlags,
     /// Of the node controller.
     pub node: NodeFlags,
     /// Of the service controller.
@@ -270,6 +274,8 @@ impl RunFlags {
         }
         let internal_cidrs = cidrs(matches, "node-internal-ip-cidrs", &mut mistakes);
         let service_cidrs = cidrs(matches, "service-cluster-ip-range", &mut mistakes);
+        let pod_network =
+            PodNetworkFlags::read(matches, &controllers, &service_cidrs, &mut mistakes);
         let service = ServiceFlags::read(matches, &mut mistakes);
         let leadership = LeadershipFlags::read(matches, &mut mistakes);
         let lifecycle = LifecycleFlags::read(matches, &mut mistakes);
@@ -305,6 +311,7 @@ impl RunFlags {
             ),
             service_controller: is_enabled(&controllers, "service-lb-controller", "service"),
             service,
+            pod_network,
             lifecycle,
             node: NodeFlags {
                 concurrent_syncs: concurrent_syncs

@@ -15,7 +15,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ccm_controllers::lease::ElectionMetrics;
 use ccm_controllers::{Provided, RunError, guarded};
-use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
+use ccm_core::names::{
+    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
+    SERVICE_CONTROLLER,
+};
 use ccm_core::permit::Mode;
 use ccm_core::plan::Plan;
 use ccm_core::settings::ServiceRules;
@@ -35,7 +38,7 @@ use crate::assemble::{self, ClusterAddresses};
 use crate::audit::AuditWriter;
 use crate::builtin;
 use crate::config::{Mistakes, ProviderConfig};
-use crate::flags::RunFlags;
+use crate::flags::{PodNetworkFlags, RunFlags};
 use crate::fleet::{Configuration, Fleet, Secrets, Shared};
 use crate::migration::Migration;
 use crate::telemetry;
@@ -72,6 +75,8 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         );
     }
     let election = flags.leadership.election.as_ref();
+    let configures_routes =
+        flags.pod_network.configures_routes && !flags.pod_network.route.cluster_cidrs.is_empty();
     let groups = Groups::new(
         election.filter(|_| mode == Mode::Enforce),
         migration(&flags.leadership)?.as_ref(),
@@ -79,6 +84,8 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
             (NODE_CONTROLLER, flags.node_controller),
             (NODE_LIFECYCLE_CONTROLLER, flags.node_lifecycle_controller),
             (SERVICE_CONTROLLER, flags.service_controller),
+            (ROUTE_CONTROLLER, configures_routes),
+            (IPAM_CONTROLLER, flags.pod_network.ipam.is_some()),
         ]),
     );
     let mut ranges = flags.node.service_cidrs.clone();
@@ -129,6 +136,13 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         assemble::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
     settings.drain = flags.leadership.drain;
     settings.mode = mode;
+    say_of_routes(&flags.pod_network, &provided.borrow());
+    settings.route = flags.pod_network.route;
+    settings.ipam = flags.pod_network.ipam;
+    if let (Some(ipam), true) = (&mut settings.ipam, election.is_none()) {
+        // There is no leader before this one whose last writes may not be seen yet.
+        ipam.settle = Duration::ZERO;
+    }
     let book = settings.plan.clone();
     settings.node.rules.allowances = allowances;
     let manager = Manager {
@@ -223,6 +237,27 @@ fn has_instances(provided: &[Provided]) -> Result<(), RunError> {
             Err(RunError::NoInstances(first.cloud.name().to_owned()))
         }
         _ => Ok(()),
+    }
+}
+
+/// ROUTE-001 and 002: why no routes are made although nobody said that none are wanted.
+fn say_of_routes(flags: &PodNetworkFlags, provided: &[Provided]) {
+    if !flags.configures_routes {
+        return;
+    }
+    let makes_routes = provided
+        .iter()
+        .any(|provider| provider.cloud.capabilities().routes);
+    if !makes_routes {
+        tracing::info!(
+            controller = ROUTE_CONTROLLER,
+            "not started: no cloud provider makes routes as it is configured"
+        );
+    } else if flags.route.cluster_cidrs.is_empty() {
+        tracing::warn!(
+            controller = ROUTE_CONTROLLER,
+            "not started: --configure-cloud-routes is on, and --cluster-cidr does not say which networks the pods have"
+        );
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Cluster {
     neighbours: Mutex<Neighbours>,
     roster: Mutex<Roster>,
     board: Mutex<Board>,
+    /// How many routes each provider has, as far as it was asked.
+    routes: Mutex<BTreeMap<String, usize>>,
     /// By provider: whoever is woken when another one has said something that is waited for.
     listeners: Mutex<BTreeMap<String, mpsc::UnboundedSender<NodeChange>>>,
 }
@@ -76,6 +78,7 @@ impl Cluster {
             neighbours: Mutex::default(),
             roster: Mutex::default(),
             board: Mutex::default(),
+            routes: Mutex::default(),
             listeners: Mutex::default(),
         }
     }
@@ -114,6 +117,7 @@ impl Cluster {
     /// `provider` does not run any more.
     pub(crate) fn leave(&self, provider: &str) {
         locked(&self.listeners).remove(provider);
+        locked(&self.routes).remove(provider);
         self.board().withdraw(provider);
     }
 
@@ -128,6 +132,16 @@ impl Cluster {
             own: own.count(),
             all: nodes.len(),
         }
+    }
+
+    /// `provider` has so many routes: how many that are, beside those of all.
+    pub(crate) fn count_routes(&self, provider: &str, own: usize) -> Objects {
+        let mut routes = locked(&self.routes);
+        routes.insert(provider.to_owned(), own);
+        let all = routes
+            .values()
+            .fold(0_usize, |sum, one| sum.saturating_add(*one));
+        Objects { own, all }
     }
 
     /// All nodes were listed: whoever is not in the store is gone.

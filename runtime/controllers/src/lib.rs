@@ -1,14 +1,14 @@
 //! Speaks Kubernetes: watches, asks `ccm-core` what to do, and performs it. Knows nothing of Wasm.
 //!
 //! ```text
-//! watch ──► providers ──► set: node, service ──► reconcile ──decide──► core
+//! watch ──► providers ──► set: node, route, …──► reconcile ──decide──► core
 //!           (one for all)  (one for each) ▲         │  ▲
 //!                            └──── when ────────────┘  └─ outcome ── perform ──► API server, CloudProvider (look-ups
 //!                                                                                 through batch)
 //! ```
 //!
 //! Every provider has a set of controllers of its own, so that one that is slow or hostile delays no other; `cluster` is
-//! what they share.
+//! what they share. The node IPAM controller needs no provider, and there is one of it.
 //!
 //! `perform` is the door: the only module that writes to the cluster and the only one that calls a
 //! [`CloudProvider`]. `lease` stands apart: it holds the Lease under which all this is done, and writes nothing
@@ -20,6 +20,7 @@ mod batch;
 mod clock;
 mod cluster;
 pub mod guarded;
+mod ipam;
 pub mod lease;
 mod metrics;
 mod node;
@@ -30,6 +31,7 @@ mod providers;
 mod pruned;
 mod queue;
 mod reconcile;
+mod route;
 mod service;
 mod set;
 mod watch;

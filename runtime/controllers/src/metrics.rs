@@ -1,14 +1,19 @@
 //! What is measured, under upstream's names where it has one (2.7, 4.8). Holds no logic and starts no server.
 
+mod ipam;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ccm_core::brake::Brake;
+use ccm_core::route::Tally;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use ipam::IpamMetrics;
 
 /// Upstream's buckets for both node histograms: 1 s to about 17 min.
 const DELAYS: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
@@ -40,6 +45,32 @@ pub struct Metrics {
     node_pass: Histogram,
     operations: Family<ByProvider<2>, Counter>,
     operation: Family<ByProvider<1>, Histogram>,
+    route_passes: Counter,
+    routes: Family<ByProvider<1>, Gauge>,
+    route_operations: Family<ByProvider<2>, Counter>,
+    route_operation: Family<ByProvider<1>, Histogram>,
+    pub(crate) ipam: IpamMetrics,
+}
+
+/// What a provider is asked about routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RouteOperation {
+    /// Which there are.
+    List,
+    /// To make one.
+    Create,
+    /// To remove one.
+    Delete,
+}
+
+impl RouteOperation {
+    fn as_str(self) -> &'static str {
+        match self {
+            RouteOperation::List => "list",
+            RouteOperation::Create => "create",
+            RouteOperation::Delete => "delete",
+        }
+    }
 }
 
 /// What a provider is asked about a load balancer.
@@ -81,6 +112,11 @@ impl Default for Metrics {
             node_pass: Histogram::new(DOUBLED),
             operations: Family::default(),
             operation: Family::new_with_constructor(|| Histogram::new(CALLS)),
+            route_passes: Counter::default(),
+            routes: Family::default(),
+            route_operations: Family::default(),
+            route_operation: Family::new_with_constructor(|| Histogram::new(CALLS)),
+            ipam: IpamMetrics::default(),
         }
     }
 }
@@ -145,7 +181,69 @@ impl Metrics {
             "Seconds that the provider took for one call about a load balancer",
             metrics.operation.clone(),
         );
+        registry.register(
+            "route_controller_route_sync",
+            "Passes over all routes",
+            metrics.route_passes.clone(),
+        );
+        registry.register(
+            "ccm_routes",
+            "Routes as they stood after the last listing, by state",
+            metrics.routes.clone(),
+        );
+        registry.register(
+            "ccm_route_operations",
+            "What the provider was asked about routes, and how that ended",
+            metrics.route_operations.clone(),
+        );
+        registry.register(
+            "ccm_route_operation_duration_seconds",
+            "Seconds that the provider took for one call about routes",
+            metrics.route_operation.clone(),
+        );
+        metrics.ipam.register(registry);
         metrics
+    }
+
+    /// A pass over all routes has begun (ROUTE-020).
+    pub(crate) fn passes_routes(&self) {
+        self.route_passes.inc();
+    }
+
+    /// This provider was asked about routes, with this result and for so long.
+    pub(crate) fn asked_about_routes(
+        &self,
+        provider: &str,
+        operation: RouteOperation,
+        result: &'static str,
+        took: Duration,
+    ) {
+        let label = ("operation", operation.as_str());
+        let labels = ([label, ("result", result)], by(provider));
+        self.route_operations.get_or_create(&labels).inc();
+        let labels = ([label], by(provider));
+        self.route_operation
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
+    }
+
+    /// The routes of this provider stand so.
+    pub(crate) fn count_routes(&self, provider: &str, tally: &Tally) {
+        for (state, count) in [
+            ("right", tally.right),
+            ("missing", tally.missing),
+            ("stray", tally.stray),
+            ("foreign", tally.foreign),
+            ("outside", tally.outside),
+            ("refused", tally.refused),
+            ("failing", tally.failing),
+            ("held", tally.held),
+        ] {
+            let gauge = self
+                .routes
+                .get_or_create(&([("state", state)], by(provider)));
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// This provider was asked about a load balancer, with this result and for so long.
@@ -265,6 +363,34 @@ mod tests {
             "service_controller_nodesync_latency_seconds_count 1",
             "ccm_load_balancer_operations_total{operation=\"ensure\",result=\"success\",provider=\"sim\"} 1",
             "ccm_load_balancer_operation_duration_seconds_count{operation=\"update-targets\",provider=\"sim\"} 1",
+        ] {
+            assert!(
+                text.lines().any(|one| one == line),
+                "{line} is not in {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn route_020_passes_are_counted_under_upstreams_name_and_calls_and_states_under_ours() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.passes_routes();
+        let second = Duration::from_secs(1);
+        metrics.asked_about_routes("sim", RouteOperation::Create, "denied", second);
+        let tally = Tally {
+            foreign: 3,
+            ..Tally::default()
+        };
+        metrics.count_routes("sim", &tally);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "route_controller_route_sync_total 1",
+            "ccm_routes{state=\"foreign\",provider=\"sim\"} 3",
+            "ccm_routes{state=\"held\",provider=\"sim\"} 0",
+            "ccm_route_operations_total{operation=\"create\",result=\"denied\",provider=\"sim\"} 1",
+            "ccm_route_operation_duration_seconds_count{operation=\"create\",provider=\"sim\"} 1",
         ] {
             assert!(
                 text.lines().any(|one| one == line),

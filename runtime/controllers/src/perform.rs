@@ -3,6 +3,7 @@
 //! decides nothing but whether it still may.
 
 mod cloud;
+mod cluster_door;
 mod events;
 mod ledger;
 mod node;
@@ -41,6 +42,7 @@ use events::About;
 use request::stopping;
 use service::Services;
 
+pub(crate) use cluster_door::ClusterDoor;
 pub(crate) use events::Events;
 pub use ledger::LeaseName;
 pub(crate) use purse::Purse;
@@ -178,13 +180,7 @@ impl Door {
         lane: Lane,
         turn: &mut Turn<'a>,
     ) -> Outcome {
-        let is_withheld = match self.cluster.mode {
-            Mode::Enforce => false,
-            Mode::Plan => is_write(effect),
-            // What would be changed at the cloud is not even worked out.
-            Mode::Observe => is_write(effect) || is_cloud_change(effect),
-        };
-        if is_withheld {
+        if withholds(self.cluster.mode, effect) {
             self.planner().withheld(effect, controller);
             return Outcome::Withheld;
         }
@@ -197,7 +193,7 @@ impl Door {
         match effect {
             Effect::Find(node) => Outcome::Looked(self.find(lane.0, node).await),
             Effect::Confer(node, word) => self.confer(node, word),
-            Effect::ReadNode(node) => Box::pin(self.read(node)).await,
+            Effect::ReadNode(node) => Box::pin(node::read(&self.cluster, &self.nodes, node)).await,
             Effect::Survey(survey) => Outcome::Surveyed(self.survey(survey).await),
             Effect::TakeBudget(node, brake) => {
                 let object = format!("node/{}", node.name);
@@ -222,7 +218,10 @@ impl Door {
                 Err(outcome) => outcome,
             },
             Effect::PatchPodCidrs(node, patch) => match self.may_write(lane, turn).await {
-                Ok(()) => Box::pin(self.patch_pod_cidrs(node, patch)).await,
+                Ok(()) => {
+                    let patched = node::patch_pod_cidrs(&self.cluster, &self.nodes, node, patch);
+                    Box::pin(patched).await
+                }
                 Err(outcome) => outcome,
             },
             Effect::PatchNetworkCondition(node, patch) => match self.may_write(lane, turn).await {
@@ -284,6 +283,16 @@ impl Door {
             return Err(Outcome::Node(Err(stopping())));
         }
         Ok(())
+    }
+}
+
+/// Whether it is not done in this mode.
+fn withholds(mode: Mode, effect: &Effect) -> bool {
+    match mode {
+        Mode::Enforce => false,
+        Mode::Plan => is_write(effect),
+        // What would be changed at the cloud is not even worked out.
+        Mode::Observe => is_write(effect) || is_cloud_change(effect),
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use ccm_core::names::SERVICE_CONTROLLER;
+use ccm_core::names::{IPAM_CONTROLLER, SERVICE_CONTROLLER};
 use ccm_core::node::is_uninitialized;
 use ccm_core::ownership::{self, Claim, Claimant};
 use ccm_core::service::{self, Claims, ClaimsError};
@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
+use crate::ipam::Ipam;
 use crate::metrics::Metrics;
 use crate::node::NodeChange;
 use crate::service::ServiceNews;
@@ -63,6 +64,7 @@ pub async fn run_all(
     let mut watched = nodes(client.clone());
     let cluster = Cluster::new(client, &settings, metrics, watched.store.clone());
     let mut sets = Sets::new(Arc::new(cluster), settings);
+    sets.start_ipam(Vec::new());
     sets.take(everybody);
     tokio::pin!(shutdown);
     let mut may_change = true;
@@ -80,7 +82,7 @@ pub async fn run_all(
             },
             Some(ended) = sets.tasks.join_next() => {
                 if let Err(error) = ended {
-                    tracing::error!(%error, "a provider's controllers panicked");
+                    tracing::error!(%error, "controllers panicked");
                 }
                 sets.revive();
             }
@@ -184,6 +186,8 @@ struct Sets {
     settings: Settings,
     everybody: Option<Everybody>,
     running: BTreeMap<String, Set>,
+    /// No provider's, and there before the first of them.
+    ipam: Option<Ipam>,
     /// What runs; aborted when this is dropped.
     tasks: JoinSet<()>,
     /// Those that were told to end, and perhaps have not yet.
@@ -200,6 +204,7 @@ impl Sets {
             settings,
             everybody: None,
             running: BTreeMap::new(),
+            ipam: None,
             tasks: JoinSet::new(),
             leaving: Vec::new(),
             is_listed: false,
@@ -285,8 +290,22 @@ impl Sets {
         self.running.insert(name, set);
     }
 
+    fn start_ipam(&mut self, before: Vec<Ended>) {
+        self.ipam = Ipam::start(&self.cluster, &self.settings, before, &mut self.tasks);
+        if let Some(ipam) = self.ipam.as_ref().filter(|_| self.is_listed) {
+            ipam.see_node(&NodeChange::Listed);
+        }
+    }
+
     /// Starts sets anew that have ended without having been told to: a defect of ours, which costs the others nothing.
     fn revive(&mut self) {
+        if self.ipam.as_ref().is_some_and(Ipam::has_ended) {
+            tracing::error!(
+                controller = IPAM_CONTROLLER,
+                "the controller ended by itself, and is started anew; this is a defect"
+            );
+            self.start_ipam(vec![pause()]);
+        }
         let dead = self.running.iter().filter(|(_, set)| set.has_ended());
         let dead: Vec<String> = dead.map(|(name, _)| name.clone()).collect();
         for name in dead {
@@ -306,6 +325,9 @@ impl Sets {
 
     fn see_node(&mut self, event: &Event<Node>) {
         let change = self.note(event);
+        if let (Some(ipam), Some(change)) = (&self.ipam, &change) {
+            ipam.see_node(change);
+        }
         for set in self.running.values_mut() {
             set.see_node(event, change.as_ref());
         }
@@ -355,6 +377,7 @@ impl Sets {
         let stopped: Vec<Ended> = std::mem::take(&mut self.running)
             .into_values()
             .map(Set::stop)
+            .chain(self.ipam.take().map(Ipam::stop))
             .collect();
         // Who was told to go before, and has gone since, has nothing on the wire.
         self.forget_those_that_have_left();

@@ -7,7 +7,7 @@ mod service;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use ccm_core::names::LAST_APPLIED;
+use ccm_core::names::{LAST_APPLIED, NETWORK_UNAVAILABLE};
 use k8s_openapi::api::core::v1::{
     Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Service, Taint,
 };
@@ -75,6 +75,7 @@ struct Condition {
     #[serde(rename = "type")]
     kind: String,
     status: String,
+    reason: Option<String>,
     last_transition_time: Option<Time>,
 }
 
@@ -142,13 +143,16 @@ impl From<Wire> for Node {
 impl Condition {
     /// Whether a controller looks at it. Kubelets write four more.
     fn is_read(&self) -> bool {
-        ["Ready", "NetworkUnavailable"].contains(&self.kind.as_str())
+        ["Ready", NETWORK_UNAVAILABLE].contains(&self.kind.as_str())
     }
 }
 
 impl From<Condition> for NodeCondition {
     fn from(condition: Condition) -> NodeCondition {
+        // Whose it is stands in the reason; that of Ready tells nobody anything, and every node has one.
+        let is_somebodys = condition.kind == NETWORK_UNAVAILABLE;
         NodeCondition {
+            reason: condition.reason.filter(|_| is_somebodys),
             type_: condition.kind,
             status: condition.status,
             last_transition_time: condition.last_transition_time,
@@ -208,7 +212,13 @@ mod tests {
             },
             "status": {
                 "addresses": [{ "address": "a", "type": "Hostname" }],
-                "conditions": [{ "lastTransitionTime": "2026-01-01T00:00:00Z", "status": "True", "type": "Ready" }],
+                "conditions": [
+                    { "lastTransitionTime": "2026-01-01T00:00:00Z", "status": "True", "type": "Ready" },
+                    {
+                        "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "CalicoIsUp", "status": "False",
+                        "type": "NetworkUnavailable"
+                    }
+                ],
                 "nodeInfo": {
                     "architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "",
                     "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "operatingSystem": "",
@@ -221,6 +231,8 @@ mod tests {
             json!([{ "manager": "kubelet", "fieldsV1": { "f:status": {} } }]);
         sent["metadata"]["annotations"][LAST_APPLIED] = json!("{}");
         sent["status"]["conditions"][0]["message"] = json!("kubelet is posting ready status");
+        sent["status"]["conditions"][0]["reason"] = json!("KubeletReady");
+        sent["status"]["conditions"][1]["message"] = json!("Calico is running on this node");
         let pressure = json!({ "type": "DiskPressure", "status": "False" });
         sent["status"]["conditions"]
             .as_array_mut()

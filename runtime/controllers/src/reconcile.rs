@@ -4,18 +4,79 @@
 //! `waiting` (why a node is not done, and when it is looked at again), `conversation` (nothing is left to do).
 //! A fourth target, `initialised`, is in `node/memory.rs`: how long each node has waited for its initialisation.
 
+use std::sync::Arc;
+
 use ccm_core::effect::{Decision, Effect, Outcome, ServiceEffect, When};
-use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
+use ccm_core::names::{
+    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER,
+};
 use ccm_core::retry;
-use ccm_core::{node, node_lifecycle, service};
+use ccm_core::{ipam, node, node_lifecycle, service};
 use k8s_openapi::api::core::v1::Node;
 
 use crate::clock::Clock;
 use crate::perform::{Door, Lane, Turn};
+use crate::plan::Planner;
 
 /// More rounds than any conversation has; reached only by a defect, which then costs one object its turn
 /// and not the process its processor.
 const MOST_ROUNDS: u32 = 128;
+
+/// Whoever carries a conversation's effects out: a provider's door, or one of the cluster alone.
+pub(crate) trait Performer: Send + Sync {
+    /// The provider's name, for logs.
+    fn name(&self) -> &str;
+    /// Where the plan is made, in plan mode.
+    fn planner(&self) -> &Planner;
+    /// Carries one effect out, in the conversation that has this `turn`.
+    fn perform<'a>(
+        &'a self,
+        effect: &Effect,
+        controller: &'static str,
+        lane: Lane,
+        turn: &mut Turn<'a>,
+    ) -> impl Future<Output = Outcome> + Send;
+}
+
+impl Performer for Door {
+    fn name(&self) -> &str {
+        Door::name(self)
+    }
+
+    fn planner(&self) -> &Planner {
+        Door::planner(self)
+    }
+
+    async fn perform<'a>(
+        &'a self,
+        effect: &Effect,
+        controller: &'static str,
+        lane: Lane,
+        turn: &mut Turn<'a>,
+    ) -> Outcome {
+        Door::perform(self, effect, controller, lane, turn).await
+    }
+}
+
+impl<D: Performer> Performer for Arc<D> {
+    fn name(&self) -> &str {
+        D::name(self)
+    }
+
+    fn planner(&self) -> &Planner {
+        D::planner(self)
+    }
+
+    async fn perform<'a>(
+        &'a self,
+        effect: &Effect,
+        controller: &'static str,
+        lane: Lane,
+        turn: &mut Turn<'a>,
+    ) -> Outcome {
+        D::perform(self, effect, controller, lane, turn).await
+    }
+}
 
 /// What a conversation of one controller knows.
 pub(crate) trait Facts {
@@ -120,6 +181,34 @@ impl Facts for service::Facts {
     }
 }
 
+impl Facts for ipam::Facts {
+    const CONTROLLER: &'static str = IPAM_CONTROLLER;
+
+    fn decide(&self, _: Clock) -> Decision {
+        ipam::decide(self)
+    }
+
+    fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
+        ipam::Facts::absorb(self, effect, outcome);
+    }
+
+    fn object(&self) -> String {
+        named(&self.node)
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::of(&self.node)
+    }
+
+    fn failures(&self) -> u32 {
+        self.past.failures
+    }
+
+    fn is_anothers(&self) -> bool {
+        false
+    }
+}
+
 /// How a conversation ended.
 pub(crate) struct Conclusion<F> {
     /// When to come back.
@@ -131,7 +220,11 @@ pub(crate) struct Conclusion<F> {
 }
 
 /// Holds one conversation about one object.
-pub(crate) async fn converse<F: Facts>(mut facts: F, door: &Door, clock: Clock) -> Conclusion<F> {
+pub(crate) async fn converse<F: Facts, D: Performer>(
+    mut facts: F,
+    door: &D,
+    clock: Clock,
+) -> Conclusion<F> {
     let mut has_written = false;
     let mut has_withheld = false;
     let mut turn = Turn::default();

@@ -19,6 +19,7 @@ use crate::cluster::Cluster;
 use crate::node::{NodeChange, NodeController};
 use crate::node_lifecycle::NodeLifecycleController;
 use crate::perform::Door;
+use crate::route::RouteController;
 use crate::service::{NodeNews, NodeSet, ServiceChange, ServiceController, node_news};
 use crate::{Provided, Settings, Stopped};
 
@@ -35,6 +36,7 @@ pub(crate) struct Set {
     nodes: Option<mpsc::UnboundedSender<NodeChange>>,
     news: Option<NodeNews>,
     services: Option<mpsc::UnboundedSender<ServiceChange>>,
+    routes: Option<mpsc::UnboundedSender<NodeChange>>,
     /// Dropped or changed, the set ends.
     stop: watch::Sender<bool>,
     ended: Ended,
@@ -46,6 +48,7 @@ struct Controllers {
     node: Option<NodeController>,
     lifecycle: Option<NodeLifecycleController>,
     service: Option<ServiceController>,
+    route: Option<RouteController>,
 }
 
 impl Set {
@@ -64,6 +67,9 @@ impl Set {
         let wanted = settings.controllers;
         let has_instances = wanted.need_instances() && capabilities.instances;
         let serves = wanted.service && capabilities.load_balancer;
+        // EDGE-083: without the pods' networks nobody knows which routes are whose, and nothing of them is touched.
+        let has_networks = !settings.route.cluster_cidrs.is_empty();
+        let routes = wanted.route && capabilities.routes && has_networks;
         let settings = Settings {
             service: ServiceSettings {
                 rules: provided.service.clone(),
@@ -81,7 +87,7 @@ impl Set {
             &mut background,
         );
         let door = Arc::new(door);
-        let passes = usize::from(has_instances) + usize::from(serves);
+        let passes = usize::from(has_instances) + usize::from(serves) + usize::from(routes);
         cluster.planner.expect_passes(passes);
         let (mut nodes, mut news, mut services) = (None, None, None);
         let node = (has_instances && wanted.node).then(|| {
@@ -102,11 +108,19 @@ impl Set {
             let settings = settings.service.clone();
             ServiceController::new(door.clone(), settings, claims, changes, targets)
         });
+        let (mut told_of_routes, mut route) = (None, None);
+        if routes {
+            let (told, changes) = mpsc::unbounded_channel();
+            told_of_routes = Some(told);
+            let settings = settings.route.clone();
+            route = Some(RouteController::new(door.clone(), settings, changes));
+        }
         let controllers = Controllers {
             door: door.clone(),
             node,
             lifecycle,
             service,
+            route,
         };
         let (stop, stopped) = watch::channel(false);
         let drain = settings.drain;
@@ -124,6 +138,7 @@ impl Set {
             nodes,
             news,
             services,
+            routes: told_of_routes,
             stop,
             ended: when_ended(ended),
         }
@@ -139,9 +154,12 @@ impl Set {
         if let Some(news) = &mut self.news {
             news.see(event, &self.door.cluster.nodes);
         }
-        if let (Some(nodes), Some(change)) = (&self.nodes, change) {
+        let Some(change) = change else {
+            return;
+        };
+        for told in self.nodes.iter().chain(&self.routes) {
             // Who does not listen any more has ended.
-            let _ = nodes.send(change.clone());
+            let _ = told.send(change.clone());
         }
     }
 
@@ -158,8 +176,8 @@ impl Set {
         if let Some(news) = &mut self.news {
             news.reassign(claimant);
         }
-        if let Some(nodes) = &self.nodes {
-            let _ = nodes.send(NodeChange::Reassigned);
+        for told in self.nodes.iter().chain(&self.routes) {
+            let _ = told.send(NodeChange::Reassigned);
         }
         self.see_service(&ServiceChange::Reassigned(claims));
     }
@@ -178,7 +196,7 @@ impl Set {
 }
 
 /// Ends when a set has said how it ended, or has died without a word.
-fn when_ended(mut ended: watch::Receiver<Option<Stopped>>) -> Ended {
+pub(crate) fn when_ended(mut ended: watch::Receiver<Option<Stopped>>) -> Ended {
     let ended = async move {
         let said = ended.wait_for(Option::is_some).await;
         said.ok()
@@ -222,6 +240,7 @@ impl Controllers {
             () = when(self.node.as_mut().map(NodeController::run)) => {}
             () = when(self.service.as_mut().map(ServiceController::run)) => {}
             () = when(self.lifecycle.as_mut().map(NodeLifecycleController::run)) => {}
+            () = when(self.route.as_mut().map(RouteController::run)) => {}
             () = &mut stopped => {}
         }
         let provider = self.door.name().to_owned();
@@ -234,6 +253,9 @@ impl Controllers {
             }
             if let Some(service) = &mut self.service {
                 service.drain().await;
+            }
+            if let Some(route) = &mut self.route {
+                route.drain().await;
             }
         };
         match tokio::time::timeout(drain, drained).await {

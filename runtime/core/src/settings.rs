@@ -152,6 +152,9 @@ pub struct IpamSettings {
     pub service_cidrs: Vec<IpNet>,
     /// How many nodes are written at the same time.
     pub concurrent_syncs: NonZeroUsize,
+    /// How long after the first list of all nodes nothing is handed out yet: what the leader before has sent last is
+    /// heard of by then.
+    pub settle: Duration,
 }
 
 /// One range of pod addresses, and how much of it each node gets.

@@ -6,6 +6,12 @@
 //! | `find` | serves; one in ten is asked of the candidate once more, afterwards, and compared | every second one is the candidate's; what it cannot answer, the one that serves is asked |
 //! | `find_fresh`, `get_load_balancer` | serves | serves: nothing is let go of on a candidate's word |
 //! | the other ones about load balancers | serves | half of the Services, by their UIDs, are the candidate's |
+//! | `list_routes` | serves; the first of a trial and one in ten is asked of the candidate once more, afterwards, and compared | serves; the candidate is asked as often, and only its errors count |
+//! | `create_route`, `delete_route` | serves | serves: see below |
+//!
+//! Routes are one list for all nodes, and what differs from it is made and removed at once. Two versions that spell a
+//! destination, an identification or a node's address in two ways would undo each other's work, and half of the pods would
+//! lose their way meanwhile. A list shows such a difference without any risk, so that only lists are compared.
 //!
 //! A call ends on the generation that it began with, whatever is put in its place meanwhile. Generations share no kept
 //! answers, no `state`, no hints and no connections: only what the cloud asked them to wait for.
@@ -14,6 +20,7 @@ mod calls;
 mod compare;
 mod hint;
 mod reads;
+mod routes;
 #[cfg(test)]
 mod tests;
 mod trial;

@@ -41,6 +41,8 @@ pub(crate) struct Calls {
     pub(crate) slots: Semaphore,
     /// One for each call about load balancers that may be under way; it needs one of `slots` as well.
     pub(crate) balancing: Semaphore,
+    /// The same for calls about routes.
+    pub(crate) routing: Semaphore,
     /// Whose guest may compute, when several do for long.
     pub(crate) turns: Turns,
 }
@@ -49,14 +51,25 @@ pub(crate) struct Calls {
 pub(crate) struct Call {
     /// The function's name, for messages.
     pub(crate) function: &'static str,
-    /// Whether it is about load balancers.
-    pub(crate) is_balancing: bool,
+    /// Whose part of the calls under way it takes.
+    pub(crate) about: About,
     /// When it has to be over, waiting for its turn included.
     pub(crate) deadline: Instant,
     /// The way out, opened after `init`.
     pub(crate) scope: Option<CallScope>,
     /// What outlives the call.
     pub(crate) state: Arc<StateStore>,
+}
+
+/// What a call is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum About {
+    /// Nodes, or the provider itself.
+    Nodes,
+    /// Load balancers, of which there are as many as tenants like.
+    LoadBalancers,
+    /// Routes.
+    Routes,
 }
 
 /// The part of a call after `init`: gets what `init` enabled, and the instance.
@@ -80,9 +93,14 @@ impl Calls {
     ) -> Result<R, ProviderError> {
         let began = Instant::now();
         // In this order: who waits for the narrower one takes no room from others.
-        let _balancing = match call.is_balancing {
-            true => Some(turn(&self.balancing, limits::BALANCING_AT_ONCE, &call, began).await?),
-            false => None,
+        let narrower = match call.about {
+            About::Nodes => None,
+            About::LoadBalancers => Some((&self.balancing, limits::BALANCING_AT_ONCE)),
+            About::Routes => Some((&self.routing, limits::ROUTING_AT_ONCE)),
+        };
+        let _part = match narrower {
+            Some((slots, at_once)) => Some(turn(slots, at_once, &call, began).await?),
+            None => None,
         };
         let _slot = turn(&self.slots, limits::CALLS_AT_ONCE, &call, began).await?;
         if Instant::now() >= call.deadline {

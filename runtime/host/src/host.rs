@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use wasmtime::Engine;
 use wasmtime::component::{InstancePre, Linker};
 
-use crate::bindings::{instances, lifecycle, load_balancer, self_check};
-use crate::call::{Call, Calls, Turns};
+use crate::bindings::{instances, lifecycle, load_balancer, routes, self_check};
+use crate::call::{About, Call, Calls, Turns};
 use crate::compile::cache::CacheError;
 use crate::compile::{Compiler, Workshop};
 use crate::component::{Inspection, inspect};
@@ -178,6 +178,7 @@ impl Host {
             ticker: self.ticker.clone(),
             slots: Semaphore::new(limits::CALLS_AT_ONCE),
             balancing: Semaphore::new(limits::BALANCING_AT_ONCE),
+            routing: Semaphore::new(limits::ROUTING_AT_ONCE),
             turns: self.turns.beside(),
         };
         let enabled = try_out(&source, &calls).await?;
@@ -194,6 +195,7 @@ impl Host {
             annotation_prefixes: granted.annotation_prefixes,
             instances: exports.instances,
             load_balancer: exports.load_balancer,
+            routes: exports.routes,
             self_check: exports.self_check,
             egress: Arc::new(egress),
             state: Arc::default(),
@@ -234,6 +236,7 @@ struct Exports {
     self_check: Option<self_check::GuestIndices>,
     instances: Option<instances::GuestIndices>,
     load_balancer: Option<load_balancer::GuestIndices>,
+    routes: Option<routes::GuestIndices>,
 }
 
 impl Exports {
@@ -256,6 +259,10 @@ impl Exports {
                 .load_balancer
                 .then(|| load_balancer::GuestIndices::new(component))
                 .transpose()?,
+            routes: has
+                .routes
+                .then(|| routes::GuestIndices::new(component))
+                .transpose()?,
         })
     }
 }
@@ -264,7 +271,7 @@ impl Exports {
 async fn try_out(source: &str, calls: &Calls) -> Result<Vec<lifecycle::Capability>, LoadError> {
     let call = Call {
         function: "init",
-        is_balancing: false,
+        about: About::Nodes,
         deadline: Instant::now() + limits::INIT,
         scope: None,
         state: Arc::default(),

@@ -75,8 +75,11 @@ pub const CALL_CPU_AT_ONCE: Duration = Duration::from_millis(20);
 /// Calls of one provider at a time. As many as its requests at a time, since a call without a request ends at once.
 pub const CALLS_AT_ONCE: usize = 8;
 /// Calls about load balancers among them: tenants make as many Services as they like, and the cloud may take its time with
-/// each. The rest is left to nodes.
-pub const BALANCING_AT_ONCE: usize = 6;
+/// each.
+pub const BALANCING_AT_ONCE: usize = 5;
+/// Calls about routes among them: one that lists and one that changes something. Clouds change the routes of a network one
+/// after the other anyway. With load balancers that leaves one to nodes, always.
+pub const ROUTING_AT_ONCE: usize = 2;
 /// How often a running guest gives way to other tasks. Also how late it notices that its time is over.
 pub const TICK: Duration = Duration::from_millis(10);
 /// Stack of wasm code: the default of wasmtime, enough for CPython's recursion limit in practice.
@@ -116,3 +119,9 @@ pub const CONFIG_ENTRIES: usize = 256;
 pub const CONFIG_BYTES: usize = 256 * KIB;
 /// Nodes of one look-up (contract, `instances.find`).
 pub const NODES: usize = 5_000;
+/// Nodes of one listing of routes, which cannot be had in pieces (contract, `routes.list`): the largest clusters that
+/// clouds offer. Without labels and annotations they take a guest some 10 MB.
+pub const ROUTED_NODES: usize = 15_000;
+/// Routes of one listing (contract, `routes.list`): one of each family for each of [`ROUTED_NODES`], and a third as many
+/// that lead elsewhere. Routes as clouds have them come to 8 MB of [`CROSSING_BYTES`], and to as much in a guest.
+pub const ROUTES: usize = 40_000;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use ccm_core::cloud::{Capabilities, ProviderError};
 use ccm_core::permit::Permit;
 
-use crate::bindings::{instances, load_balancer, self_check};
-use crate::call::{Call, Calls, deadline};
+use crate::bindings::{instances, load_balancer, routes, self_check};
+use crate::call::{About, Call, Calls, deadline};
 use crate::digest::Digest;
 use crate::egress::{Egress, now};
 use crate::manifest::Manifest;
@@ -27,6 +27,7 @@ pub struct Provider {
     pub(crate) annotation_prefixes: Vec<String>,
     pub(crate) instances: Option<instances::GuestIndices>,
     pub(crate) load_balancer: Option<load_balancer::GuestIndices>,
+    pub(crate) routes: Option<routes::GuestIndices>,
     pub(crate) self_check: Option<self_check::GuestIndices>,
     pub(crate) egress: Arc<Egress>,
     pub(crate) state: Arc<StateStore>,
@@ -93,7 +94,7 @@ impl Provider {
         };
         Call {
             function,
-            is_balancing: false,
+            about: About::Nodes,
             deadline,
             scope: Some(self.egress.scope(permit, deadline, fresh)),
             state,

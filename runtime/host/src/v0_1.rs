@@ -4,6 +4,7 @@
 //! Here the *shape* of answers is checked; what they mean is for core to judge.
 
 mod load_balancer;
+mod routes;
 mod shape;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use ccm_core::cloud::{
     Address, AddressType, Capabilities, CloudEvent, CloudNode, CloudProvider, EventType, FindReply,
     Instance, Lookup, ProviderError, Reply,
 };
+use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply, UpdateRequest,
 };
@@ -88,6 +90,30 @@ impl CloudProvider for Provider {
     ) -> Reply<'a, GetReply> {
         Box::pin(self.get(service, permit))
     }
+
+    fn list_routes<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ListRoutesReply> {
+        Box::pin(self.routes_listed(nodes, permit))
+    }
+
+    fn create_route<'a>(
+        &'a self,
+        request: &'a CreateRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        Box::pin(self.route_made(request, permit))
+    }
+
+    fn delete_route<'a>(
+        &'a self,
+        request: &'a DeleteRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        Box::pin(self.route_removed(request, permit))
+    }
 }
 
 impl Provider {
@@ -141,14 +167,17 @@ impl Provider {
 
 /// The nodes as a guest is told them; too many are told to none.
 fn told(nodes: &[CloudNode], why: &str) -> Result<Vec<common::Node>, ProviderError> {
-    if nodes.len() > limits::NODES {
-        return Err(ProviderError::Invalid(format!(
-            "{} nodes {why}, at most {}",
-            nodes.len(),
-            limits::NODES
-        )));
-    }
+    few_enough(nodes.len(), limits::NODES, why)?;
     Ok(nodes.iter().map(common::Node::from).collect())
+}
+
+fn few_enough(nodes: usize, limit: usize, why: &str) -> Result<(), ProviderError> {
+    match nodes <= limit {
+        true => Ok(()),
+        false => Err(ProviderError::Invalid(format!(
+            "{nodes} nodes {why}, at most {limit}"
+        ))),
+    }
 }
 
 impl From<&CloudNode> for common::Node {

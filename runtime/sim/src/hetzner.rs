@@ -43,6 +43,7 @@ mod load_balancer_types;
 mod load_balancer_view;
 mod load_balancers;
 mod locations;
+mod network_control;
 mod network_rules;
 mod networks;
 mod objects;

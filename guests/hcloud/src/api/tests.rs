@@ -152,7 +152,7 @@ fn a_network_is_asked_for_once_in_ten_minutes() {
         assert_eq!(network_id("4711"), Ok(4711));
     }
     assert_eq!(host.requests().len(), 1);
-    host.advance(NETWORK_KNOWN);
+    host.advance(networks::NETWORK_KNOWN);
     assert_eq!(network_id("4711"), Ok(4711));
     assert_eq!(host.requests().len(), 2);
 }

@@ -41,6 +41,7 @@ fn without_any_value_the_defaults_are_those_of_the_go_manager() {
         max_age: Duration::from_secs(10),
         robot: None,
         load_balancers: ordinary(),
+        routes: None,
     };
     assert_eq!(read(&[]), expected);
     let robot = RobotSettings {
@@ -63,6 +64,7 @@ fn every_value_is_read() {
         ("HCLOUD_DEBUG", "true"),
         ("HCLOUD_NETWORK", "cluster"),
         ("HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK", "true"),
+        ("HCLOUD_NETWORK_ROUTES_ENABLED", "1"),
         ("HCLOUD_INSTANCES_ADDRESS_FAMILY", "DualStack"),
         ("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", "0"),
         ("HCLOUD_SERVER_CACHE_MODE", "one"),
@@ -85,6 +87,10 @@ fn every_value_is_read() {
             forward_internal_ips: false,
         }),
         load_balancers: ordinary(),
+        routes: Some(RouteSettings {
+            network: "cluster".to_owned(),
+            cluster: None,
+        }),
     };
     assert_eq!(settings, expected);
 }
@@ -106,10 +112,36 @@ fn the_cache_modes_say_whether_lists_are_read_and_answers_kept() {
 }
 
 #[test]
+fn routes_are_ours_wholly_inside_of_the_cluster_cidrs() {
+    let table: &[(&[&str], &str, bool)] = &[
+        (&[], "0.0.0.0/0", true),
+        (&["10.244.0.0/16"], "10.244.7.0/24", true),
+        (&["10.244.0.0/16"], "10.244.0.0/16", true),
+        (&["10.244.0.0/16"], "10.245.7.0/24", false),
+        (&["10.244.0.0/16"], "10.0.0.0/8", false),
+        (&["10.244.0.0/16"], "0.0.0.0/0", false),
+        (&["fd00::/48", " 10.244.0.0/16"], "10.244.7.0/24", true),
+        (&["fd00::/48"], "10.244.7.0/24", false),
+    ];
+    for (cidrs, destination, expected) in table {
+        let mut config = config(&[("HCLOUD_NETWORK", "cluster")]);
+        config.cluster_cidrs = cidrs.iter().map(|cidr| (*cidr).to_owned()).collect();
+        let routes = Settings::read(&config).unwrap().routes.unwrap();
+        let destination = Range::read(destination).unwrap();
+        assert_eq!(
+            routes.is_ours(destination),
+            *expected,
+            "{cidrs:?} {destination}"
+        );
+    }
+}
+
+#[test]
 fn all_mistakes_are_reported_at_once() {
     let mut config = config(&[
         ("HCLOUD_DEBUG", "foo"),
         ("HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK", "perhaps"),
+        ("HCLOUD_NETWORK_ROUTES_ENABLED", "maybe"),
         ("HCLOUD_INSTANCES_ADDRESS_FAMILY", "ipv5"),
         ("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", "sometimes"),
         ("HCLOUD_SERVER_CACHE_MODE", "foobar"),
@@ -125,6 +157,7 @@ fn all_mistakes_are_reported_at_once() {
     for key in [
         "HCLOUD_DEBUG: must be true or false",
         "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK: must be true or false",
+        "HCLOUD_NETWORK_ROUTES_ENABLED: must be true or false",
         "HCLOUD_INSTANCES_ADDRESS_FAMILY: must be one of ipv4, ipv6, dualstack",
         "HCLOUD_INSTANCES_ZONE_LABEL_ENABLED: must be true or false",
         "HCLOUD_SERVER_CACHE_MODE: must be one of all, one, off",

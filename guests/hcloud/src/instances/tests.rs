@@ -189,6 +189,7 @@ fn node_addresses_of_the_go_manager() {
             .map(|network| PrivateNet {
                 network,
                 ip: "10.0.0.2".to_owned(),
+                alias_ips: Vec::new(),
             })
             .into_iter()
             .collect();

@@ -1,4 +1,4 @@
-//! Load balancers, certificates and actions in the API of Hetzner Cloud: the requests, and the answers as far as they are
+//! Load balancers and certificates in the API of Hetzner Cloud: the requests, and the answers as far as they are
 //! needed. It decides nothing about Services.
 //!
 //! Every answer that is a list is checked to be complete and to hold only what was asked for: an owner's label is what
@@ -11,15 +11,15 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::names::SERVICE_UID;
+use crate::api::refusal;
 
+pub use crate::api::actions::Action;
+pub use crate::api::refusal::Refusal;
 pub use answers::{
-    Action, Certificate, HealthCheck, HealthCheckHttp, Http, LoadBalancer, PrivateNet, Service,
-    Target,
+    Certificate, HealthCheck, HealthCheckHttp, Http, LoadBalancer, PrivateNet, Service, Target,
 };
-pub use refusal::Refusal;
 
 mod answers;
-mod refusal;
 
 #[cfg(test)]
 mod tests;
@@ -90,19 +90,6 @@ pub fn begin(id: u64, action: &str, body: &Value) -> Result<Action, Refusal> {
 /// Why it is there still.
 pub fn delete(id: u64) -> Result<(), Refusal> {
     gone(Request::delete(API, format!("/load_balancers/{id}")))
-}
-
-/// How actions stand. One that the API does not name is not among them.
-///
-/// # Errors
-/// Why that is not known.
-pub fn actions(ids: &[u64]) -> Result<Vec<Action>, Error> {
-    let list = Request::get(API, "/actions");
-    let list = ids.iter().fold(list, |list, id| list.query("id", id));
-    let answer: ActionsAnswer = refusal::ok(list.send()?)?.json()?;
-    let mut actions = answer.actions;
-    actions.retain(|action| ids.contains(&action.id));
-    Ok(actions)
 }
 
 /// The certificate with this name.
@@ -219,11 +206,6 @@ struct CreateAnswer {
 #[derive(Deserialize)]
 struct ActionAnswer {
     action: Action,
-}
-
-#[derive(Deserialize)]
-struct ActionsAnswer {
-    actions: Vec<Action>,
 }
 
 #[derive(Deserialize)]

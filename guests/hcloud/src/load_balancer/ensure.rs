@@ -21,10 +21,10 @@ use super::hint::{Addresses, Hint};
 use super::owner::{self, Named};
 use super::status::status;
 use super::targets::max_targets_reached;
-use super::waiting::{self, Wait};
 use super::wanted::{Certificates, MAX_EVENTS, Wanted, WantedTargets};
 use crate::config::Settings;
 use crate::robot;
+use crate::waiting::{self, Wait};
 
 #[cfg(test)]
 mod tests;

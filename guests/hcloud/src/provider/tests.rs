@@ -19,3 +19,25 @@ fn load_balancers_can_be_switched_off() {
         assert_eq!(enabled, exported[..expected], "{value:?}");
     }
 }
+
+#[test]
+fn routes_need_a_network_and_can_be_switched_off() {
+    let exported = [Capability::Instances, Capability::Routes];
+    let network = ("HCLOUD_NETWORK", "cluster");
+    let switch = |value| ("HCLOUD_NETWORK_ROUTES_ENABLED", value);
+    let robot = ("ROBOT_ENABLED", "true");
+    let table = [
+        (vec![], 1),
+        (vec![switch("true")], 1),
+        (vec![network], 2),
+        (vec![network, switch("true")], 2),
+        (vec![network, switch("false")], 1),
+        // The Go manager does not start with both.
+        (vec![network, switch("true"), robot], 2),
+    ];
+    for (values, expected) in table {
+        let provider = Hetzner::init(&config(&values)).unwrap();
+        let enabled = provider.enabled(&exported);
+        assert_eq!(enabled, exported[..expected], "{values:?}");
+    }
+}

@@ -70,14 +70,8 @@ pub(super) const PROFILES: &[Profile] = &[Profile {
             switch: Some("ROBOT_ENABLED"),
         },
     ],
-    unserved: &[
-        Unserved {
-            why: "routes are not served yet",
-            variables: &["HCLOUD_NETWORK_ROUTES_ENABLED"],
-        },
-        Unserved {
-            why: "the vendor's own metrics are not served yet",
-            variables: &["HCLOUD_METRICS_ADDRESS", "HCLOUD_METRICS_ENABLED"],
-        },
-    ],
+    unserved: &[Unserved {
+        why: "the vendor's own metrics are not served yet",
+        variables: &["HCLOUD_METRICS_ADDRESS", "HCLOUD_METRICS_ENABLED"],
+    }],
 }];

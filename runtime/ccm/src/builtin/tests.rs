@@ -151,14 +151,12 @@ fn a_token_of_another_length_is_a_warning_that_does_not_show_it() {
 fn what_has_no_effect_is_said_in_one_line_for_each_reason() {
     let read = read(&[
         ("HCLOUD_TOKEN", TOKEN),
-        ("HCLOUD_NETWORK_ROUTES_ENABLED", "true"),
         ("HCLOUD_METRICS_ENABLED", "false"),
         ("HCLOUD_METRICS_ADDRESS", ":8233"),
     ]);
     assert_eq!(
         read.warnings,
         [
-            "without effect, because routes are not served yet: HCLOUD_NETWORK_ROUTES_ENABLED",
             "without effect, because the vendor's own metrics are not served yet: HCLOUD_METRICS_ADDRESS",
         ]
     );

@@ -82,7 +82,7 @@ impl Stage<'_> {
     /// What a kubelet says of its node, or the cluster for it.
     async fn report(&self, name: &str, ready: &str, what: &str) -> anyhow::Result<()> {
         let patch = serde_json::json!({ "status": readiness(ready) });
-        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
         self.nodes.patch_status(name, &params, &patch).await?;
         self.say("cluster", name, what);
         Ok(())

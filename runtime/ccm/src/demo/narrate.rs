@@ -96,10 +96,13 @@ impl<S: Subscriber> Layer<S> for Narrator {
             return;
         }
         let object = text("object");
-        // Many at once are called `nodes`.
-        let kind = object.split('/').next().unwrap_or_default();
-        let kind = if kind == "nodes" { "node" } else { kind };
-        let object = object.rsplit('/').next().unwrap_or(object);
+        // Many at once are called by their kind alone.
+        let (kind, object) = match object.split_once('/') {
+            // A destination has its length behind another one.
+            Some(("route", destination)) => ("route", destination),
+            Some((kind, name)) => (kind, name.rsplit('/').next().unwrap_or(name)),
+            None => (object.trim_end_matches('s'), object),
+        };
         if target == "waiting" {
             self.decided("waiting", object, text("why"));
             self.waiting

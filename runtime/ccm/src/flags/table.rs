@@ -67,8 +67,6 @@ use State::{Accepted, Works};
 
 const NO_SERVING: State = Accepted("this version serves no HTTPS endpoints");
 const NO_WEBHOOKS: State = Accepted("webhooks are not served");
-const NO_ROUTE: State = Accepted("the route controller is not part of this version");
-const NO_IPAM: State = Accepted("the node IPAM controller is not part of this version");
 const NO_THROTTLE: State =
     Accepted("there is no client-side limit: priority and fairness is the API server's");
 const NO_PPROF: State = Accepted("Go's profiling endpoints do not exist here");
@@ -87,7 +85,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("wasm", "node-deletion-not-ready", Duration, "30s", Works, "How long a node has to be NotReady before it may be deleted because its machine is gone"),
     flag("wasm", "node-deletion-min-age", Duration, "5m0s", Works, "How old a node has to be before it may be deleted: inventories lag behind"),
     flag("wasm", "delete-last-node", Bool, "false", Works, "Whether nodes may be deleted although no other node of the provider is left that could vouch for the cloud's answers"),
-    flag("wasm", "service-cluster-ip-range", Text, "", Works, "CIDR ranges of the Services, comma-separated; no node and no load balancer gets an address in them"),
+    flag("wasm", "service-cluster-ip-range", Text, "", Works, "CIDR ranges of the Services, comma-separated; no node and no load balancer gets an address in them, and no node a pod CIDR"),
     flag("wasm", "load-balancer-drift-check", Duration, "1h0m0s", Works, "How often each load balancer is compared with its Service although nothing changed, give or take half of it; 0: never"),
     flag("wasm", "shutdown-drain", Duration, "10s", Works, "How long a process that is told to stop waits for what is on the wire; only then it gives the Lease back"),
     flag("wasm", "mode", Text, "enforce", Works, "enforce acts; plan reads, changes nothing, and prints the first change of each object that it would make; observe only reads and reports. Neither plan nor observe takes part in leader election"),
@@ -97,7 +95,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("generic", "cloud-provider", Text, "", Works, "The cloud provider: a name from --config, or an embedded one. Without it: all providers of --config"),
     flag("generic", "cloud-config", Text, "", Works, "The same as --config"),
     flag("generic", "cluster-name", Text, "kubernetes", Works, "The name under which this cluster owns cloud objects"),
-    flag("generic", "cluster-cidr", Text, "", Works, "CIDR ranges of the pods, comma-separated; handed to the provider"),
+    flag("generic", "cluster-cidr", Text, "", Works, "CIDR ranges of the pods, comma-separated: one, or one of each family. Nodes get their pod CIDRs out of them, routes are made and removed only within them, and the provider is told them; empty: no routes are made"),
     flag("generic", "controllers", List, "*", Works, "Controllers to run: '*' all, 'name' this one, '-name' not this one"),
     flag("generic", "kube-api-qps", Float, "20", NO_THROTTLE, "Requests per second to the API server"),
     flag("generic", "kube-api-burst", Number, "30", NO_THROTTLE, "Burst of requests to the API server"),
@@ -108,10 +106,10 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("generic", "use-service-account-credentials", Bool, "false", Accepted("one identity is used"), "One service account per controller"),
     flag("generic", "node-sync-period", Duration, "0s", Accepted("a no-op upstream, too"), "Deprecated upstream"),
     flag("generic", "node-monitor-period", Duration, "5s", Works, "Time between two looks at NotReady nodes"),
-    flag("generic", "route-reconciliation-period", Duration, "10s", NO_ROUTE, "Time between two looks at routes"),
-    flag("generic", "configure-cloud-routes", Bool, "true", NO_ROUTE, "Whether routes are made"),
-    flag("generic", "allocate-node-cidrs", Bool, "false", NO_IPAM, "Whether pod CIDRs are allocated"),
-    flag("generic", "cidr-allocator-type", Text, "RangeAllocator", NO_IPAM, "How pod CIDRs are allocated"),
+    flag("generic", "route-reconciliation-period", Duration, "5m0s", Works, "How often all routes are listed although no node has changed; changes of nodes are seen at once (upstream: every 10s, and only then)"),
+    flag("generic", "configure-cloud-routes", Bool, "true", Works, "Whether routes to the nodes' pod CIDRs are made, by a provider that can make them"),
+    flag("generic", "allocate-node-cidrs", Bool, "false", Works, "Whether nodes are given pod CIDRs out of --cluster-cidr"),
+    flag("generic", "cidr-allocator-type", Text, "RangeAllocator", Works, "How pod CIDRs are chosen; RangeAllocator is the only way"),
     flag("generic", "external-cloud-volume-plugin", Text, "", Accepted("unused upstream, too"), "Legacy"),
     flag("generic", "feature-gates", Text, "", Accepted("there are no feature gates yet"), "A=true,B=false"),
     flag("leader election", "leader-elect", Bool, "true", Works, "Whether to elect a leader"),
@@ -127,6 +125,9 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("cloud-node-controller", "concurrent-node-status-updates", Number, "0", Works, "Nodes refreshed side by side; 0: as many as --concurrent-node-syncs"),
     flag("cloud-node-controller", "node-status-update-frequency", Duration, "5m0s", Works, "Time between two refreshes of all nodes' addresses"),
     flag("service-lb-controller", "concurrent-service-syncs", Number, "1", Works, "Services worked on side by side; waiting for what the cloud has begun does not count. Not given: 16"),
+    flag("node-ipam-controller", "node-cidr-mask-size", Number, "0", Works, "Prefix length of a node's pod CIDR, in a cluster with one family; 0: 24 for IPv4 and 64 for IPv6"),
+    flag("node-ipam-controller", "node-cidr-mask-size-ipv4", Number, "0", Works, "The same for IPv4, in a cluster with both families too; 0: 24"),
+    flag("node-ipam-controller", "node-cidr-mask-size-ipv6", Number, "0", Works, "The same for IPv6; 0: 64"),
     flag("kubernetes client", "kubeconfig", Text, "", Works, "Kubeconfig file; empty: the pod's own service account"),
     flag("kubernetes client", "master", Text, "", Works, "URL of the API server; replaces the kubeconfig's"),
     flag("debugging", "profiling", Bool, "true", NO_PPROF, "Profiling endpoints"),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use ccm_core::cloud::CloudEvent;
 use ccm_core::effect::{NodeRef, ServiceRef};
-use ccm_core::names::SERVICE_EVENTS;
+use ccm_core::names::{
+    IPAM_CONTROLLER, IPAM_EVENTS, ROUTE_CONTROLLER, ROUTE_EVENTS, SERVICE_EVENTS,
+};
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -42,14 +44,19 @@ pub(super) struct About<'a> {
 }
 
 impl<'a> About<'a> {
-    /// A node, by this controller's account.
+    /// A node, by this controller's account. Two of them have another name in Events (ROUTE-006, IPAM-029).
     pub(super) fn node(node: &'a NodeRef, controller: &'static str) -> About<'a> {
+        let component = match controller {
+            ROUTE_CONTROLLER => ROUTE_EVENTS,
+            IPAM_CONTROLLER => IPAM_EVENTS,
+            controller => controller,
+        };
         About {
             kind: "Node",
             namespace: None,
             name: &node.name,
             uid: &node.uid,
-            component: controller,
+            component,
         }
     }
 

@@ -9,11 +9,14 @@ use ccm_core::effect::{ClusterError, Looked, NodeDeletion, NodeRef, Outcome, Wor
 use ccm_core::node_lifecycle::Survey;
 use ccm_core::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
 use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
 
 use super::request::{in_time, unwrapped};
 use super::{Door, LaneState, params, strategic};
 use crate::clock::boottime;
+use crate::cluster::Cluster;
+use crate::pruned::PrunedNode;
 
 impl Door {
     pub(super) async fn find(
@@ -84,21 +87,9 @@ impl Door {
         Outcome::Conferred(conferred.verdict, conferred.tell)
     }
 
-    pub(super) async fn read(&self, node: &NodeRef) -> Outcome {
-        Outcome::Node(unwrapped(
-            in_time(&self.cluster.tenure, self.nodes.get(&node.name)).await,
-        ))
-    }
-
     pub(super) async fn patch_status(&self, node: &NodeRef, patch: &NodeStatusPatch) -> Outcome {
         let (params, body) = (params(), strategic(patch.to_json()));
         let request = self.nodes.patch_status(&node.name, &params, &body);
-        Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
-    }
-
-    pub(super) async fn patch_pod_cidrs(&self, node: &NodeRef, patch: &PodCidrsPatch) -> Outcome {
-        let (params, body) = (params(), strategic(patch.to_json()));
-        let request = self.nodes.patch(&node.name, &params, &body);
         Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
     }
 
@@ -117,4 +108,21 @@ impl Door {
         let request = self.nodes.patch(&node.name, &params, &body);
         Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
     }
+}
+
+pub(super) async fn read(cluster: &Cluster, nodes: &Api<PrunedNode>, node: &NodeRef) -> Outcome {
+    Outcome::Node(unwrapped(
+        in_time(&cluster.tenure, nodes.get(&node.name)).await,
+    ))
+}
+
+pub(super) async fn patch_pod_cidrs(
+    cluster: &Cluster,
+    nodes: &Api<PrunedNode>,
+    node: &NodeRef,
+    patch: &PodCidrsPatch,
+) -> Outcome {
+    let (params, body) = (params(), strategic(patch.to_json()));
+    let request = nodes.patch(&node.name, &params, &body);
+    Outcome::Node(unwrapped(in_time(&cluster.tenure, request).await))
 }

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use ccm_core::answer::check_event;
 use ccm_core::audit::Subject;
 use ccm_core::cloud::ProviderError;
 use ccm_core::cloud_node::cloud_node;
 use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::effect::{Answered, Outcome, RouteEffect, RouteOutcome};
-use ccm_core::permit::Permit;
+use ccm_core::permit::{Moment, Permit};
 use k8s_openapi::api::core::v1::Node;
 
 use super::Door;
 use super::cloud::{Cloud, apart};
+use crate::clock::boottime;
+use crate::metrics::RouteOperation;
 
 /// The most changes of one call. A route is made or removed with one; a cloud that has no other way replaces what is in
 /// its place with two.
@@ -28,9 +31,12 @@ impl Door {
             RouteEffect::Delete(request) => {
                 RouteOutcome::Changed(self.delete_route(request.clone()).await)
             }
-            RouteEffect::TakeBudget(destination, brake) => {
+            RouteEffect::TakeBudget(destination, brake, ours) => {
                 let object = format!("route/{destination}");
-                return Box::pin(self.take(&object, *brake)).await;
+                let objects = self.cluster.count_routes(self.name(), *ours);
+                let purse = &self.cluster.purse;
+                let taken = purse.take(self.name(), &object, *brake, || objects);
+                return Box::pin(taken).await;
             }
         })
     }
@@ -39,11 +45,12 @@ impl Door {
         let permit = Arc::new(self.cloud.permit(0)?);
         let cloud = self.cloud.clone();
         let nodes: Vec<_> = nodes.iter().map(|node| cloud_node(node)).collect();
-        apart(async move {
+        let began = boottime();
+        let answer = apart(async move {
             let call = cloud.provider.list_routes(&nodes, permit);
             cloud.in_time("listing of routes", call).await
-        })
-        .await
+        });
+        self.measured(RouteOperation::List, began, answer.await)
     }
 
     async fn create_route(
@@ -53,12 +60,13 @@ impl Door {
         let destination = &request.destination_cidr;
         let reason = format!("node/{} has no route", request.node.name);
         let (cloud, permit) = self.changing_route(destination, reason)?;
-        apart(async move {
+        let began = boottime();
+        let answer = apart(async move {
             let call = cloud.provider.create_route(&request, permit.clone());
             let reply = cloud.in_time("creation of a route", call).await?;
             Ok(answered(reply, &permit))
-        })
-        .await
+        });
+        self.measured(RouteOperation::Create, began, answer.await)
     }
 
     async fn delete_route(
@@ -66,13 +74,35 @@ impl Door {
         request: Arc<DeleteRouteRequest>,
     ) -> Result<Answered<RouteReply>, ProviderError> {
         let reason = format!("it leads to {}", request.route.target);
-        let (cloud, permit) = self.changing_route(&request.route.destination_cidr, reason)?;
-        apart(async move {
+        let destination = request.route.destination_cidr.clone();
+        let (cloud, permit) = self.changing_route(&destination, reason)?;
+        let began = boottime();
+        let answer = apart(async move {
             let call = cloud.provider.delete_route(&request, permit.clone());
             let reply = cloud.in_time("deletion of a route", call).await?;
             Ok(answered(reply, &permit))
-        })
-        .await
+        });
+        let answer = self.measured(RouteOperation::Delete, began, answer.await)?;
+        for event in answer.reply.events.iter().filter_map(check_event) {
+            let (provider, reason, message) = (self.name(), event.reason, event.message);
+            tracing::info!(provider, destination, reason, message, "said of a deletion");
+        }
+        Ok(answer)
+    }
+
+    fn measured<T>(
+        &self,
+        operation: RouteOperation,
+        began: Moment,
+        answer: Result<T, ProviderError>,
+    ) -> Result<T, ProviderError> {
+        let took = began.until(boottime());
+        let result = answer
+            .as_ref()
+            .map_or_else(ProviderError::reason, |_| "success");
+        self.metrics()
+            .asked_about_routes(self.name(), operation, result, took);
+        answer
     }
 
     /// What a call needs that may change something. All calls that change something at a provider's cloud take from one

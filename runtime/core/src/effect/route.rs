@@ -20,8 +20,9 @@ pub enum RouteEffect {
     Create(Arc<CreateRouteRequest>),
     /// Remove one.
     Delete(Arc<DeleteRouteRequest>),
-    /// Take one change out of a brake's budget, for the route to this destination. Nothing is given back.
-    TakeBudget(String, Brake),
+    /// Take one change out of a brake's budget, for the route to this destination, where so many routes are the
+    /// provider's. Nothing is given back.
+    TakeBudget(String, Brake, usize),
 }
 
 /// How it ended.
@@ -69,7 +70,7 @@ impl fmt::Display for RouteEffect {
                 request.route.target,
                 hint(&request.hint)
             ),
-            RouteEffect::TakeBudget(destination, brake) => {
+            RouteEffect::TakeBudget(destination, brake, _) => {
                 write!(f, "take budget {brake} route/{destination}")
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
+use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply, Pending, Progress,
     ProgressReply, UpdateRequest,
@@ -131,6 +132,30 @@ impl<P: Holding> CloudProvider for Active<P> {
             roles.heard_serving(reads::GET, answer.await, &permit)
         })
     }
+
+    fn list_routes<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ListRoutesReply> {
+        Box::pin(self.routes_listed(nodes, permit))
+    }
+
+    fn create_route<'a>(
+        &'a self,
+        request: &'a CreateRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        Box::pin(self.route_made(request, permit))
+    }
+
+    fn delete_route<'a>(
+        &'a self,
+        request: &'a DeleteRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        Box::pin(self.route_removed(request, permit))
+    }
 }
 
 impl<P: Holding> Active<P> {
@@ -207,7 +232,7 @@ async fn find_by_serving<P: Holding>(
 }
 
 impl<P: Holding> Roles<P> {
-    fn heard_serving<T>(
+    pub(super) fn heard_serving<T>(
         &self,
         function: &str,
         answer: Result<T, ProviderError>,
@@ -220,21 +245,21 @@ impl<P: Holding> Roles<P> {
     }
 }
 
-/// One call about a Service, and who answers it.
-struct Turn<P> {
-    roles: Arc<Roles<P>>,
-    is_candidates: bool,
+/// One call that may change something, and who answers it.
+pub(super) struct Turn<P> {
+    pub(super) roles: Arc<Roles<P>>,
+    pub(super) is_candidates: bool,
 }
 
 impl<P: Holding> Turn<P> {
-    fn generation(&self) -> &Generation<P> {
+    pub(super) fn generation(&self) -> &Generation<P> {
         match &self.roles.trial {
             Some(trial) if self.is_candidates => &trial.candidate,
             _ => &self.roles.serving,
         }
     }
 
-    fn own(&self, hint: Option<&Arc<[u8]>>) -> Option<Arc<[u8]>> {
+    pub(super) fn own(&self, hint: Option<&Arc<[u8]>>) -> Option<Arc<[u8]>> {
         hint::own(self.generation().number, hint)
     }
 
@@ -242,15 +267,21 @@ impl<P: Holding> Turn<P> {
         hint::tagged(self.generation().number, pending)
     }
 
-    fn progress(&self, reply: ProgressReply) -> ProgressReply {
-        let progress = match reply.progress {
+    pub(super) fn tagged_progress(&self, progress: Progress) -> Progress {
+        match progress {
             Progress::Pending(pending) => Progress::Pending(self.tagged(pending)),
             Progress::Done => Progress::Done,
-        };
-        ProgressReply { progress, ..reply }
+        }
     }
 
-    fn heard<T>(
+    fn progress(&self, reply: ProgressReply) -> ProgressReply {
+        ProgressReply {
+            progress: self.tagged_progress(reply.progress),
+            ..reply
+        }
+    }
+
+    pub(super) fn heard<T>(
         &self,
         function: &str,
         answer: Result<T, ProviderError>,

@@ -1,9 +1,13 @@
 //! How two generations' answers to the same question differ, in words. Only what the controllers write down counts:
 //! events, reasons and proofs may be others.
 
+use std::collections::BTreeMap;
+
 use ccm_core::cloud::{Address, CloudNode, Instance, Lookup};
+use ccm_core::cloud_route::{CloudRoute, RouteTarget};
 use ccm_core::load_balancer::Found;
 use ccm_core::provider_id::ProviderId;
+use ipnet::IpNet;
 
 /// How many differences of one answer are told.
 const TOLD: usize = 8;
@@ -39,6 +43,45 @@ pub(super) fn balancers(service: &str, serving: &Found, candidate: &Found) -> Op
         "load balancer of {}: {ours}, and {theirs} by the candidate",
         shown(service)
     ))
+}
+
+/// The same of two lists of routes. What a version finds a route by is its own business, and so are its order and its
+/// words for what is no node.
+pub(super) fn routes(serving: &[CloudRoute], candidate: &[CloudRoute]) -> Vec<String> {
+    let (ours, theirs) = (destinations(serving), destinations(candidate));
+    let all = ours
+        .keys()
+        .chain(theirs.keys().filter(|it| !ours.contains_key(*it)));
+    all.filter_map(|destination| {
+        let (ours, theirs) = (ours.get(destination), theirs.get(destination));
+        let word = |targets: Option<&Vec<String>>| match targets {
+            Some(targets) => targets.join(", "),
+            None => "none".to_owned(),
+        };
+        (ours != theirs).then(|| {
+            let what = told("leads to", &word(ours), &word(theirs));
+            format!("route {}: {what}", shown(destination))
+        })
+    })
+    .take(TOLD)
+    .collect()
+}
+
+/// Where each destination leads. One that stands in the list twice leads to both, in an order that is no matter.
+fn destinations(routes: &[CloudRoute]) -> BTreeMap<String, Vec<String>> {
+    let mut destinations: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for route in routes {
+        let spelled = &route.destination_cidr;
+        let network = spelled.parse::<IpNet>();
+        let destination = network.map_or_else(|_| spelled.clone(), |it| it.trunc().to_string());
+        let target = match &route.target {
+            RouteTarget::Other(_) => "other".to_owned(),
+            target => target.to_string(),
+        };
+        destinations.entry(destination).or_default().push(target);
+    }
+    destinations.values_mut().for_each(|targets| targets.sort());
+    destinations
 }
 
 /// What is wrong with whose machine this is: an answer that nobody could write down.

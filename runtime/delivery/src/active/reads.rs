@@ -126,6 +126,11 @@ impl<P: Holding> Active<P> {
             let service = self.seen.some_service();
             trial.read_balancer(serving, &service, permit).await;
         }
+        if self.capabilities.routes && candidate.provider.held_for().is_none() {
+            trial
+                .read_routes(serving, &self.seen.some_nodes(), permit)
+                .await;
+        }
     }
 }
 
@@ -195,7 +200,7 @@ impl<P: Holding> Trial<P> {
     }
 }
 
-fn reading(permit: &Permit) -> Arc<Permit> {
+pub(super) fn reading(permit: &Permit) -> Arc<Permit> {
     Arc::new(permit.reading(now().after(READ)))
 }
 

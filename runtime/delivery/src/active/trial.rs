@@ -46,8 +46,11 @@ pub(super) struct Trial<P> {
     changed: Arc<Notify>,
     is_over: AtomicBool,
     finds: AtomicU32,
-    /// Calls since the last one that was asked once more.
+    /// Look-ups since the last one that was asked once more.
     unshadowed: Mutex<i64>,
+    /// Lists of routes since the last one that was asked once more. There are few of them, so that the first one counts
+    /// for ten.
+    unlisted: Mutex<i64>,
     /// One for the only comparison that may be under way.
     comparing: Arc<Semaphore>,
     comparison: Mutex<Option<AbortHandle>>,
@@ -63,6 +66,7 @@ impl<P: Holding> Trial<P> {
             is_over: AtomicBool::new(false),
             finds: AtomicU32::new(0),
             unshadowed: Mutex::default(),
+            unlisted: Mutex::new(ONE_IN - 1),
             comparing: Arc::new(Semaphore::new(1)),
             comparison: Mutex::default(),
         }
@@ -83,25 +87,39 @@ impl<P: Holding> Trial<P> {
         self.kind == Kind::Canary && (hash ^ (hash >> 32)) % 2 == 1
     }
 
-    /// Whether the answer that was just given is to be compared: at most one in ten, one at a time, and not while the
+    /// Whether the look-up that was just answered is to be compared: at most one in ten, one at a time, and not while the
     /// cloud wants to be left alone.
     pub(super) fn may_compare(&self) -> Option<OwnedSemaphorePermit> {
-        if self.kind != Kind::Shadow {
-            return None;
+        match self.kind {
+            Kind::Shadow => self.turn_after(&self.unshadowed),
+            Kind::Canary => None,
         }
-        let mut unshadowed = lock(&self.unshadowed);
-        *unshadowed = unshadowed.saturating_add(1);
-        if *unshadowed < ONE_IN || self.candidate.provider.held_for().is_some() {
+    }
+
+    /// The same of a list of routes, whatever the trial is: no list is the candidate's.
+    pub(super) fn may_compare_lists(&self) -> Option<OwnedSemaphorePermit> {
+        self.turn_after(&self.unlisted)
+    }
+
+    fn turn_after(&self, uncompared: &Mutex<i64>) -> Option<OwnedSemaphorePermit> {
+        let mut uncompared = lock(uncompared);
+        *uncompared = uncompared.saturating_add(1);
+        if *uncompared < ONE_IN || self.candidate.provider.held_for().is_some() {
             return None;
         }
         let turn = self.comparing.clone().try_acquire_owned().ok()?;
-        *unshadowed -= ONE_IN;
+        *uncompared -= ONE_IN;
         Some(turn)
     }
 
-    /// Counts further calls for the sake of a comparison: as many more have to pass before the next one.
+    /// Counts further look-ups for the sake of a comparison: as many more have to pass before the next one.
     pub(super) fn asked_more(&self, calls: i64) {
         *lock(&self.unshadowed) -= calls * ONE_IN;
+    }
+
+    /// The same of lists of routes.
+    pub(super) fn listed_more(&self, calls: i64) {
+        *lock(&self.unlisted) -= calls * ONE_IN;
     }
 
     /// Waits for the turn of a comparison that somebody asked for.

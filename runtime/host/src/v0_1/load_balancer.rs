@@ -30,7 +30,7 @@ use wasmtime::Store;
 
 use super::{shape, told};
 use crate::bindings::{common, lifecycle, load_balancer};
-use crate::call::Call;
+use crate::call::{About, Call};
 use crate::egress::CallScope;
 use crate::guest::Guest;
 use crate::provider::Provider;
@@ -145,7 +145,7 @@ impl Provider {
             }
         };
         let call = Call {
-            is_balancing: true,
+            about: About::LoadBalancers,
             ..self.call(function, permit, fresh)
         };
         let scope = call.scope.clone();

@@ -2,10 +2,12 @@
 //! never cut to fit: who miscounts may also have misread.
 
 mod load_balancer;
+mod routes;
 
 use crate::bindings::{common, instances};
 
 pub(super) use load_balancer::{check_ensure, check_found, check_progress};
+pub(super) use routes::{OTHER_BYTES, check_route_progress, check_routes};
 
 /// Messages of events, reasons of `unknown`, messages of conflicts.
 pub(super) const MESSAGE_BYTES: usize = 1024;

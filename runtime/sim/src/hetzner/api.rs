@@ -184,6 +184,7 @@ fn dispatch(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
         ("GET", ["networks"]) => networks::list(world, call),
         ("POST", ["networks"]) => networks::create(world, call),
         ("GET", ["networks", id]) => networks::get(world, id),
+        ("PUT", ["networks", id]) => networks::update(world, call, id),
         ("DELETE", ["networks", id]) => networks::delete(world, id),
         ("POST", ["networks", id, "actions", command]) => networks::act(world, call, id, command),
         ("GET", ["networks", id, "actions"]) => {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::exchange::{Project, lock};
 use super::faults::Fault;
 use super::locations::Location;
-use super::objects::{Member, PrivateNet, ServerSpec, ServerStatus, Subnet};
+use super::objects::{Member, PrivateNet, ServerSpec, ServerStatus};
 use super::{Hetzner, Request, attachments, networks, servers};
 
 /// Why the owner of the handle could not have it.
@@ -70,17 +70,7 @@ impl Hetzner {
 
     /// Adds a network with one subnet that spans all of it, in the zone of a location. Returns its id.
     pub fn add_network(&self, name: impl Into<String>, range: Ipv4Net, zone_of: Location) -> u64 {
-        let subnet = Subnet {
-            ip_range: range.trunc(),
-            network_zone: zone_of.network_zone().to_owned(),
-        };
-        let name = name.into();
-        self.state(|state| {
-            let labels = Default::default();
-            state
-                .world
-                .add_network(name, range.trunc(), labels, vec![subnet])
-        })
+        self.add_network_with_subnet(name, range, range, zone_of)
     }
 
     /// Takes a network out of the project and all servers and load balancers out of the network. Says whether it was there.

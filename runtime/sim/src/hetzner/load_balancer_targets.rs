@@ -153,11 +153,22 @@ fn reached_publicly(balancer: &LoadBalancer) -> Result<(), Refusal> {
 }
 
 fn allowed_address(world: &World, balancer: &LoadBalancer, ip: IpAddr) -> Result<(), Refusal> {
-    if matches!(ip, IpAddr::V4(ip) if ip.is_private()) {
-        network_of(balancer)?;
-        // No network here has a subnet of that kind.
-        let message = "the network does not have a vswitch subnet";
-        return Err(unprocessable("network_has_no_vswitch_subnet", message));
+    if let IpAddr::V4(ip) = ip
+        && ip.is_private()
+    {
+        let network = world.networks.get(&network_of(balancer)?);
+        let mut subnets = network.into_iter().flat_map(|network| &network.subnets);
+        if subnets.clone().all(|subnet| subnet.vswitch.is_none()) {
+            let message = "the network does not have a vswitch subnet";
+            return Err(unprocessable("network_has_no_vswitch_subnet", message));
+        }
+        return match subnets.any(|subnet| subnet.holds_behind_vswitch(ip)) {
+            true => Ok(()),
+            false => Err(unprocessable(
+                "ip_not_owned",
+                "the IP is not behind the vSwitch",
+            )),
+        };
     }
     if is_of_project(world, ip) {
         let message = "the IP belongs to a cloud resource";

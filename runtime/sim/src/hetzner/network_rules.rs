@@ -24,6 +24,7 @@ pub(super) struct SubnetWish {
     pub(super) ip_range: Option<String>,
     pub(super) network_zone: String,
     pub(super) r#type: String,
+    pub(super) vswitch_id: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -37,6 +38,11 @@ pub(super) fn read_range(field: &str, text: &str) -> Result<Ipv4Net, Refusal> {
         .parse()
         .map_err(|_| Refusal::invalid(field, "is not an IPv4 network"))?;
     Ok(range.trunc())
+}
+
+/// Whether all of it is in a private range of RFC 1918.
+pub(super) fn is_private(range: Ipv4Net) -> bool {
+    range.network().is_private() && range.broadcast().is_private()
 }
 
 pub(super) fn read_route(wish: &RouteWish) -> Result<Route, Refusal> {
@@ -55,11 +61,18 @@ pub(super) fn allowed_route(network: &Network, wish: &RouteWish) -> Result<Route
     let route = read_route(wish)?;
     let to = route.destination;
     let everything = Ipv4Net::default();
-    let private = to.network().is_private() && to.broadcast().is_private();
     let overlaps = |range: Ipv4Net| range.contains(&to) || to.contains(&range);
-    let refuse = |field, why| Err(Refusal::invalid(field, why));
-    if to != everything && !private {
-        return refuse("destination", "is not a private IPv4 range");
+    // What the vendor writes has been seen in users' logs: no field is named.
+    let refuse = |message| {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Err(Refusal::new(status, "invalid_input", message))
+    };
+    let overlap = "network route destination overlaps with another subnetwork or network route";
+    if to != everything && !is_private(to) {
+        return Err(Refusal::invalid(
+            "destination",
+            "is not a private IPv4 range",
+        ));
     }
     // The default route overlaps with everything and is allowed all the same.
     let subnet = network
@@ -67,21 +80,22 @@ pub(super) fn allowed_route(network: &Network, wish: &RouteWish) -> Result<Route
         .iter()
         .any(|subnet| overlaps(subnet.ip_range));
     if to != everything && (subnet || to.contains(&PUBLIC_GATEWAY)) {
-        return refuse(
-            "destination",
-            "overlaps with a subnet or a reserved address",
-        );
+        return refuse(overlap);
     }
     let known = network.routes.iter().map(|known| known.destination);
     let clashes = |known: Ipv4Net| {
         known == to || (known != everything && to != everything && overlaps(known))
     };
     if known.into_iter().any(clashes) {
-        return refuse("destination", "overlaps with another route");
+        return refuse(overlap);
     }
     let reserved = [first_address(network.ip_range), PUBLIC_GATEWAY];
-    if reserved.contains(&route.gateway) || !network.ip_range.contains(&route.gateway) {
-        return refuse("gateway", "is reserved or outside the network");
+    let is_behind_vswitch = |subnet: &Subnet| subnet.holds_behind_vswitch(route.gateway);
+    if reserved.contains(&route.gateway)
+        || !network.ip_range.contains(&route.gateway)
+        || network.subnets.iter().any(is_behind_vswitch)
+    {
+        return refuse("invalid gateway");
     }
     if network.routes.len() >= MAX_ROUTES {
         let message = "route limit exceeded";
@@ -95,8 +109,25 @@ pub(super) fn allowed_route(network: &Network, wish: &RouteWish) -> Result<Route
 }
 
 pub(super) fn allowed_subnet(network: &Network, wish: SubnetWish) -> Result<Subnet, Refusal> {
-    if !matches!(wish.r#type.as_str(), "cloud" | "server") {
-        return Err(Refusal::invalid("type", "must be cloud or server"));
+    let vswitch = match (wish.r#type.as_str(), wish.vswitch_id) {
+        ("cloud" | "server", None) => None,
+        ("vswitch", Some(id)) => Some(id),
+        ("cloud" | "server", Some(_)) => {
+            return Err(Refusal::invalid("vswitch_id", "needs the type vswitch"));
+        }
+        ("vswitch", None) => {
+            return Err(Refusal::invalid(
+                "vswitch_id",
+                "is needed by the type vswitch",
+            ));
+        }
+        _ => {
+            return Err(Refusal::invalid("type", "must be cloud, server or vswitch"));
+        }
+    };
+    // Robot's vSwitches reach one zone only.
+    if vswitch.is_some() && wish.network_zone != Location::Fsn1.network_zone() {
+        return Err(Refusal::invalid("network_zone", "has no vSwitches"));
     }
     let known_zone = |place: &Location| place.network_zone() == wish.network_zone;
     if !Location::ALL.iter().any(known_zone) {
@@ -110,11 +141,14 @@ pub(super) fn allowed_subnet(network: &Network, wish: SubnetWish) -> Result<Subn
             message,
         ));
     }
+    let subnets = network.subnets.iter().map(|known| known.ip_range);
+    let routes = network.routes.iter().map(|known| known.destination);
+    let taken: Vec<Ipv4Net> = subnets
+        .chain(routes.filter(|to| *to != Ipv4Net::default()))
+        .collect();
     let free = |range: &Ipv4Net| {
-        network
-            .subnets
-            .iter()
-            .all(|known| !known.ip_range.contains(range) && !range.contains(&known.ip_range))
+        let mut taken = taken.iter();
+        range.prefix_len() <= 30 && taken.all(|one| !one.contains(range) && !range.contains(one))
     };
     let ip_range = match wish.ip_range {
         Some(text) => Some(read_range("ip_range", &text)?)
@@ -130,5 +164,6 @@ pub(super) fn allowed_subnet(network: &Network, wish: SubnetWish) -> Result<Subn
     Ok(Subnet {
         ip_range,
         network_zone: wish.network_zone,
+        vswitch,
     })
 }

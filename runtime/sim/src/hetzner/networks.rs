@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal, Reply};
 use super::network_rules::{
-    RouteWish, SubnetWish, allowed_route, allowed_subnet, read_range, read_route,
+    RouteWish, SubnetWish, allowed_route, allowed_subnet, is_private, read_range, read_route,
 };
 use super::objects::{Member, Network};
 use super::query::{self, LabelSelector};
@@ -60,25 +60,47 @@ struct Creation {
     subnets: Vec<SubnetWish>,
     #[serde(default)]
     routes: Vec<RouteWish>,
+    #[serde(default)]
+    expose_routes_to_vswitch: bool,
+}
+
+#[derive(Deserialize)]
+struct Update {
+    name: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+    expose_routes_to_vswitch: Option<bool>,
+}
+
+pub(super) fn update(world: &mut World, call: &Call, id: &str) -> Result<Reply, Refusal> {
+    let wish: Update = api::body(call)?;
+    let id = idle(world, id)?;
+    if let Some(name) = &wish.name {
+        allowed_name(world, name, Some(id))?;
+    }
+    if let Some(network) = world.networks.get_mut(&id) {
+        network.name = wish.name.unwrap_or_else(|| network.name.clone());
+        network.labels = wish.labels.unwrap_or_else(|| network.labels.clone());
+        let exposes = wish.expose_routes_to_vswitch;
+        network.exposes_routes = exposes.unwrap_or(network.exposes_routes);
+    }
+    get(world, &id.to_string())
+}
+
+/// Whether a network, the one with the id if it is there, may be named so.
+fn allowed_name(world: &World, name: &str, id: Option<u64>) -> Result<(), Refusal> {
+    if name.is_empty() || name.len() > 64 {
+        return Err(Refusal::invalid("name", "must have 1 to 64 characters"));
+    }
+    let mut others = world.networks.values();
+    match others.any(|network| network.name == name && Some(network.id) != id) {
+        true => Err(Refusal::not_unique("network")),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
     let wish: Creation = api::body(call)?;
-    if wish.name.is_empty() || wish.name.len() > 64 {
-        return Err(Refusal::invalid("name", "must have 1 to 64 characters"));
-    }
-    if world
-        .networks
-        .values()
-        .any(|network| network.name == wish.name)
-    {
-        let message = "network name is already used";
-        return Err(Refusal::new(
-            StatusCode::CONFLICT,
-            "uniqueness_error",
-            message,
-        ));
-    }
+    allowed_name(world, &wish.name, None)?;
     if world.networks.len() >= MAX_NETWORKS {
         let message = "network limit exceeded";
         return Err(Refusal::new(
@@ -87,14 +109,20 @@ pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
             message,
         ));
     }
+    let ip_range = read_range("ip_range", &wish.ip_range)?;
+    if !is_private(ip_range) || ip_range.prefix_len() > 24 {
+        let why = "is not a private IPv4 range of at least 256 addresses";
+        return Err(Refusal::invalid("ip_range", why));
+    }
     let mut draft = Network {
         id: 0,
         name: wish.name,
         created: world.timestamp(),
-        ip_range: read_range("ip_range", &wish.ip_range)?,
+        ip_range,
         labels: wish.labels,
         subnets: Vec::new(),
         routes: Vec::new(),
+        exposes_routes: wish.expose_routes_to_vswitch,
     };
     for subnet in wish.subnets {
         let subnet = allowed_subnet(&draft, subnet)?;
@@ -107,6 +135,7 @@ pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
     let id = world.add_network(draft.name, draft.ip_range, draft.labels, draft.subnets);
     if let Some(network) = world.networks.get_mut(&id) {
         network.routes = draft.routes;
+        network.exposes_routes = draft.exposes_routes;
     }
     let network = find(world, &id.to_string())?;
     Ok(Reply::created(json!({"network": show(world, network)})))
@@ -184,9 +213,9 @@ pub(super) fn show(world: &World, network: &Network) -> Value {
         .iter()
         .map(|subnet| {
             json!({
-                "type": "cloud", "ip_range": subnet.ip_range.to_string(),
+                "type": if subnet.vswitch.is_some() { "vswitch" } else { "cloud" },
+                "ip_range": subnet.ip_range.to_string(), "vswitch_id": subnet.vswitch,
                 "network_zone": subnet.network_zone, "gateway": subnet.gateway().to_string(),
-                "vswitch_id": null,
             })
         })
         .collect();
@@ -202,6 +231,6 @@ pub(super) fn show(world: &World, network: &Network) -> Value {
         "id": network.id, "name": network.name, "created": network.created.to_string(),
         "ip_range": network.ip_range.to_string(), "labels": network.labels,
         "subnets": subnets, "routes": routes, "servers": servers, "load_balancers": load_balancers,
-        "protection": {"delete": false}, "expose_routes_to_vswitch": false,
+        "protection": {"delete": false}, "expose_routes_to_vswitch": network.exposes_routes,
     })
 }

@@ -131,13 +131,17 @@ pub(super) struct Network {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) subnets: Vec<Subnet>,
     pub(super) routes: Vec<Route>,
+    /// Whether the machines behind a vSwitch are told of the routes.
+    pub(super) exposes_routes: bool,
 }
 
-/// A part of a network in which servers and load balancers of one zone get their addresses.
+/// A part of a network in which servers and load balancers of one zone get their addresses, or dedicated servers theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Subnet {
     pub(super) ip_range: Ipv4Net,
     pub(super) network_zone: String,
+    /// The vSwitch of Robot whose servers are in it, and nothing of the cloud's.
+    pub(super) vswitch: Option<u64>,
 }
 
 impl Subnet {
@@ -149,7 +153,15 @@ impl Subnet {
     /// Whether a member may have this address: neither the gateway nor an end of the range.
     pub(super) fn holds_for_members(&self, ip: Ipv4Addr) -> bool {
         let ends = [self.ip_range.network(), self.ip_range.broadcast()];
-        self.ip_range.contains(&ip) && ip != self.gateway() && !ends.contains(&ip)
+        self.vswitch.is_none()
+            && self.ip_range.contains(&ip)
+            && ip != self.gateway()
+            && !ends.contains(&ip)
+    }
+
+    /// Whether the address is that of a dedicated server, or may be.
+    pub(super) fn holds_behind_vswitch(&self, ip: Ipv4Addr) -> bool {
+        self.vswitch.is_some() && self.ip_range.contains(&ip)
     }
 }
 

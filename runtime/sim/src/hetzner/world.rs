@@ -127,6 +127,7 @@ impl World {
             labels,
             subnets,
             routes: Vec::new(),
+            exposes_routes: false,
         };
         self.networks.insert(id, network);
         id
@@ -205,7 +206,8 @@ impl World {
     ) -> Option<Ipv4Addr> {
         let subnets = &self.networks.get(&network)?.subnets;
         let mut local = subnets.iter().filter(|subnet| {
-            subnet.network_zone == zone && range.is_none_or(|range| subnet.ip_range == range)
+            let wanted = range.is_none_or(|range| subnet.ip_range == range);
+            subnet.network_zone == zone && subnet.vswitch.is_none() && wanted
         });
         local.find_map(|subnet| {
             let (low, high) = (subnet.ip_range.network(), subnet.ip_range.broadcast());

@@ -14,6 +14,7 @@ mod load_balancers;
 mod nodes;
 mod reads;
 mod robustness;
+mod routes;
 mod tls;
 mod writes;
 

@@ -26,6 +26,7 @@ async fn no_body_and_no_path_brings_the_server_down() {
         "/servers/1/actions/detach_from_network",
         "/networks",
         "/networks/1/actions/add_route",
+        "/networks/1/actions/delete_route",
         "/networks/1/actions/add_subnet",
         "/servers/99999999999999999999",
         "//",

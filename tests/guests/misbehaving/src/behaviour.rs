@@ -28,8 +28,10 @@ macro_rules! behaviours {
 }
 
 mod balancing;
+mod routing;
 
 pub use balancing::Balancing;
+pub use routing::Routing;
 
 behaviours! {
     /// A way to behave. The word in the configuration is that of [`Behaviour::word`].
@@ -157,6 +159,9 @@ mod tests {
         assert_eq!(Behaviour::parse("kind"), None);
         for balancing in Balancing::ALL {
             assert_eq!(Balancing::parse(balancing.word()), Some(*balancing));
+        }
+        for routing in Routing::ALL {
+            assert_eq!(Routing::parse(routing.word()), Some(*routing));
         }
     }
 }

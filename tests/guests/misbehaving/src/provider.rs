@@ -3,12 +3,13 @@
 use ccm_guest::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
 };
+use ccm_guest::routes::{self as contract, Route};
 use ccm_guest::{
-    Capability, Config, Error, FindReply, Instances, LoadBalancer, Lookup, Node, Provider,
+    Capability, Config, Error, FindReply, Instances, LoadBalancer, Lookup, Node, Provider, Routes,
 };
 
-use crate::behaviour::{Balancing, Behaviour};
-use crate::{answers, balancers, reach, resources};
+use crate::behaviour::{Balancing, Behaviour, Routing};
+use crate::{answers, balancers, reach, resources, routes};
 
 /// The provider, with one behaviour.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub struct Misbehaving {
     behaviour: Behaviour,
     /// As a maker of load balancers; `None`: it makes none.
     balancing: Option<Balancing>,
+    /// As a maker of routes; `None`: it makes none.
+    routing: Option<Routing>,
     /// What happened to the request in `init`, if there was one.
     told_by_init: Option<String>,
 }
@@ -41,17 +44,8 @@ impl Provider for Misbehaving {
                 "behaviour: there is none named {word:?}"
             )));
         };
-        let balancing = match config.values().text("balancing") {
-            None => None,
-            Some(word) => match Balancing::parse(&word) {
-                Some(balancing) => Some(balancing),
-                None => {
-                    return Err(Error::invalid(format!(
-                        "balancing: there is none named {word:?}"
-                    )));
-                }
-            },
-        };
+        let balancing = chosen(config, "balancing", Balancing::parse)?;
+        let routing = chosen(config, "routing", Routing::parse)?;
         let mut told_by_init = None;
         match behaviour {
             Behaviour::SpinInInit => resources::spin(),
@@ -65,6 +59,7 @@ impl Provider for Misbehaving {
         Ok(Misbehaving {
             behaviour,
             balancing,
+            routing,
             told_by_init,
         })
     }
@@ -75,8 +70,10 @@ impl Provider for Misbehaving {
             _ => exported
                 .iter()
                 .copied()
-                .filter(|capability| {
-                    *capability != Capability::LoadBalancer || self.balancing.is_some()
+                .filter(|capability| match capability {
+                    Capability::Instances => true,
+                    Capability::LoadBalancer => self.balancing.is_some(),
+                    Capability::Routes => self.routing.is_some(),
                 })
                 .collect(),
         }
@@ -88,6 +85,24 @@ impl Misbehaving {
     fn balancing(&self) -> Result<Balancing, Error> {
         self.balancing
             .ok_or_else(|| Error::internal("load-balancer was called, and is not enabled"))
+    }
+
+    fn routing(&self) -> Result<Routing, Error> {
+        self.routing
+            .ok_or_else(|| Error::internal("routes was called, and is not enabled"))
+    }
+}
+
+/// What the configuration chooses under a key that may be missing.
+fn chosen<T>(config: &Config, key: &str, parse: fn(&str) -> Option<T>) -> Result<Option<T>, Error> {
+    let Some(word) = config.values().text(key) else {
+        return Ok(None);
+    };
+    match parse(&word) {
+        Some(chosen) => Ok(Some(chosen)),
+        None => Err(Error::invalid(format!(
+            "{key}: there is none named {word:?}"
+        ))),
     }
 }
 
@@ -106,6 +121,20 @@ impl LoadBalancer for Misbehaving {
 
     fn get(&self, service: Service) -> Result<Found, Error> {
         balancers::get(self.balancing()?, &service)
+    }
+}
+
+impl Routes for Misbehaving {
+    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Error> {
+        routes::list(self.routing()?, &nodes)
+    }
+
+    fn create(&self, request: contract::CreateRequest) -> Result<contract::ProgressReply, Error> {
+        routes::create(self.routing()?, &request)
+    }
+
+    fn delete(&self, request: contract::DeleteRequest) -> Result<contract::ProgressReply, Error> {
+        routes::delete(self.routing()?, &request)
     }
 }
 

@@ -1,10 +1,10 @@
-//! What the API's answers say about load balancers, certificates and actions: their fields, as far as they are needed.
+//! What the API's answers say about load balancers and certificates: their fields, as far as they are needed.
 
 use std::collections::BTreeMap;
 
-use ccm_guest::Error;
 use serde::{Deserialize, Deserializer};
 
+use crate::api::actions::ActionError;
 use crate::load_balancer::names::SERVICE_UID;
 
 /// A load balancer.
@@ -258,53 +258,6 @@ pub struct CertificateStatus {
     /// Why it failed.
     #[serde(default)]
     pub error: Option<ActionError>,
-}
-
-/// What a write has begun.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Action {
-    /// Unique for ever.
-    pub id: u64,
-    /// `running`, `success` or `error`.
-    pub status: String,
-    /// Such as `add_target`.
-    #[serde(default)]
-    pub command: String,
-    /// Why it failed.
-    #[serde(default)]
-    pub error: Option<ActionError>,
-}
-
-impl Action {
-    /// Whether it has not ended.
-    pub fn is_running(&self) -> bool {
-        self.status == "running"
-    }
-
-    /// Why it failed, if it did.
-    pub fn failure(&self) -> Option<Error> {
-        if matches!(self.status.as_str(), "running" | "success") {
-            return None;
-        }
-        let Action { id, command, .. } = self;
-        let why = match &self.error {
-            Some(ActionError { code, message }) => format!("{message} ({code})"),
-            None => "no reason given".to_owned(),
-        };
-        Some(Error::unavailable(format!(
-            "action {id} ({command}) failed: {why}"
-        )))
-    }
-}
-
-/// Why an action failed.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ActionError {
-    /// As that of a refused request.
-    pub code: String,
-    /// For people.
-    #[serde(default)]
-    pub message: String,
 }
 
 /// A value that may be null.

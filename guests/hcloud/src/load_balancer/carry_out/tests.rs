@@ -68,7 +68,11 @@ fn a_cloud_that_locks_is_not_tried_again() {
         done.carry_out(id, additions(before as u64..before as u64 + 9))
             .unwrap();
         assert_eq!(host.requests().len() - before, expected);
-        assert!(!api::actions(&done.actions).unwrap().is_empty());
+        assert!(
+            !crate::api::actions::actions(&done.actions)
+                .unwrap()
+                .is_empty()
+        );
     }
 }
 

@@ -265,9 +265,9 @@ async fn without_traffic_a_candidate_is_asked_once_for_each_capability() {
     assert_eq!(play.old.asked().len(), 0, "no trial, no reads");
     play.canary();
     play.active.read_each_capability(&permit()).await;
-    assert_eq!(play.new.asked(), ["find", "get"]);
+    assert_eq!(play.new.asked(), ["find", "get", "list"]);
     assert_eq!(play.old.asked().len(), 0);
-    assert_eq!(play.active.tally().candidate.calls, 2);
+    assert_eq!(play.active.tally().candidate.calls, 3);
     play.new.answers(Err(trapped()));
     play.active.read_each_capability(&permit()).await;
     assert_eq!(

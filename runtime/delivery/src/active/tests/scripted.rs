@@ -8,6 +8,9 @@ use ccm_core::cloud::{
     Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup, ProviderError, Readiness,
     Reply,
 };
+use ccm_core::cloud_route::{
+    CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply, RouteTarget,
+};
 use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply,
     LoadBalancerStatus, Pending, Progress, ProgressReply, UpdateRequest,
@@ -26,6 +29,8 @@ pub(super) struct Scripted {
     /// What `find_fresh` answers, where it is something else.
     pub(super) fresh: Mutex<Option<Lookup>>,
     pub(super) balance: Mutex<Result<(), ProviderError>>,
+    /// What `list` answers, call by call; the last one again and again.
+    pub(super) lists: Mutex<Vec<Result<Vec<CloudRoute>, ProviderError>>>,
     pub(super) held: Mutex<Option<Duration>>,
     /// A call takes one, and keeps it.
     pub(super) gate: Semaphore,
@@ -42,6 +47,7 @@ impl Scripted {
             find: Mutex::new(Ok(found("sim://1"))),
             fresh: Mutex::new(None),
             balance: Mutex::new(Ok(())),
+            lists: Mutex::new(vec![Ok(Vec::new())]),
             held: Mutex::new(None),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
             asked: Mutex::default(),
@@ -136,7 +142,7 @@ impl CloudProvider for Scripted {
         Capabilities {
             instances: true,
             load_balancer: true,
-            routes: false,
+            routes: true,
         }
     }
 
@@ -209,6 +215,54 @@ impl CloudProvider for Scripted {
             })
         })
     }
+
+    fn list_routes<'a>(
+        &'a self,
+        _: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ListRoutesReply> {
+        Box::pin(async move {
+            self.enter("list", permit).await;
+            let mut lists = self.lists.lock().unwrap();
+            let list = match lists.len() {
+                1 => lists[0].clone(),
+                _ => lists.remove(0),
+            };
+            Ok(ListRoutesReply {
+                routes: list?,
+                complete: true,
+            })
+        })
+    }
+
+    fn create_route<'a>(
+        &'a self,
+        request: &'a CreateRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        Box::pin(async move {
+            let pending = self.balanced("create", request.hint.as_ref(), permit);
+            Ok(routed(pending.await?))
+        })
+    }
+
+    fn delete_route<'a>(
+        &'a self,
+        request: &'a DeleteRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        Box::pin(async move {
+            let pending = self.balanced("remove", request.hint.as_ref(), permit);
+            Ok(routed(pending.await?))
+        })
+    }
+}
+
+fn routed(pending: Pending) -> RouteReply {
+    RouteReply {
+        progress: Progress::Pending(pending),
+        events: Vec::new(),
+    }
 }
 
 fn reply(nodes: &[CloudNode], lookup: &Lookup) -> FindReply {
@@ -278,6 +332,15 @@ impl Play {
             Ensured::Pending(pending) => Ok(pending.hint),
             Ensured::Ready(_) => Ok(None),
         }
+    }
+}
+
+pub(super) fn route(destination: &str, target: RouteTarget) -> CloudRoute {
+    CloudRoute {
+        id: "1".to_owned(),
+        destination_cidr: destination.to_owned(),
+        target,
+        extra: Vec::new(),
     }
 }
 

@@ -20,7 +20,7 @@ async fn one_comparison(play: &Play) {
 }
 
 /// Everything that is ready runs: this runtime has one thread.
-async fn settle() {
+pub(super) async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -69,7 +69,7 @@ async fn while_the_cloud_wants_to_be_left_alone_nothing_is_compared() {
     assert_eq!(play.new.asked().len(), 0);
 }
 
-fn may(permit: &Permit, access: Access) -> Result<(), Refusal> {
+pub(super) fn may(permit: &Permit, access: Access) -> Result<(), Refusal> {
     let request = CloudRequest {
         author: Author {
             provider: String::new(),
@@ -97,7 +97,7 @@ async fn a_candidate_in_shadow_may_read_and_nothing_else() {
     let permits = play.new.permits.lock().unwrap().clone();
     assert_eq!(
         permits.len(),
-        5,
+        6,
         "find, again, then one for each capability"
     );
     for permit in permits {
@@ -251,11 +251,11 @@ async fn without_traffic_both_are_asked_about_what_was_seen_last_or_about_nobody
     let play = Play::new();
     play.shadow();
     play.active.read_each_capability(&permit()).await;
-    assert_eq!(play.old.asked(), ["find", "get"]);
-    assert_eq!(play.new.asked(), ["find", "get"]);
-    assert_eq!(play.active.tally().compared, 2);
+    assert_eq!(play.old.asked(), ["find", "get", "list"]);
+    assert_eq!(play.new.asked(), ["find", "get", "list"]);
+    assert_eq!(play.active.tally().compared, 3);
     play.find().await.unwrap();
     play.ensure("uid", None).await.unwrap();
     play.active.read_each_capability(&permit()).await;
-    assert_eq!(play.active.tally().compared, 4);
+    assert_eq!(play.active.tally().compared, 6);
 }

@@ -104,7 +104,7 @@ fn check_port(port: &common::PortStatus) -> Result<(), String> {
     Ok(())
 }
 
-fn check_pending(pending: &common::Pending) -> Result<(), String> {
+pub(super) fn check_pending(pending: &common::Pending) -> Result<(), String> {
     let hint = pending.hint.as_ref().map_or(0, Vec::len);
     at_most("bytes of a hint", hint, HINT_BYTES)
 }
@@ -114,13 +114,18 @@ fn check_wishes(
     events: &[common::Event],
     annotations: &[common::AnnotationChange],
 ) -> Result<(), String> {
-    at_most("events", events.len(), EVENTS)?;
-    for (index, event) in events.iter().enumerate() {
-        check_event(event).map_err(|what| format!("event {index}: {what}"))?;
-    }
+    check_events(events)?;
     at_most("annotations", annotations.len(), ANNOTATIONS)?;
     for (index, change) in annotations.iter().enumerate() {
         check_change(change).map_err(|what| format!("annotation {index}: {what}"))?;
+    }
+    Ok(())
+}
+
+pub(super) fn check_events(events: &[common::Event]) -> Result<(), String> {
+    at_most("events", events.len(), EVENTS)?;
+    for (index, event) in events.iter().enumerate() {
+        check_event(event).map_err(|what| format!("event {index}: {what}"))?;
     }
     Ok(())
 }

@@ -27,6 +27,18 @@ impl Refusal {
         matches!(self.code.as_str(), "locked" | "conflict")
     }
 
+    /// Whether the API refuses what was asked for as it stands, so that a look at the object says why.
+    pub fn is_about_object(&self) -> bool {
+        let codes = [
+            "not_found",
+            "uniqueness_error",
+            "resource_limit_exceeded",
+            "service_error",
+        ];
+        let is_invalid = matches!(self.error, Error::Invalid(_)) && !self.code.is_empty();
+        is_invalid || codes.contains(&self.code.as_str())
+    }
+
     /// Whether what was to be removed is not there.
     pub fn is_gone(&self) -> bool {
         self.is("not_found") || self.is("load_balancer_target_not_found")
@@ -83,7 +95,7 @@ impl From<Refusal> for Error {
 ///
 /// # Errors
 /// What its code means.
-pub(super) fn ok(response: Response) -> Result<Response, Error> {
+pub fn ok(response: Response) -> Result<Response, Error> {
     accepted(response).map_err(Error::from)
 }
 
@@ -91,7 +103,7 @@ pub(super) fn ok(response: Response) -> Result<Response, Error> {
 ///
 /// # Errors
 /// Why it was not.
-pub(super) fn accepted(response: Response) -> Result<Response, Refusal> {
+pub fn accepted(response: Response) -> Result<Response, Refusal> {
     if (200..300).contains(&response.status()) {
         return Ok(response);
     }

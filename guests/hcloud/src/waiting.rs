@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ccm_guest::{Error, log, state};
 
-use super::api;
+use crate::api::actions::{Action, actions as ask_for};
 
 /// How long it is remembered that a failure was reported. The host keeps a hint as long as it likes.
 const REPORTED: Duration = Duration::from_secs(600);
@@ -28,10 +28,10 @@ pub fn ask(actions: &[u64]) -> Result<Wait, Error> {
     if actions.is_empty() {
         return Ok(Wait::Over);
     }
-    let found = api::actions(actions)?;
+    let found = ask_for(actions)?;
     let failed = found.iter().find_map(|one| Some((one.id, one.failure()?)));
     if let Some((id, failure)) = failed {
-        let key = format!("load-balancer/failed/{id}");
+        let key = format!("action/failed/{id}");
         if state::get(&key).is_some() {
             return Ok(Wait::Unknown);
         }
@@ -42,7 +42,7 @@ pub fn ask(actions: &[u64]) -> Result<Wait, Error> {
         log::warn("the cloud does not name an action that it began", &[]);
         return Ok(Wait::Unknown);
     }
-    match found.iter().any(api::Action::is_running) {
+    match found.iter().any(Action::is_running) {
         true => Ok(Wait::Running),
         false => Ok(Wait::Over),
     }

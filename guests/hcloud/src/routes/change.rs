@@ -1,0 +1,245 @@
+//! Makes a route, or deletes one.
+//!
+//! A network takes one change at a time and refuses others meanwhile. So whoever has begun one leaves a note in the state,
+//! and the others wait without asking the cloud. The note is only courtesy: without it there are refusals, and nothing else.
+
+use std::time::Duration;
+
+use ccm_guest::routes::{CreateRequest, DeleteRequest, ProgressReply};
+use ccm_guest::{Error, Pending, log, random, state};
+use serde::{Deserialize, Serialize};
+
+use super::layout::{Layout, way};
+use super::list::Id;
+use super::range::{Range, is_ipv6};
+use crate::api::networks;
+use crate::api::refusal::Refusal;
+use crate::config::RouteSettings;
+use crate::waiting::{self, Wait};
+
+#[cfg(test)]
+mod tests;
+
+/// How soon a running change is asked about, in milliseconds: as often as the Go manager does.
+const POLL: u64 = 500;
+/// So many polls have the same distance; then it grows.
+const PATIENCE: u64 = 8;
+/// How soon a change that waits for another one of ours tries again. It costs no request.
+const TURN: u64 = 150;
+/// How soon a change that the cloud was too busy for is tried again.
+const BUSY: u64 = 1000;
+/// The longest wait.
+const LONGEST: u64 = 10_000;
+/// How long a note stands when its writer does not come back.
+const NOTED: Duration = Duration::from_secs(3);
+
+/// One change of a network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Change {
+    network: u64,
+    destination: String,
+    gateway: String,
+    /// Whether the route is to be there.
+    adds: bool,
+}
+
+/// What one call tells the next.
+#[derive(Debug, Serialize, Deserialize)]
+struct Hint {
+    change: Change,
+    /// What was begun.
+    action: Option<u64>,
+    /// How often it was asked, or tried, in vain.
+    waits: u64,
+}
+
+/// See [`ccm_guest::Routes::create`].
+///
+/// # Errors
+/// See there. [`Error::Elsewhere`] for IPv6, which the vendor's networks have not, and for nodes that it routes nothing to.
+pub fn create(settings: &RouteSettings, request: &CreateRequest) -> Result<ProgressReply, Error> {
+    let text = &request.destination_cidr;
+    let Some(destination) = Range::read(text) else {
+        return Err(match is_ipv6(text) {
+            true => Error::Elsewhere,
+            false => Error::invalid(format!("{text:?} is no range of addresses")),
+        });
+    };
+    let (network, gateway) = way(settings, &request.node)?;
+    let change = Change {
+        network,
+        destination: destination.to_string(),
+        gateway: gateway.to_string(),
+        adds: true,
+    };
+    change.carry_out(settings, request.hint.as_deref())
+}
+
+/// See [`ccm_guest::Routes::delete`].
+///
+/// # Errors
+/// See there.
+pub fn delete(settings: &RouteSettings, request: &DeleteRequest) -> Result<ProgressReply, Error> {
+    let id = &request.route.id;
+    let Some(Id {
+        network,
+        gateway,
+        destination,
+    }) = Id::read(id)
+    else {
+        return Err(Error::invalid(format!("{id:?} names no route")));
+    };
+    let change = Change {
+        network,
+        destination,
+        gateway,
+        adds: false,
+    };
+    change.carry_out(settings, request.hint.as_deref())
+}
+
+impl Change {
+    fn carry_out(
+        self,
+        settings: &RouteSettings,
+        hint: Option<&[u8]>,
+    ) -> Result<ProgressReply, Error> {
+        let hint: Option<Hint> = hint.and_then(|bytes| serde_json::from_slice(bytes).ok());
+        let hint = hint.filter(|hint| hint.change == self);
+        let waits = hint.as_ref().map_or(0, |hint| hint.waits);
+        if let Some(action) = hint.and_then(|hint| hint.action) {
+            return match waiting::ask(&[action]) {
+                Ok(Wait::Running) => {
+                    self.take_note();
+                    let wait = POLL.saturating_mul(1 + waits / PATIENCE);
+                    Ok(self.pending(Some(action), waits + 1, wait))
+                }
+                Ok(Wait::Over) => {
+                    self.drop_note();
+                    Ok(ProgressReply::done())
+                }
+                Ok(Wait::Unknown) => self.begin(settings, 0),
+                Err(error) => {
+                    self.drop_note();
+                    Err(error)
+                }
+            };
+        }
+        match state::get(&self.note()) {
+            Some(_) => Ok(self.pending(None, waits, TURN + jitter(TURN))),
+            None => self.begin(settings, waits),
+        }
+    }
+
+    /// Sends it.
+    fn begin(self, settings: &RouteSettings, waits: u64) -> Result<ProgressReply, Error> {
+        self.take_note();
+        let action = match self.adds {
+            true => "add_route",
+            false => "delete_route",
+        };
+        let id = self.network.to_string();
+        let fields = [
+            ("network", id.as_str()),
+            ("write", action),
+            ("destination", &self.destination),
+            ("gateway", &self.gateway),
+        ];
+        log::info("changing the network", &fields);
+        let begun = networks::begin(self.network, action, &self.destination, &self.gateway);
+        match begun {
+            Ok(begun) if begun.is_running() => Ok(self.pending(Some(begun.id), 0, POLL)),
+            Ok(begun) => {
+                self.drop_note();
+                begun.failure().map_or(Ok(ProgressReply::done()), Err)
+            }
+            Err(refusal) => {
+                self.drop_note();
+                self.refused(settings, refusal, waits)
+            }
+        }
+    }
+
+    fn refused(
+        self,
+        settings: &RouteSettings,
+        refusal: Refusal,
+        waits: u64,
+    ) -> Result<ProgressReply, Error> {
+        if refusal.is_busy() {
+            log::info("the cloud is busy", &[("refusal", refusal.error.message())]);
+            let wait = BUSY.saturating_mul(waits + 1);
+            return Ok(self.pending(None, waits + 1, wait.min(LONGEST) + jitter(BUSY)));
+        }
+        if !self.adds && refusal.is("not_found") {
+            return Ok(ProgressReply::done());
+        }
+        if refusal.is_about_object() {
+            return self.look(settings, refusal);
+        }
+        Err(refusal.error)
+    }
+
+    /// What the network says about a refusal: it may be as wanted already, or have something else in the way.
+    fn look(self, settings: &RouteSettings, refusal: Refusal) -> Result<ProgressReply, Error> {
+        let (_, network) = Layout::ask(settings)?;
+        let wanted = Range::read(&self.destination);
+        let in_the_way = network.routes.iter().find(|one| {
+            let known = Range::read(&one.destination);
+            let both = wanted.zip(known);
+            both.is_some_and(|(wanted, known)| match self.adds {
+                true => wanted.overlaps(known) && known != Range::ALL || wanted == known,
+                false => wanted == known,
+            })
+        });
+        let Some(known) = in_the_way else {
+            return match self.adds {
+                true => Err(refusal.error),
+                false => Ok(ProgressReply::done()),
+            };
+        };
+        let is_it = Range::read(&known.destination) == wanted && known.gateway == self.gateway;
+        match (self.adds, is_it) {
+            (true, true) | (false, false) => Ok(ProgressReply::done()),
+            (false, true) => Err(refusal.error),
+            (true, false) => Err(Error::conflict(
+                format!(
+                    "network {}: the route to {} through {} is in the way of one to {} through {}",
+                    self.network, known.destination, known.gateway, self.destination, self.gateway
+                ),
+                None,
+            )),
+        }
+    }
+
+    /// Where it is noted that a change of the network is under way.
+    fn note(&self) -> String {
+        format!("routes/changing/{}", self.network)
+    }
+
+    fn take_note(&self) {
+        state::set(&self.note(), &[], NOTED);
+    }
+
+    fn drop_note(&self) {
+        state::delete(&self.note());
+    }
+
+    fn pending(self, action: Option<u64>, waits: u64, wait: u64) -> ProgressReply {
+        let hint = Hint {
+            change: self,
+            action,
+            waits,
+        };
+        ProgressReply::pending(Pending {
+            retry_after_ms: wait.min(LONGEST + BUSY),
+            hint: serde_json::to_vec(&hint).ok(),
+        })
+    }
+}
+
+/// Something below `most`, so that those who wait do not come back together.
+fn jitter(most: u64) -> u64 {
+    let byte = random::bytes(1).first().copied().unwrap_or(0);
+    most * u64::from(byte) / 256
+}

@@ -1,0 +1,279 @@
+//! What is where in the private network, and through which address of it a node is reached.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use ccm_guest::{AddressType, Error, Node, state};
+use serde::{Deserialize, Serialize};
+
+use super::range::Range;
+use crate::api::networks::{self, Network};
+use crate::config::RouteSettings;
+use crate::provider_id::ProviderId;
+
+/// How long it is remembered. People change it, seldom; a request that it made wrong is refused, and then it is read anew.
+const REMEMBERED: Duration = Duration::from_secs(600);
+const KEY: &str = "routes/layout";
+
+/// The gateway of the servers' public interfaces, in every project: no member of a network has it.
+const PUBLIC_GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
+
+/// The parts of the network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The network's id.
+    pub id: u64,
+    range: Range,
+    /// Where dedicated servers have their addresses.
+    vswitches: Vec<Range>,
+    /// Addresses that lead on, and are no member's.
+    gateways: Vec<Ipv4Addr>,
+}
+
+/// The form in which it is remembered.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    network: String,
+    id: u64,
+    range: String,
+    vswitches: Vec<String>,
+    gateways: Vec<Ipv4Addr>,
+}
+
+impl Layout {
+    /// As it is now, with everything else about the network.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub fn ask(settings: &RouteSettings) -> Result<(Layout, Network), Error> {
+        let network = networks::network(&settings.network)?;
+        let layout = Layout::read(&network).ok_or_else(|| {
+            Error::unavailable(format!("network {}: its ranges cannot be read", network.id))
+        })?;
+        layout.remember(&settings.network);
+        Ok((layout, network))
+    }
+
+    fn read(network: &Network) -> Option<Layout> {
+        let range = Range::read(&network.ip_range)?;
+        let mut vswitches = Vec::new();
+        let mut gateways = vec![
+            Ipv4Addr::from_bits(range.first().to_bits() | 1),
+            PUBLIC_GATEWAY,
+        ];
+        for subnet in &network.subnets {
+            if subnet.kind == "vswitch" {
+                vswitches.push(Range::read(subnet.ip_range.as_deref()?)?);
+            }
+            gateways.push(subnet.gateway.parse().ok()?);
+        }
+        Some(Layout {
+            id: network.id,
+            range,
+            vswitches,
+            gateways,
+        })
+    }
+
+    fn remembered(network: &str) -> Option<Layout> {
+        let kept: Kept = serde_json::from_slice(&state::get(KEY)?).ok()?;
+        if kept.network != network {
+            return None;
+        }
+        let vswitches = kept.vswitches.iter().map(|text| Range::read(text));
+        Some(Layout {
+            id: kept.id,
+            range: Range::read(&kept.range)?,
+            vswitches: vswitches.collect::<Option<_>>()?,
+            gateways: kept.gateways,
+        })
+    }
+
+    fn remember(&self, network: &str) {
+        let kept = Kept {
+            network: network.to_owned(),
+            id: self.id,
+            range: self.range.to_string(),
+            vswitches: self.vswitches.iter().map(Range::to_string).collect(),
+            gateways: self.gateways.clone(),
+        };
+        if let Ok(bytes) = serde_json::to_vec(&kept) {
+            state::set(KEY, &bytes, REMEMBERED);
+        }
+    }
+
+    /// What an address is by its place alone, if that excludes that it is a cloud server's or a load balancer's.
+    pub fn place(&self, address: Ipv4Addr) -> Option<&'static str> {
+        if self.is_behind_vswitch(address) {
+            Some("behind a vSwitch")
+        } else if self.gateways.contains(&address) {
+            Some("the gateway of a subnet")
+        } else if !self.range.holds(address) {
+            Some("outside of the network")
+        } else {
+            None
+        }
+    }
+
+    fn is_behind_vswitch(&self, address: Ipv4Addr) -> bool {
+        self.vswitches.iter().any(|range| range.holds(address))
+    }
+
+    /// The gateway of routes to the node: the first of its InternalIPs that can be one.
+    ///
+    /// # Errors
+    /// [`Error::Elsewhere`] for a node that the vendor routes nothing to: "an IP behind a vSwitch" is no gateway, and a
+    /// dedicated server has no other one in the network. [`Error::Invalid`] for one that is not in the network.
+    pub fn gateway(&self, node: &Node) -> Result<Ipv4Addr, Error> {
+        of_the_cloud(node)?;
+        let inside: Vec<Ipv4Addr> = internal_ips(node)
+            .filter(|address| self.range.holds(*address))
+            .collect();
+        let gateway = inside
+            .iter()
+            .find(|address| self.place(**address).is_none());
+        match gateway {
+            Some(gateway) => Ok(*gateway),
+            None if inside.iter().any(|one| self.is_behind_vswitch(*one)) => Err(Error::Elsewhere),
+            None => Err(Error::invalid(format!(
+                "node {} has no InternalIP in network {} ({}): its server has to be attached to it",
+                node.name, self.id, self.range
+            ))),
+        }
+    }
+}
+
+/// Through which address of which network a node is reached: without a request, if the network's id is known and there is
+/// no choice. Whether the address is in the network the cloud will say.
+///
+/// # Errors
+/// As [`Layout::gateway`]; why it is not known.
+pub fn way(settings: &RouteSettings, node: &Node) -> Result<(u64, Ipv4Addr), Error> {
+    of_the_cloud(node)?;
+    let mut addresses = internal_ips(node);
+    match (
+        Layout::remembered(&settings.network),
+        addresses.next(),
+        addresses.next(),
+    ) {
+        (Some(layout), _, _) => Ok((layout.id, layout.gateway(node)?)),
+        (None, Some(only), None) => Ok((networks::network_id(&settings.network)?, only)),
+        (None, _, _) => {
+            let (layout, _) = Layout::ask(settings)?;
+            Ok((layout.id, layout.gateway(node)?))
+        }
+    }
+}
+
+/// Whether the node is one that the vendor can route to, as far as its provider ID says.
+fn of_the_cloud(node: &Node) -> Result<(), Error> {
+    let Some(text) = node.provider_id.as_deref().filter(|text| !text.is_empty()) else {
+        return Ok(());
+    };
+    match ProviderId::parse(text) {
+        ProviderId::Server(_) => Ok(()),
+        ProviderId::Robot(_) | ProviderId::Foreign => Err(Error::Elsewhere),
+        ProviderId::Unreadable => Err(Error::invalid(format!(
+            "the provider ID {text:?} is not of the form hcloud://<number> or hrobot://<number>"
+        ))),
+    }
+}
+
+/// The node's InternalIPs of IPv4, in their order.
+pub fn internal_ips(node: &Node) -> impl Iterator<Item = Ipv4Addr> {
+    let internal = node
+        .addresses
+        .iter()
+        .filter(|address| address.address_type == AddressType::InternalIp);
+    internal.filter_map(|address| address.address.parse().ok())
+}
+
+/// Whether the node's pods are in `destination`.
+pub fn wants(node: &Node, destination: Range) -> bool {
+    let mut cidrs = node.pod_cidrs.iter();
+    cidrs.any(|cidr| Range::read(cidr) == Some(destination))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::samples::{network, node, vswitch};
+    use super::*;
+
+    fn layout() -> Layout {
+        let network = serde_json::from_value(vswitch(network(&[]), "10.0.9.0/24")).unwrap();
+        Layout::read(&network).unwrap()
+    }
+
+    #[test]
+    fn the_gateway_is_the_first_internal_ip_that_the_vendor_routes_to() {
+        let refused = "invalid";
+        let table: &[(Option<&str>, &[&str], &str)] = &[
+            (Some("hcloud://42"), &["10.0.0.7"], "10.0.0.7"),
+            (None, &["10.0.0.7"], "10.0.0.7"),
+            (Some(""), &["10.0.0.7"], "10.0.0.7"),
+            (
+                Some("hcloud://42"),
+                &["192.168.1.7", "10.0.0.7", "10.0.0.8"],
+                "10.0.0.7",
+            ),
+            (Some("hcloud://42"), &["fd00::7", "10.0.0.7"], "10.0.0.7"),
+            // The first address of the network, and those of subnets, are the vendor's own.
+            (Some("hcloud://42"), &["10.0.0.1", "10.0.0.7"], "10.0.0.7"),
+            (Some("hcloud://42"), &["10.0.0.1"], refused),
+            (Some("hcloud://42"), &["192.168.1.7"], refused),
+            (Some("hcloud://42"), &["fd00::7"], refused),
+            (Some("hcloud://42"), &[], refused),
+            (Some("hcloud://x"), &["10.0.0.7"], refused),
+            (Some("hrobot://321"), &["10.0.9.7"], "elsewhere"),
+            (Some("hcloud://bm-321"), &["10.0.9.7"], "elsewhere"),
+            (Some("hrobot://321"), &["10.0.0.7"], "elsewhere"),
+            (Some("aws:///eu/i-1"), &["10.0.0.7"], "elsewhere"),
+            (None, &["10.0.9.7"], "elsewhere"),
+        ];
+        for (provider_id, addresses, expected) in table {
+            let mut node = node("node-1", 42, addresses, &[]);
+            node.provider_id = provider_id.map(str::to_owned);
+            let said = match layout().gateway(&node) {
+                Ok(gateway) => gateway.to_string(),
+                Err(Error::Elsewhere) => "elsewhere".to_owned(),
+                Err(Error::Invalid(_)) => refused.to_owned(),
+                Err(error) => panic!("{error:?}"),
+            };
+            assert_eq!(said, *expected, "{provider_id:?} {addresses:?}");
+        }
+    }
+
+    #[test]
+    fn only_internal_ips_count() {
+        let mut node = node("node-1", 42, &["10.0.0.7"], &[]);
+        node.addresses[0].address_type = AddressType::ExternalIp;
+        assert!(matches!(layout().gateway(&node), Err(Error::Invalid(_))));
+    }
+
+    #[test]
+    fn what_is_remembered_is_of_that_network_and_complete() {
+        let host = ccm_guest::testing::TestHost::open(|_| unreachable!("nothing is asked"));
+        let layout = layout();
+        layout.remember("cluster");
+        assert_eq!(Layout::remembered("cluster"), Some(layout));
+        assert_eq!(Layout::remembered("other"), None);
+        host.advance(REMEMBERED);
+        assert_eq!(Layout::remembered("cluster"), None);
+    }
+
+    #[test]
+    fn a_network_whose_ranges_cannot_be_read_is_none() {
+        for (field, value) in [("ip_range", "fd00::/64"), ("ip_range", "")] {
+            let mut network = network(&[]);
+            network[field] = serde_json::json!(value);
+            let network = serde_json::from_value(network).unwrap();
+            assert_eq!(Layout::read(&network), None);
+        }
+        let mut network = vswitch(network(&[]), "10.0.9.0/24");
+        network["subnets"][1]["ip_range"] = serde_json::Value::Null;
+        let network = serde_json::from_value(network).unwrap();
+        assert_eq!(Layout::read(&network), None);
+    }
+}

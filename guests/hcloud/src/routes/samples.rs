@@ -1,0 +1,292 @@
+//! For tests: a network, its nodes, and a project of the cloud around them in the vendor's documented form.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ccm_guest::http::FetchError;
+use ccm_guest::testing::{self, Answer, Seen, TestHost, json};
+use ccm_guest::{Address, AddressType, Node};
+use serde_json::{Value, json as value};
+
+use crate::config::RouteSettings;
+use crate::load_balancer::project::refused;
+use crate::routes::range::Range;
+
+const MANIFEST: &str = include_str!("../../manifest.json");
+const NETWORK: &str = include_str!("../../fixtures/network.json");
+const SERVER: &str = include_str!("../../fixtures/server.json");
+const LOAD_BALANCER: &str = include_str!("../../fixtures/load-balancer.json");
+
+/// The network's id in the fixtures.
+pub const ID: u64 = 4711;
+
+/// Routes on the network `cluster` for pods in 10.244.0.0/16.
+pub fn settings() -> RouteSettings {
+    RouteSettings {
+        network: "cluster".to_owned(),
+        cluster: Some(vec![Range::read("10.244.0.0/16").unwrap()]),
+    }
+}
+
+/// A node on the server with this id.
+pub fn node(name: &str, server: u64, internal_ips: &[&str], pod_cidrs: &[&str]) -> Node {
+    let mut node = testing::node(name, Some(&format!("hcloud://{server}")));
+    let address = |address: &&str| Address {
+        address_type: AddressType::InternalIp,
+        address: (*address).to_owned(),
+    };
+    node.addresses = internal_ips.iter().map(address).collect();
+    node.pod_cidrs = pod_cidrs.iter().map(|cidr| (*cidr).to_owned()).collect();
+    node
+}
+
+/// The network with these routes, each a destination and a gateway, and nobody in it.
+pub fn network(routes: &[(&str, &str)]) -> Value {
+    let mut fixture: Value = serde_json::from_str(NETWORK).unwrap();
+    let mut network = fixture["network"].take();
+    network["servers"] = value!([]);
+    network["routes"] = routes
+        .iter()
+        .map(|(to, through)| route(to, through))
+        .collect();
+    network
+}
+
+/// The same with a part for dedicated servers.
+pub fn vswitch(mut network: Value, range: &str) -> Value {
+    let gateway = Range::read(range).unwrap().first().to_bits() + 1;
+    let subnet = value!({"type": "vswitch", "ip_range": range, "network_zone": "eu-central",
+        "gateway": std::net::Ipv4Addr::from_bits(gateway).to_string(), "vswitch_id": 1000});
+    network["subnets"].as_array_mut().unwrap().push(subnet);
+    network
+}
+
+fn route(destination: &str, gateway: &str) -> Value {
+    value!({"destination": destination, "gateway": gateway})
+}
+
+/// What goes wrong with a request.
+#[derive(Debug, Clone)]
+pub enum Trouble {
+    /// It is refused with this status and code, and nothing is done.
+    Refused(u16, &'static str),
+    /// It is done, and its answer is lost.
+    AnswerLost,
+}
+
+/// A project with one network.
+#[derive(Debug, Default)]
+pub struct Project {
+    /// The network.
+    pub network: Value,
+    /// Servers, which are members of it by what they say themselves.
+    pub servers: Vec<Value>,
+    /// Load balancers, likewise.
+    pub load_balancers: Vec<Value>,
+    /// How often an action answers that it runs.
+    pub polls: u32,
+    /// Trouble with the request of this number, counted from 0.
+    pub trouble: BTreeMap<usize, Trouble>,
+    /// The actions that have failed.
+    pub failed: Vec<u64>,
+    /// Every body of a write, in order.
+    pub bodies: Vec<Value>,
+    /// What is running: how often it still says so, and what it does in the end.
+    running: BTreeMap<u64, (u32, Value, bool)>,
+    requests: usize,
+    last_id: u64,
+}
+
+impl Project {
+    /// One with these routes.
+    pub fn new(routes: &[(&str, &str)]) -> Project {
+        Project {
+            network: network(routes),
+            ..Project::default()
+        }
+    }
+
+    /// With a server that has these addresses in the network, the first one as its own.
+    pub fn server(mut self, id: u64, name: &str, addresses: &[&str]) -> Project {
+        let mut fixture: Value = serde_json::from_str(SERVER).unwrap();
+        let mut server = fixture["server"].take();
+        server["id"] = value!(id);
+        server["name"] = value!(name);
+        server["private_net"] = nets(addresses);
+        self.servers.push(server);
+        self.network["servers"]
+            .as_array_mut()
+            .unwrap()
+            .push(value!(id));
+        self
+    }
+
+    /// With a load balancer that has this address in the network.
+    pub fn load_balancer(mut self, id: u64, name: &str, address: &str) -> Project {
+        let mut fixture: Value = serde_json::from_str(LOAD_BALANCER).unwrap();
+        let mut found = fixture["load_balancer"].take();
+        found["id"] = value!(id);
+        found["name"] = value!(name);
+        found["private_net"] = value!([{"network": ID, "ip": address}]);
+        self.load_balancers.push(found);
+        self.network["load_balancers"]
+            .as_array_mut()
+            .unwrap()
+            .push(value!(id));
+        self
+    }
+
+    /// One whose actions answer so often that they run.
+    pub fn slow(polls: u32, routes: &[(&str, &str)]) -> Project {
+        Project {
+            polls,
+            ..Project::new(routes)
+        }
+    }
+
+    /// Serves it to this thread.
+    pub fn serve(self) -> (TestHost, Rc<RefCell<Project>>) {
+        let project = Rc::new(RefCell::new(self));
+        let served = Rc::clone(&project);
+        let host = TestHost::new(MANIFEST, move |seen| served.borrow_mut().answer(seen));
+        (host, project)
+    }
+
+    /// The routes as destination and gateway.
+    pub fn routes(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let routes = self.network["routes"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let routes = routes.iter();
+        routes
+            .map(|one| (text(&one["destination"]), text(&one["gateway"])))
+            .collect()
+    }
+
+    /// Ends whatever runs.
+    pub fn end_all(&mut self) {
+        self.running.values_mut().for_each(|(left, _, _)| *left = 0);
+        self.advance();
+    }
+
+    fn answer(&mut self, seen: &Seen) -> Answer {
+        let number = self.requests;
+        self.requests += 1;
+        match self.trouble.remove(&number) {
+            Some(Trouble::Refused(status, code)) => refused(status, code),
+            Some(Trouble::AnswerLost) => {
+                let _ = self.done(seen);
+                Err(FetchError::TimedOut("the answer was lost".to_owned()))
+            }
+            None => self.done(seen),
+        }
+    }
+
+    fn done(&mut self, seen: &Seen) -> Answer {
+        let body: Value = serde_json::from_slice(&seen.body).unwrap_or_default();
+        let id = ID.to_string();
+        let parts: Vec<&str> = seen.path_only().split('/').skip(1).collect();
+        match (seen.method, parts.as_slice()) {
+            ("GET", ["networks", known]) if *known == id => {
+                json(200, &value!({"network": self.network}).to_string())
+            }
+            ("GET", ["networks"]) if seen.query("name") == Some("cluster") => {
+                json(200, &value!({"networks": [self.network]}).to_string())
+            }
+            ("GET", ["networks"]) => json(200, r#"{"networks": []}"#),
+            ("GET", ["servers"]) => page("servers", &self.servers, seen),
+            ("GET", ["load_balancers"]) => page("load_balancers", &self.load_balancers, seen),
+            ("GET", ["actions"]) => self.poll(seen),
+            ("POST", ["networks", known, "actions", action]) if *known == id => {
+                self.change(action, body)
+            }
+            _ => refused(404, "not_found"),
+        }
+    }
+
+    /// As the vendor documents it: one change at a time, no overlap, and only what is there is deleted.
+    fn change(&mut self, action: &str, body: Value) -> Answer {
+        self.bodies.push(body.clone());
+        if !self.running.is_empty() {
+            return refused(409, "conflict");
+        }
+        let adds = action == "add_route";
+        let read = |one: &Value| Range::read(one["destination"].as_str()?);
+        let routes = self.network["routes"].as_array().unwrap();
+        let wanted = read(&body).unwrap();
+        if adds && routes.iter().any(|one| read(one).unwrap().overlaps(wanted)) {
+            return refused(422, "invalid_input");
+        }
+        if !adds && !routes.contains(&body) {
+            return refused(404, "not_found");
+        }
+        self.last_id += 1;
+        let id = self.last_id;
+        let status = if self.polls > 0 { "running" } else { "success" };
+        self.running.insert(id, (self.polls, body, adds));
+        self.advance();
+        let action =
+            value!({"id": id, "command": action, "status": status, "progress": 0, "error": null});
+        json(201, &value!({"action": action}).to_string())
+    }
+
+    /// Ends what is due.
+    fn advance(&mut self) {
+        let due = self.running.extract_if(.., |_, (left, _, _)| *left == 0);
+        for (id, (_, body, adds)) in due.collect::<Vec<_>>() {
+            let routes = self.network["routes"].as_array_mut().unwrap();
+            match adds {
+                _ if self.failed.contains(&id) => {}
+                true => routes.push(body),
+                false => routes.retain(|one| *one != body),
+            }
+        }
+    }
+
+    fn poll(&mut self, seen: &Seen) -> Answer {
+        let id: u64 = seen
+            .query("id")
+            .unwrap_or_default()
+            .parse()
+            .unwrap_or_default();
+        if id == 0 || id > self.last_id {
+            return json(200, r#"{"actions": []}"#);
+        }
+        if let Some((left, _, _)) = self.running.get_mut(&id) {
+            *left -= 1;
+        }
+        self.advance();
+        let (status, error) = match (self.running.contains_key(&id), self.failed.contains(&id)) {
+            (true, _) => ("running", Value::Null),
+            (false, true) => ("error", value!({"code": "action_failed", "message": "no"})),
+            (false, false) => ("success", Value::Null),
+        };
+        let action = value!({"id": id, "command": "any", "status": status, "error": error});
+        json(200, &value!({"actions": [action]}).to_string())
+    }
+}
+
+fn nets(addresses: &[&str]) -> Value {
+    match addresses {
+        [] => value!([]),
+        [ip, rest @ ..] => value!([
+            {"network": ID, "ip": ip, "alias_ips": rest, "mac_address": "86:00:00:2a:7d:e1"},
+            {"network": 4712, "ip": "10.0.0.250", "alias_ips": [], "mac_address": "86:00:00:2a:7d:e2"},
+        ]),
+    }
+}
+
+fn page(kind: &str, all: &[Value], seen: &Seen) -> Answer {
+    const SIZE: usize = 50;
+    let number: usize = seen.query("page").unwrap_or("1").parse().unwrap();
+    let last = all.len().div_ceil(SIZE).max(1);
+    let items: Vec<&Value> = all.iter().skip((number - 1) * SIZE).take(SIZE).collect();
+    let next = (number < last).then_some(number + 1);
+    let answer = value!({kind: items, "meta": {"pagination": {"page": number, "per_page": SIZE,
+        "previous_page": null, "next_page": next, "last_page": last, "total_entries": all.len()}}});
+    json(200, &answer.to_string())
+}

@@ -1,0 +1,372 @@
+//! The node IPAM controller: one for the cluster, beside the sets of the providers and whether there are any. It says
+//! which nodes have their turn, and when again; what they get `ccm-core` decides. It runs in a task of its own; started,
+//! told of changes and ended from outside, as a set is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::effect::When;
+use ccm_core::ipam::{Facts, Memory, Tally};
+use ccm_core::names::IPAM_CONTROLLER;
+use ccm_core::permit::{Mode, Moment};
+use ccm_core::retry;
+use ccm_core::settings::IpamSettings;
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{Id, JoinError, JoinSet};
+
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::node::{NodeChange, wait_until};
+use crate::perform::ClusterDoor;
+use crate::queue::Queue;
+use crate::reconcile::{Conclusion, converse};
+use crate::set::{Ended, when_ended};
+use crate::{Settings, Stopped};
+
+/// One end: the controller, for those who started it.
+pub(crate) struct Ipam {
+    changes: mpsc::UnboundedSender<NodeChange>,
+    /// Dropped or changed, it ends.
+    stop: watch::Sender<bool>,
+    ended: Ended,
+}
+
+/// The other end: what runs.
+struct IpamController {
+    door: Arc<ClusterDoor>,
+    nodes: Store<Node>,
+    settings: IpamSettings,
+    changes: mpsc::UnboundedReceiver<NodeChange>,
+    clock: Clock,
+    queue: Queue,
+    memory: Memory,
+    /// What the metrics were told of each range.
+    told: Vec<Option<Tally>>,
+    conversations: JoinSet<Conclusion<Facts>>,
+    /// Whom each is about.
+    about: HashMap<Id, Arc<Node>>,
+    /// Nothing is handed out before; `None`: not all nodes were listed yet.
+    begins: Option<Moment>,
+    has_passed: bool,
+}
+
+impl Ipam {
+    /// Starts the controller when all of `before` have ended, if there is something to do for it.
+    pub(crate) fn start(
+        cluster: &Arc<Cluster>,
+        settings: &Settings,
+        before: Vec<Ended>,
+        tasks: &mut JoinSet<()>,
+    ) -> Option<Ipam> {
+        let ipam = settings.ipam.as_ref();
+        let ipam = ipam.filter(|_| settings.controllers.node_ipam)?.clone();
+        let memory = match Memory::new(&ipam) {
+            Ok(memory) => memory,
+            Err(error) => {
+                tracing::error!(%error, controller = IPAM_CONTROLLER, "not started");
+                return None;
+            }
+        };
+        cluster.planner.expect_passes(1);
+        let (told, changes) = mpsc::unbounded_channel();
+        let door = Arc::new(ClusterDoor::new(cluster.clone()));
+        let mut controller = IpamController::new(door, ipam, memory, changes);
+        let (stop, stopped) = watch::channel(false);
+        let (end, ended) = watch::channel(None);
+        let drain = settings.drain;
+        tasks.spawn(async move {
+            let stopped = controller.run_until(before, stopped, drain).await;
+            // Nobody may have waited.
+            let _ = end.send(Some(stopped));
+        });
+        Some(Ipam {
+            changes: told,
+            stop,
+            ended: when_ended(ended),
+        })
+    }
+
+    /// What the watch of nodes says; the store has it.
+    pub(crate) fn see_node(&self, change: &NodeChange) {
+        // Who does not listen any more has ended.
+        let _ = self.changes.send(change.clone());
+    }
+
+    /// Whether it does not run any more, although nobody has told it to stop.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stop.is_closed()
+    }
+
+    /// Tells it to start nothing new, and says when what is on the wire has had its answer or its time.
+    pub(crate) fn stop(self) -> Ended {
+        // Who does not listen any more has ended.
+        let _ = self.stop.send(true);
+        self.ended
+    }
+}
+
+impl IpamController {
+    fn new(
+        door: Arc<ClusterDoor>,
+        settings: IpamSettings,
+        memory: Memory,
+        changes: mpsc::UnboundedReceiver<NodeChange>,
+    ) -> IpamController {
+        IpamController {
+            clock: door.clock(),
+            nodes: door.cluster.nodes.clone(),
+            told: vec![None; settings.families.len()],
+            door,
+            settings,
+            changes,
+            queue: Queue::default(),
+            memory,
+            conversations: JoinSet::new(),
+            about: HashMap::new(),
+            begins: None,
+            has_passed: false,
+        }
+    }
+
+    async fn run_until(
+        &mut self,
+        before: Vec<Ended>,
+        mut stopped: watch::Receiver<bool>,
+        drain: Duration,
+    ) -> Stopped {
+        let runs = async {
+            join_all(before).await;
+            self.run().await;
+        };
+        tokio::select! {
+            biased;
+            () = runs => {}
+            // An error: whoever could stop it is gone.
+            _ = stopped.wait_for(|is_stopped| *is_stopped) => {}
+        }
+        let drained = async { while self.conversations.join_next().await.is_some() {} };
+        match tokio::time::timeout(drain, drained).await {
+            Ok(()) => Stopped::Drained,
+            Err(_) => {
+                tracing::warn!(
+                    controller = IPAM_CONTROLLER,
+                    ?drain,
+                    "stopped while requests were still on the wire; what they did is not known"
+                );
+                Stopped::OnTheWire
+            }
+        }
+    }
+
+    /// Runs until nobody tells it of nodes any more.
+    async fn run(&mut self) {
+        self.measure();
+        loop {
+            self.start_conversations();
+            self.tell_that_it_passed();
+            let timer = self.next_moment().map(|moment| self.clock.instant(moment));
+            // In this order, so that the same world gives the same sequence of conversations.
+            tokio::select! {
+                biased;
+                ended = self.conversations.join_next_with_id(), if !self.conversations.is_empty() => {
+                    if let Some(ended) = ended {
+                        self.conclude(ended);
+                    }
+                }
+                change = self.changes.recv() => match change {
+                    Some(change) => self.see(&change),
+                    None => return,
+                },
+                () = wait_until(timer) => {}
+            }
+            for name in self.memory.woken() {
+                self.queue.ask(&name, self.clock.now(), false);
+            }
+            self.measure();
+        }
+    }
+
+    fn see(&mut self, change: &NodeChange) {
+        match change {
+            NodeChange::Applied(node) => {
+                if self.memory.see(node) {
+                    self.queue.ask(name(node), self.clock.now(), false);
+                }
+            }
+            NodeChange::Deleted(name) => {
+                self.memory.forget(name);
+                self.leave(name);
+            }
+            NodeChange::Listed => self.see_all(),
+            // Of providers, which it has none of.
+            NodeChange::Reconsidered(_) | NodeChange::Reassigned => {}
+        }
+    }
+
+    /// What all nodes have is occupied before anything is handed out (IPAM-022). What the leader before has sent may come
+    /// a little later, and is waited for.
+    fn see_all(&mut self) {
+        let now = self.clock.now();
+        let mut nodes = self.nodes.state();
+        nodes.sort_unstable_by(|left, right| name(left).cmp(name(right)));
+        let is_there = |wanted: &str| {
+            nodes
+                .binary_search_by(|node| name(node).cmp(wanted))
+                .is_ok()
+        };
+        for gone in self.memory.keep(is_there) {
+            self.leave(&gone);
+        }
+        for node in &nodes {
+            if self.memory.see(node) {
+                self.queue.ask(name(node), now, false);
+            }
+        }
+        if self.begins.is_none() {
+            // Who writes nothing contradicts nobody.
+            let is_bold = self.door.cluster.mode != Mode::Enforce;
+            let settle = if is_bold {
+                Duration::ZERO
+            } else {
+                self.settings.settle
+            };
+            self.begins = Some(now.after(settle));
+            tracing::info!(
+                controller = IPAM_CONTROLLER,
+                used = %self.memory.allocator(),
+                nodes = nodes.len(),
+                ?settle,
+                "what existing nodes have is known"
+            );
+        }
+    }
+
+    /// Nothing is to be done about this node any more.
+    fn leave(&mut self, name: &str) {
+        self.queue.forget(name);
+        self.door.cluster.planner.gone(&format!("node/{name}"));
+    }
+
+    fn next_moment(&self) -> Option<Moment> {
+        let begins = self.begins?;
+        // With no room for another conversation, the end of one is what matters.
+        let next = self.queue.next(true).filter(|_| self.has_room());
+        next.map(|next| next.max(begins))
+    }
+
+    fn has_room(&self) -> bool {
+        self.conversations.len() < self.settings.concurrent_syncs.get()
+    }
+
+    fn start_conversations(&mut self) {
+        let now = self.clock.now();
+        if self.begins.is_none_or(|begins| now < begins) {
+            return;
+        }
+        while self.has_room()
+            && let Some((name, _)) = self.queue.take(now, true)
+        {
+            self.start(&name);
+        }
+    }
+
+    fn start(&mut self, name: &str) {
+        let Some(node) = self.nodes.get(&ObjectRef::new(name)) else {
+            self.queue.finish(name);
+            self.memory.forget(name);
+            self.leave(name);
+            return;
+        };
+        let Some(facts) = self.memory.begin(node.clone()) else {
+            // Somebody has given it what it needs.
+            let object = format!("node/{name}");
+            let planner = &self.door.cluster.planner;
+            planner.concluded(&object, IPAM_CONTROLLER, &When::AwaitChange, false);
+            self.queue.finish(name);
+            return;
+        };
+        for misfit in &facts.misfits {
+            tracing::warn!(node = name, %misfit, "the node's pod CIDRs cannot be right, and are left as they are");
+        }
+        let (door, clock) = (self.door.clone(), self.clock);
+        let task = self
+            .conversations
+            .spawn(async move { converse(facts, &*door, clock).await });
+        self.about.insert(task.id(), node);
+    }
+
+    fn conclude(&mut self, ended: Result<(Id, Conclusion<Facts>), JoinError>) {
+        let now = self.clock.now();
+        let (id, conclusion) = match ended {
+            Ok((id, conclusion)) => (id, Ok(conclusion)),
+            Err(error) => (error.id(), Err(error)),
+        };
+        let Some(node) = self.about.remove(&id) else {
+            return;
+        };
+        let name = name(&node);
+        let next = match conclusion {
+            Ok(Conclusion { when, facts, .. }) => {
+                let has_found = self.memory.conclude(&facts, &when);
+                match when {
+                    _ if has_found => Some(now),
+                    When::Retry { after, .. } | When::NotBefore { after, .. } => {
+                        Some(now.after(after))
+                    }
+                    When::AwaitChange | When::Blocked { .. } => None,
+                }
+            }
+            Err(error) => {
+                tracing::error!(node = name, %error, "a conversation panicked; this is a defect");
+                self.memory.abandon(&node);
+                Some(now.after(retry::CLOUD.after(self.memory.failures(name))))
+            }
+        };
+        // One that was deleted meanwhile is not asked for again.
+        let is_known = self.memory.allocator().stored(&node).is_some();
+        if let Some(next) = next.filter(|_| is_known) {
+            self.queue.ask(name, next, false);
+        }
+        self.queue.finish(name);
+    }
+
+    /// The plan is whole when every node has had its turn.
+    fn tell_that_it_passed(&mut self) {
+        let now = self.clock.now();
+        let is_under_way = self.begins.is_none_or(|begins| now < begins)
+            || !self.conversations.is_empty()
+            || self.queue.next(true).is_some_and(|next| next <= now);
+        if !self.has_passed && !is_under_way {
+            self.has_passed = true;
+            self.door.cluster.planner.passed();
+        }
+    }
+
+    fn measure(&mut self) {
+        let metrics = &self.door.cluster.metrics.ipam;
+        for (index, tries) in self.memory.take_tries() {
+            if let Some(set) = self.memory.allocator().families().get(index) {
+                metrics.tried(set, tries);
+            }
+        }
+        let families = self.memory.allocator().families();
+        for (set, told) in families.iter().zip(&mut self.told) {
+            let now = Some(set.tally());
+            if *told != now {
+                metrics.stands(set, told.unwrap_or_default());
+                *told = now;
+            }
+        }
+    }
+}
+
+fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! The node IPAM controller against the in-memory API server, with no provider at all: when nodes have their turn. Which
+//! blocks they get is in `ccm-core`'s tests.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::num::NonZeroUsize;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::settings::{
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, PodNetwork, RouteSettings,
+    ServiceSettings,
+};
+use ccm_core::tenure::Tenure;
+use ccm_sim::cluster;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use prometheus_client::registry::Registry;
+use serde_json::json;
+
+use super::*;
+use crate::{Controllers, Metrics, Pace, PlanBook, Provided, run_all};
+
+fn settings(cluster_cidr: &str, node_mask: u8, mode: Mode) -> Settings {
+    Settings {
+        controllers: Controllers::ALL,
+        lifecycle: LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
+        },
+        service: ServiceSettings::default(),
+        route: RouteSettings::default(),
+        ipam: Some(IpamSettings {
+            families: vec![PodNetwork {
+                cluster_cidr: cluster_cidr.parse().unwrap(),
+                node_mask,
+            }],
+            service_cidrs: Vec::new(),
+            concurrent_syncs: NonZeroUsize::new(3).unwrap(),
+            settle: Duration::from_secs(5),
+        }),
+        ledger: None,
+        pace: Pace::REAL,
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
+        node: NodeSettings {
+            status_update_frequency: Duration::from_secs(300),
+            concurrent_syncs: NonZeroUsize::new(2).unwrap(),
+            concurrent_status_updates: None,
+            rules: NodeRules::default(),
+        },
+        mode,
+        call_time: Duration::from_secs(60),
+        drain: Duration::from_secs(1),
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}
+
+fn nodes(cluster: &cluster::Cluster) -> Api<Node> {
+    Api::all(cluster.client_as("test"))
+}
+
+async fn create(cluster: &cluster::Cluster, name: &str, cidr: &str) {
+    let mut node = json!({ "metadata": { "name": name }, "spec": {} });
+    if !cidr.is_empty() {
+        node["spec"] = json!({ "podCIDR": cidr, "podCIDRs": [cidr] });
+    }
+    let node = serde_json::from_value(node).unwrap();
+    let created = nodes(cluster).create(&PostParams::default(), &node).await;
+    created.unwrap();
+}
+
+async fn delete(cluster: &cluster::Cluster, name: &str) {
+    let deleted = nodes(cluster).delete(name, &DeleteParams::default()).await;
+    deleted.unwrap();
+}
+
+/// `NAME CIDR` of each node, by name.
+async fn cidrs(cluster: &cluster::Cluster) -> Vec<String> {
+    let all = nodes(cluster).list(&ListParams::default()).await.unwrap();
+    let one = |node: &Node| {
+        let cidrs = ccm_core::ipam::pod_cidrs(node).join(",");
+        format!("{} {cidrs}", name(node))
+    };
+    let mut all: Vec<String> = all.iter().map(one).collect();
+    all.sort();
+    all
+}
+
+/// The writes of the manager so far: `VERB RESOURCE NAME`.
+fn written(cluster: &cluster::Cluster) -> Vec<String> {
+    let writes = cluster.writes().into_iter();
+    let ours = writes.filter(|write| write.request.identity == "ccm");
+    let nodes = ours.filter(|write| write.request.resource == "nodes");
+    nodes.map(|write| write.request.name.clone()).collect()
+}
+
+async fn seconds(count: u64) {
+    tokio::time::sleep(Duration::from_secs(count)).await;
+}
+
+/// Runs without any provider until `script` ends.
+async fn run_while(
+    cluster: &cluster::Cluster,
+    settings: Settings,
+    metrics: Metrics,
+    script: impl AsyncFnOnce(),
+) -> Stopped {
+    let none: Arc<[Provided]> = Arc::from([]);
+    let (_kept, heard) = watch::channel(none);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let client = cluster.client_as("ccm");
+    let running = run_all(client, heard, settings, metrics, stopped);
+    let script = async {
+        script().await;
+        let _ = stop.send(());
+    };
+    tokio::join!(running, script).0.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn ipam_020_nothing_is_handed_out_before_all_nodes_are_known_and_the_last_leaders_writes_too()
+{
+    let cluster = cluster::Cluster::new();
+    cluster.keep_writes();
+    create(&cluster, "new", "").await;
+    create(&cluster, "old", "10.0.0.0/24").await;
+    let settings = settings("10.0.0.0/22", 24, Mode::Enforce);
+    let stopped = run_while(&cluster, settings, Metrics::default(), async || {
+        seconds(4).await;
+        assert_eq!(written(&cluster), [""; 0]);
+        // The last write of the leader before.
+        create(&cluster, "late", "10.0.1.0/24").await;
+        seconds(3).await;
+        let expected = ["late 10.0.1.0/24", "new 10.0.2.0/24", "old 10.0.0.0/24"];
+        assert_eq!(cidrs(&cluster).await, expected);
+    })
+    .await;
+    assert_eq!(stopped, Stopped::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ipam_023_every_node_gets_a_block_with_one_write_and_heartbeats_cost_none() {
+    let cluster = cluster::Cluster::new();
+    cluster.keep_writes();
+    let settings = settings("10.0.0.0/16", 24, Mode::Enforce);
+    run_while(&cluster, settings, Metrics::default(), async || {
+        for number in 0..20 {
+            create(&cluster, &format!("n{number:02}"), "").await;
+        }
+        seconds(10).await;
+        let all = cidrs(&cluster).await;
+        let distinct: std::collections::BTreeSet<&str> =
+            all.iter().filter_map(|one| one.split(' ').nth(1)).collect();
+        assert_eq!(distinct.len(), 20, "{all:?}");
+        assert_eq!(written(&cluster).len(), 20);
+        let label = json!({ "metadata": { "labels": { "a": "b" } } });
+        let patch = kube::api::Patch::Merge(label);
+        let params = kube::api::PatchParams::default();
+        nodes(&cluster).patch("n07", &params, &patch).await.unwrap();
+        seconds(3600).await;
+        assert_eq!(written(&cluster).len(), 20);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ipam_025_whoever_waits_for_a_block_gets_it_as_soon_as_one_is_free() {
+    let cluster = cluster::Cluster::new();
+    cluster.keep_writes();
+    for name in ["a", "b", "c"] {
+        create(&cluster, name, "").await;
+    }
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let settings = settings("10.0.0.0/23", 24, Mode::Enforce);
+    run_while(&cluster, settings, metrics, async || {
+        seconds(6).await;
+        assert_eq!(
+            cidrs(&cluster).await,
+            ["a 10.0.0.0/24", "b 10.0.1.0/24", "c "]
+        );
+        delete(&cluster, "a").await;
+        // Far earlier than it would come back by itself.
+        seconds(1).await;
+        assert_eq!(cidrs(&cluster).await, ["b 10.0.1.0/24", "c 10.0.0.0/24"]);
+    })
+    .await;
+    let events: Api<k8s_openapi::api::core::v1::Event> = Api::all(cluster.client_as("test"));
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let told: Vec<_> = events
+        .iter()
+        .filter_map(|event| event.reason.as_deref())
+        .collect();
+    assert_eq!(told, ["CIDRNotAvailable"]);
+    let source = events.items[0]
+        .source
+        .as_ref()
+        .unwrap()
+        .component
+        .as_deref();
+    assert_eq!(source, Some("cidrAllocator"), "IPAM-029");
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    for line in [
+        "node_ipam_controller_cidrset_cidrs_allocations_total{clusterCIDR=\"10.0.0.0/23\"} 3",
+        "node_ipam_controller_cidrset_cidrs_releases_total{clusterCIDR=\"10.0.0.0/23\"} 1",
+        "node_ipam_controller_cidrset_usage_cidrs{clusterCIDR=\"10.0.0.0/23\"} 1.0",
+        "node_ipam_controller_cidrset_allocation_tries_per_request_count{clusterCIDR=\"10.0.0.0/23\"} 3",
+    ] {
+        assert!(
+            text.lines().any(|one| one == line),
+            "{line} is not in {text}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_plan_mode_the_blocks_are_said_and_in_neither_other_mode_is_anything_written() {
+    for mode in [Mode::Plan, Mode::Observe] {
+        let cluster = cluster::Cluster::new();
+        cluster.keep_writes();
+        create(&cluster, "a", "").await;
+        create(&cluster, "b", "").await;
+        create(&cluster, "c", "10.0.0.0/24").await;
+        let settings = settings("10.0.0.0/22", 24, mode);
+        let plan = settings.plan.clone();
+        run_while(&cluster, settings, Metrics::default(), async || {
+            seconds(1).await;
+            let plan = plan.plan();
+            let said: Vec<String> = plan.changes().map(ToString::to_string).collect();
+            match mode {
+                Mode::Plan => {
+                    let expected = [
+                        "patch node/a podCIDRs=10.0.1.0/24",
+                        "patch node/b podCIDRs=10.0.2.0/24",
+                    ];
+                    assert_eq!(said, expected);
+                    assert!(plan.is_sure(), "everything was looked at");
+                }
+                _ => assert_eq!(said, [""; 0]),
+            }
+            delete(&cluster, "a").await;
+            seconds(1).await;
+        })
+        .await;
+        assert_eq!(
+            plan.plan().changes().count(),
+            usize::from(mode == Mode::Plan)
+        );
+        assert_eq!(written(&cluster), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ipam_004_without_settings_or_switched_off_no_node_gets_anything() {
+    for is_off in [false, true] {
+        let cluster = cluster::Cluster::new();
+        cluster.keep_writes();
+        create(&cluster, "a", "").await;
+        let mut settings = settings("10.0.0.0/22", 24, Mode::Enforce);
+        if is_off {
+            settings.controllers.node_ipam = false;
+        } else {
+            settings.ipam = None;
+        }
+        run_while(&cluster, settings, Metrics::default(), async || {
+            seconds(60).await;
+        })
+        .await;
+        assert_eq!(written(&cluster), [""; 0]);
+    }
+}

@@ -1,0 +1,171 @@
+//! What is measured of the ranges of pods, under upstream's names, one of them with upstream's misspelling (IPAM-045).
+
+use std::sync::atomic::AtomicU64;
+
+use ccm_core::ipam::{CidrSet, Tally};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Upstream's buckets: from one skipped block to a good part of the largest range.
+const TRIES: [f64; 5] = [1.0, 5.0, 25.0, 125.0, 625.0];
+
+type ByRange = [(&'static str, String); 1];
+
+/// See the module's documentation.
+#[derive(Debug, Clone)]
+pub(crate) struct IpamMetrics {
+    allocations: Family<ByRange, Counter>,
+    releases: Family<ByRange, Counter>,
+    size: Family<ByRange, Gauge>,
+    usage: Family<ByRange, Gauge<f64, AtomicU64>>,
+    tries: Family<ByRange, Histogram>,
+}
+
+impl Default for IpamMetrics {
+    fn default() -> IpamMetrics {
+        IpamMetrics {
+            allocations: Family::default(),
+            releases: Family::default(),
+            size: Family::default(),
+            usage: Family::default(),
+            tries: Family::new_with_constructor(|| Histogram::new(TRIES)),
+        }
+    }
+}
+
+impl IpamMetrics {
+    /// Registers them.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        // The client appends `_total` to counters.
+        registry.register(
+            "node_ipam_controller_cidrset_cidrs_allocations",
+            "Blocks of the range that were free and are used",
+            self.allocations.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cidrset_cidrs_releases",
+            "Blocks of the range that were used and are free",
+            self.releases.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cirdset_max_cidrs",
+            "Blocks that the range has",
+            self.size.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cidrset_usage_cidrs",
+            "The part of the range's blocks that is used, from 0 to 1",
+            self.usage.clone(),
+        );
+        registry.register(
+            "node_ipam_controller_cidrset_allocation_tries_per_request",
+            "Used blocks that were skipped until a free one was found",
+            self.tries.clone(),
+        );
+    }
+
+    /// The range is like this now; `before` is what had become of its blocks when this was said last.
+    pub(crate) fn stands(&self, set: &CidrSet, before: Tally) {
+        let (labels, now) = (by(set), set.tally());
+        let more = |now: usize, before: usize| {
+            u64::try_from(now.saturating_sub(before)).unwrap_or_default()
+        };
+        self.allocations
+            .get_or_create(&labels)
+            .inc_by(more(now.allocated, before.allocated));
+        self.releases
+            .get_or_create(&labels)
+            .inc_by(more(now.released, before.released));
+        let size = i64::try_from(set.size()).unwrap_or(i64::MAX);
+        self.size.get_or_create(&labels).set(size);
+        // At most 2^24 of them.
+        let part = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        let usage = part(set.used()) / part(set.size());
+        self.usage.get_or_create(&labels).set(usage);
+    }
+
+    /// A block of the range was handed out, past so many used ones.
+    pub(crate) fn tried(&self, set: &CidrSet, tries: usize) {
+        let tries = f64::from(u32::try_from(tries).unwrap_or(u32::MAX));
+        self.tries.get_or_create(&by(set)).observe(tries);
+    }
+}
+
+fn by(set: &CidrSet) -> ByRange {
+    [("clusterCIDR", set.cluster().to_string())]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use ccm_core::ipam::Holder;
+
+    #[test]
+    fn ipam_045_names_labels_and_buckets_are_upstreams() {
+        let mut registry = Registry::default();
+        let metrics = IpamMetrics::default();
+        metrics.register(&mut registry);
+        let four = CidrSet::new("10.0.0.0/22".parse().unwrap(), 24).unwrap();
+        let six = CidrSet::new("fd00::/62".parse().unwrap(), 64).unwrap();
+        for mut set in [four, six] {
+            let mut before = set.tally();
+            set.occupy(&set.block(0).unwrap(), &Holder::Services);
+            set.occupy(&set.block(1).unwrap(), &Holder::Services);
+            let allocated = set.allocate(&Holder::Services).unwrap();
+            metrics.stands(&set, before);
+            metrics.tried(&set, allocated.tries);
+            before = set.tally();
+            set.release(&allocated.block, &Holder::Services);
+            metrics.stands(&set, before);
+            metrics.stands(&set, set.tally());
+        }
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for range in ["10.0.0.0/22", "fd00::/62"] {
+            for (name, labels, value) in [
+                ("cidrset_cidrs_allocations_total", "", "3"),
+                ("cidrset_cidrs_releases_total", "", "1"),
+                ("cirdset_max_cidrs", "", "4"),
+                ("cidrset_usage_cidrs", "", "0.5"),
+                (
+                    "cidrset_allocation_tries_per_request_bucket",
+                    "le=\"1.0\",",
+                    "0",
+                ),
+                (
+                    "cidrset_allocation_tries_per_request_bucket",
+                    "le=\"5.0\",",
+                    "1",
+                ),
+                (
+                    "cidrset_allocation_tries_per_request_bucket",
+                    "le=\"25.0\",",
+                    "1",
+                ),
+                (
+                    "cidrset_allocation_tries_per_request_bucket",
+                    "le=\"125.0\",",
+                    "1",
+                ),
+                (
+                    "cidrset_allocation_tries_per_request_bucket",
+                    "le=\"625.0\",",
+                    "1",
+                ),
+                ("cidrset_allocation_tries_per_request_sum", "", "2.0"),
+            ] {
+                let line = format!(
+                    "node_ipam_controller_{name}{{{labels}clusterCIDR=\"{range}\"}} {value}"
+                );
+                assert!(
+                    text.lines().any(|one| one == line),
+                    "{line} is not in {text}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The door of a controller that is no provider's: it reads nodes and writes their pod CIDRs, and calls no cloud.
+
+use std::sync::Arc;
+
+use ccm_core::effect::{ClusterError, Effect, Outcome};
+use kube::Api;
+
+use super::events::About;
+use super::request::stopping;
+use super::{Lane, Turn, node, withholds};
+use crate::clock::{Clock, boottime};
+use crate::cluster::Cluster;
+use crate::plan::Planner;
+use crate::pruned::PrunedNode;
+use crate::reconcile::Performer;
+
+/// What stands in logs where a provider's name would.
+const NOBODY: &str = "-";
+
+/// See the module's documentation. Whoever uses it bounds how many conversations there are at once, and with them the
+/// writes.
+pub(crate) struct ClusterDoor {
+    pub(crate) cluster: Arc<Cluster>,
+    nodes: Api<PrunedNode>,
+}
+
+impl ClusterDoor {
+    /// A door of `cluster`.
+    pub(crate) fn new(cluster: Arc<Cluster>) -> ClusterDoor {
+        ClusterDoor {
+            nodes: Api::all(cluster.client.clone()),
+            cluster,
+        }
+    }
+
+    /// The clock of decisions.
+    pub(crate) fn clock(&self) -> Clock {
+        self.cluster.clock
+    }
+
+    async fn carry_out(&self, effect: &Effect, controller: &'static str) -> Outcome {
+        if withholds(self.cluster.mode, effect) {
+            self.planner().withheld(effect, controller);
+            return Outcome::Withheld;
+        }
+        match effect {
+            Effect::ReadNode(node) => Box::pin(node::read(&self.cluster, &self.nodes, node)).await,
+            Effect::PatchPodCidrs(node, patch) => {
+                if !self.cluster.tenure.may_begin(boottime()) {
+                    return Outcome::Node(Err(stopping()));
+                }
+                Box::pin(node::patch_pod_cidrs(
+                    &self.cluster,
+                    &self.nodes,
+                    node,
+                    patch,
+                ))
+                .await
+            }
+            Effect::RecordNodeEvent(node, event) => {
+                let about = About::node(node, controller);
+                Box::pin(self.cluster.events.record(&about, event)).await;
+                Outcome::Recorded
+            }
+            other => {
+                tracing::error!(controller, effect = %other, "this act needs a provider; this is a defect");
+                let why = "there is no provider to do this".to_owned();
+                Outcome::Node(Err(ClusterError::Denied(why)))
+            }
+        }
+    }
+}
+
+impl Performer for ClusterDoor {
+    fn name(&self) -> &str {
+        NOBODY
+    }
+
+    fn planner(&self) -> &Planner {
+        &self.cluster.planner
+    }
+
+    async fn perform<'a>(
+        &'a self,
+        effect: &Effect,
+        controller: &'static str,
+        _: Lane,
+        _: &mut Turn<'a>,
+    ) -> Outcome {
+        self.carry_out(effect, controller).await
+    }
+}

@@ -1,0 +1,302 @@
+//! The route controller's passes: when the nodes have changed, in a slow resync, and when something that failed is due.
+//! One listing at a time, and conversations beside it, so that a slow change of one route delays no other. Makes no
+//! decision and performs nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ccm_core::cloud::ProviderError;
+use ccm_core::cloud_route::ListRoutesReply;
+use ccm_core::effect::{Decision, Effect, Outcome, RouteEffect, RouteOutcome, When};
+use ccm_core::names::ROUTE_CONTROLLER;
+use ccm_core::permit::Moment;
+use ccm_core::route::{self, About, Facts, Foreign, Key, Memory, Pass, Tally};
+use ccm_core::settings::RouteSettings;
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use crate::clock::Clock;
+use crate::node::{NodeChange, wait_until};
+use crate::perform::{Door, Lane, Turn};
+use crate::reconcile::{self, Conclusion, converse};
+
+/// How the listing of routes is called in logs and plans.
+const LISTING: &str = "routes";
+
+/// See the module's documentation.
+pub(crate) struct RouteController {
+    door: Arc<Door>,
+    nodes: Store<Node>,
+    settings: Arc<RouteSettings>,
+    changes: mpsc::UnboundedReceiver<NodeChange>,
+    clock: Clock,
+    memory: Memory,
+    tasks: JoinSet<Ended>,
+    /// Whom each conversation is about; the listing about nobody.
+    talks: HashMap<Id, Option<Key>>,
+    /// What people were told of routes that are not ours.
+    told: Foreign,
+    has_listed: bool,
+    has_passed: bool,
+}
+
+/// What a task has brought.
+enum Ended {
+    Listing(Box<Result<ListRoutesReply, ProviderError>>),
+    Conversation(Box<Conclusion<Facts>>),
+}
+
+impl RouteController {
+    /// A controller that acts through `door` for the cluster's nodes, of which `changes` tells.
+    pub(crate) fn new(
+        door: Arc<Door>,
+        settings: RouteSettings,
+        changes: mpsc::UnboundedReceiver<NodeChange>,
+    ) -> Self {
+        let settings = Arc::new(settings);
+        RouteController {
+            clock: door.clock(),
+            nodes: door.cluster.nodes.clone(),
+            memory: Memory::new(settings.clone(), door.cluster.mode),
+            door,
+            settings,
+            changes,
+            tasks: JoinSet::new(),
+            talks: HashMap::new(),
+            told: Foreign::default(),
+            has_listed: false,
+            has_passed: false,
+        }
+    }
+
+    /// Runs until nobody tells it of nodes any more.
+    pub(crate) async fn run(&mut self) {
+        loop {
+            self.begin_pass();
+            self.start_conversations();
+            self.tell_that_it_passed();
+            let timer = self.next_moment();
+            let timer = timer.map(|moment| self.clock.instant(moment));
+            // In this order, so that the same world gives the same sequence.
+            tokio::select! {
+                biased;
+                ended = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
+                    if let Some(ended) = ended {
+                        self.end(ended);
+                    }
+                }
+                change = self.changes.recv() => match change {
+                    Some(change) => self.see(&change),
+                    None => return,
+                },
+                () = wait_until(timer) => {}
+            }
+        }
+    }
+
+    /// With no room for another conversation, the end of one is what matters.
+    fn next_moment(&self) -> Option<Moment> {
+        match self.has_room() {
+            true => self.memory.next_moment(),
+            false => self.memory.next_listing(),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let held = self.talks.values().flatten().count();
+        held < self.settings.concurrent_syncs.get()
+    }
+
+    /// Waits for what is on the wire, and starts nothing else.
+    pub(crate) async fn drain(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
+        // Whoever comes after counts anew.
+        let nothing = Tally::default();
+        self.door.metrics().count_routes(self.door.name(), &nothing);
+    }
+
+    fn see(&mut self, change: &NodeChange) {
+        let now = self.clock.now();
+        match change {
+            NodeChange::Applied(node) => self.memory.see(node, &self.door.claimant(), now),
+            NodeChange::Deleted(name) => self.memory.forget(name, now),
+            // Whose nodes are whose may have changed.
+            NodeChange::Listed | NodeChange::Reassigned => {
+                self.with_pass(|memory, pass| memory.look_around(pass));
+            }
+            NodeChange::Reconsidered(_) => {}
+        }
+    }
+
+    fn begin_pass(&mut self) {
+        let now = self.clock.now();
+        if self.memory.next_listing().is_none_or(|at| at > now) {
+            return;
+        }
+        let nodes = self.with_pass(|memory, pass| memory.begin(pass));
+        self.door.metrics().passes_routes();
+        let door = self.door.clone();
+        let task = self.tasks.spawn(async move { ask(nodes, &door).await });
+        self.talks.insert(task.id(), None);
+    }
+
+    fn start_conversations(&mut self) {
+        let now = self.clock.now();
+        while self.memory.has_work(now) && self.has_room() {
+            let nodes = &self.nodes;
+            let find = |name: &str| nodes.get(&ObjectRef::new(name));
+            let Some(facts) = self.memory.next(find, now) else {
+                return;
+            };
+            let key = facts.key();
+            let (door, clock) = (self.door.clone(), self.clock);
+            let task = self.tasks.spawn(async move {
+                Ended::Conversation(Box::new(converse(facts, &*door, clock).await))
+            });
+            self.talks.insert(task.id(), Some(key));
+        }
+    }
+
+    fn end(&mut self, ended: Result<(Id, Ended), JoinError>) {
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        let talk = self.talks.remove(&id).flatten();
+        match ended {
+            Ok((_, Ended::Listing(answer))) => self.listed(&answer),
+            Ok((_, Ended::Conversation(conclusion))) => {
+                self.memory.conclude(&conclusion.facts, self.clock.both());
+            }
+            Err(error) => {
+                tracing::error!(%error, "a conversation about routes ended with a panic; this is a defect");
+                match talk {
+                    Some(key) => self.memory.abandon(&key, self.clock.now()),
+                    None => self.listed(&Err(ProviderError::Internal(error.to_string()))),
+                }
+            }
+        }
+        if self.memory.is_idle() {
+            let tally = self.memory.tally();
+            self.door.metrics().count_routes(self.door.name(), &tally);
+        }
+    }
+
+    fn listed(&mut self, answer: &Result<ListRoutesReply, ProviderError>) {
+        let when = self.with_pass(|memory, pass| memory.absorb(pass, answer));
+        let planner = self.door.planner();
+        planner.concluded(LISTING, ROUTE_CONTROLLER, &when, false);
+        match when {
+            When::AwaitChange | When::Blocked { .. } => {
+                self.has_listed = true;
+                for destination in self.memory.settled() {
+                    planner.gone(&format!("route/{destination}"));
+                }
+                let tally = self.memory.tally();
+                self.door.metrics().count_routes(self.door.name(), &tally);
+                self.tell_of_others();
+            }
+            When::Retry { ref why, .. } | When::NotBefore { ref why, .. } => {
+                let (controller, provider, object) = (ROUTE_CONTROLLER, self.door.name(), LISTING);
+                tracing::info!(target: "waiting", controller, provider, object, why, done = %when);
+            }
+        }
+    }
+
+    /// One line whenever the routes that are not ours are others than before.
+    fn tell_of_others(&mut self) {
+        let foreign = self.memory.foreign();
+        if *foreign == self.told {
+            return;
+        }
+        self.told = foreign.clone();
+        if self.told.count == 0 {
+            return;
+        }
+        let (controller, provider) = (ROUTE_CONTROLLER, self.door.name());
+        let (count, first) = (foreign.count, foreign.named.join(", "));
+        tracing::warn!(
+            controller,
+            provider,
+            count,
+            first,
+            "routes in the cluster's networks lead to what is no node, and are left alone"
+        );
+    }
+
+    fn tell_that_it_passed(&mut self) {
+        if self.has_listed && !self.has_passed && self.memory.is_idle() {
+            self.has_passed = true;
+            self.door.planner().passed();
+        }
+    }
+
+    fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
+        let mut nodes = self.nodes.state();
+        nodes.sort_unstable_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
+        let claimant = self.door.claimant();
+        let pass = Pass {
+            nodes: &nodes,
+            claimant: &claimant,
+            now: self.clock.now(),
+        };
+        what(&mut self.memory, &pass)
+    }
+}
+
+async fn ask(nodes: Arc<[Arc<Node>]>, door: &Door) -> Ended {
+    let effect = Effect::Route(RouteEffect::List(nodes));
+    let mut turn = Turn::default();
+    let outcome = door
+        .perform(&effect, ROUTE_CONTROLLER, Lane::Known, &mut turn)
+        .await;
+    let (controller, provider, object) = (ROUTE_CONTROLLER, door.name(), LISTING);
+    tracing::info!(target: "decision", controller, provider, object, %effect, %outcome);
+    let answer = match outcome {
+        Outcome::Route(RouteOutcome::Listed(answer)) => answer,
+        other => Err(ProviderError::Internal(format!(
+            "a listing ended with: {other}"
+        ))),
+    };
+    Ended::Listing(Box::new(answer))
+}
+
+impl reconcile::Facts for Facts {
+    const CONTROLLER: &'static str = ROUTE_CONTROLLER;
+
+    fn decide(&self, clock: Clock) -> Decision {
+        route::decide(self, clock.both())
+    }
+
+    fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
+        Facts::absorb(self, effect, outcome);
+    }
+
+    fn object(&self) -> String {
+        match self.key() {
+            Key::Node(name) => format!("node/{name}"),
+            Key::Destination(destination) => format!("route/{destination}"),
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match &self.about {
+            About::Node(node) => Lane::of(node),
+            About::Destination(_) => Lane::Known,
+        }
+    }
+
+    fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    fn is_anothers(&self) -> bool {
+        // What is planned about a route was said by the request that was refused, and is over when a listing says so.
+        matches!(self.about, About::Destination(_))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,372 @@
+//! The route controller against the in-memory API server: for whom it runs, how often it lists, what it writes and what
+//! it leaves alone. What it decides is in `ccm-core`'s tests and the scenarios.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
+use ccm_core::cloud_route::{
+    CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply, RouteTarget,
+};
+use ccm_core::load_balancer::Progress;
+use ccm_core::ownership::NodeClaim;
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::settings::{
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceRules, ServiceSettings,
+};
+use ccm_core::tenure::Tenure;
+use ccm_sim::cluster::Cluster;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::*;
+use crate::{Controllers, Metrics, Pace, PlanBook, Provided, Settings, Stopped, run_all};
+
+/// A cloud that makes routes, and may be slow, or panic.
+struct Cloud {
+    routes: Mutex<Vec<CloudRoute>>,
+    calls: Mutex<Vec<String>>,
+    can: bool,
+    list_panics: Mutex<bool>,
+    create_takes: Duration,
+}
+
+fn cloud() -> Cloud {
+    Cloud {
+        routes: Mutex::default(),
+        calls: Mutex::default(),
+        can: true,
+        list_panics: Mutex::new(false),
+        create_takes: Duration::ZERO,
+    }
+}
+
+impl Cloud {
+    fn called(&self) -> Vec<String> {
+        std::mem::take(&mut *self.calls.lock().unwrap())
+    }
+
+    fn destinations(&self) -> Vec<String> {
+        let routes = self.routes.lock().unwrap();
+        let destinations = routes.iter().map(|route| route.destination_cidr.clone());
+        destinations.collect()
+    }
+}
+
+fn done<'a>() -> Reply<'a, RouteReply> {
+    Box::pin(async {
+        Ok(RouteReply {
+            progress: Progress::Done,
+            events: Vec::new(),
+        })
+    })
+}
+
+impl CloudProvider for Cloud {
+    fn name(&self) -> &str {
+        "sim"
+    }
+
+    fn schemes(&self) -> &[String] {
+        &[]
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            routes: self.can,
+            ..Capabilities::default()
+        }
+    }
+
+    fn find<'a>(&'a self, _: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
+        panic!("it knows no machines");
+    }
+
+    fn find_fresh<'a>(&'a self, _: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
+        panic!("it knows no machines");
+    }
+
+    fn list_routes<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        _: Arc<Permit>,
+    ) -> Reply<'a, ListRoutesReply> {
+        self.calls.lock().unwrap().push("list".to_owned());
+        let panics = std::mem::take(&mut *self.list_panics.lock().unwrap());
+        assert!(!panics, "on purpose, in a test");
+        let routes = self.routes.lock().unwrap().clone();
+        let routes = routes.into_iter().map(|mut route| {
+            if let RouteTarget::Node(name) = &route.target
+                && !nodes.iter().any(|node| node.name == *name)
+            {
+                route.target = RouteTarget::Blackhole;
+            }
+            route
+        });
+        let reply = ListRoutesReply {
+            routes: routes.collect(),
+            complete: true,
+        };
+        Box::pin(async { Ok(reply) })
+    }
+
+    fn create_route<'a>(
+        &'a self,
+        request: &'a CreateRouteRequest,
+        _: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        let destination = request.destination_cidr.clone();
+        let call = format!("create {destination}");
+        self.calls.lock().unwrap().push(call);
+        Box::pin(async move {
+            tokio::time::sleep(self.create_takes).await;
+            self.routes.lock().unwrap().push(CloudRoute {
+                id: destination.clone(),
+                destination_cidr: destination,
+                target: RouteTarget::Node(request.node.name.clone()),
+                extra: Vec::new(),
+            });
+            done().await
+        })
+    }
+
+    fn delete_route<'a>(
+        &'a self,
+        request: &'a DeleteRouteRequest,
+        _: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        let gone = &request.route;
+        let call = format!("delete {}", gone.destination_cidr);
+        self.calls.lock().unwrap().push(call);
+        self.routes.lock().unwrap().retain(|one| one.id != gone.id);
+        done()
+    }
+}
+
+fn settings(cluster_cidrs: &[&str]) -> Settings {
+    let cluster_cidrs = cluster_cidrs.iter().map(|text| text.parse().unwrap());
+    Settings {
+        controllers: Controllers {
+            node: false,
+            node_lifecycle: false,
+            service: false,
+            route: true,
+            node_ipam: false,
+        },
+        lifecycle: LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
+        },
+        service: ServiceSettings::default(),
+        route: RouteSettings {
+            cluster_cidrs: cluster_cidrs.collect(),
+            ..RouteSettings::default()
+        },
+        ipam: None,
+        ledger: None,
+        pace: Pace::REAL,
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
+        node: NodeSettings {
+            status_update_frequency: Duration::from_secs(300),
+            concurrent_syncs: NonZeroUsize::new(2).unwrap(),
+            concurrent_status_updates: None,
+            rules: NodeRules::default(),
+        },
+        mode: Mode::Enforce,
+        call_time: Duration::from_secs(60),
+        drain: Duration::from_secs(5),
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}
+
+async fn create(cluster: &Cluster, name: &str, cidr: &str, conditions: Value) {
+    let api: Api<Node> = Api::all(cluster.client_as("test"));
+    let node = json!({
+        "metadata": { "name": name },
+        "spec": { "podCIDRs": [cidr] },
+        "status": { "conditions": conditions }
+    });
+    let node = serde_json::from_value(node).unwrap();
+    api.create(&PostParams::default(), &node).await.unwrap();
+}
+
+/// `name=status/reason` of every node that has the condition.
+async fn said(cluster: &Cluster) -> Vec<String> {
+    let api: Api<Node> = Api::all(cluster.client_as("test"));
+    let all = api.list(&ListParams::default()).await.unwrap();
+    let mut said = Vec::new();
+    for node in all {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        let conditions = node.status.and_then(|status| status.conditions);
+        for one in conditions.into_iter().flatten() {
+            if one.type_ == "NetworkUnavailable" {
+                let reason = one.reason.unwrap_or_default();
+                said.push(format!("{name}={}/{reason}", one.status));
+            }
+        }
+    }
+    said
+}
+
+async fn run_while(
+    cluster: &Cluster,
+    cloud: &Arc<Cloud>,
+    settings: Settings,
+    script: impl AsyncFnOnce(),
+) -> Stopped {
+    let provided: Arc<[Provided]> = Arc::new([Provided {
+        cloud: cloud.clone(),
+        nodes: NodeClaim::default(),
+        service: ServiceRules {
+            is_default: false,
+            ..ServiceRules::default()
+        },
+    }]);
+    let (_told, heard) = watch::channel(provided);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let client = cluster.client_as("ccm");
+    let running = run_all(client, heard, settings, Metrics::default(), stopped);
+    let script = async {
+        script().await;
+        let _ = stop.send(());
+    };
+    tokio::join!(running, script).0.unwrap()
+}
+
+async fn seconds(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_gets_its_route_and_one_that_goes_loses_it_with_one_listing_each() {
+    let (cluster, cloud) = (Cluster::new(), Arc::new(cloud()));
+    create(&cluster, "a", "10.1.0.0/24", json!([])).await;
+    let settings = settings(&["10.1.0.0/16"]);
+    run_while(&cluster, &cloud, settings, async || {
+        seconds(5).await;
+        assert_eq!(cloud.called(), ["list", "create 10.1.0.0/24"]);
+        assert_eq!(said(&cluster).await, ["a=False/RouteCreated"]);
+        create(&cluster, "b", "10.1.1.0/24", json!([])).await;
+        seconds(5).await;
+        assert_eq!(cloud.called(), ["list", "create 10.1.1.0/24"]);
+        let api: Api<Node> = Api::all(cluster.client_as("test"));
+        api.delete("a", &DeleteParams::default()).await.unwrap();
+        seconds(5).await;
+        assert_eq!(cloud.called(), ["list", "delete 10.1.0.0/24"]);
+        cluster.keep_writes();
+        seconds(3600).await;
+        assert_eq!(cloud.called(), ["list"; 12], "an idle hour");
+        assert!(
+            cluster
+                .writes()
+                .iter()
+                .all(|write| write.request.identity != "ccm")
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn edge_081_another_s_condition_is_seen_for_what_it_is_and_stays() {
+    let (cluster, cloud) = (Cluster::new(), Arc::new(cloud()));
+    let theirs =
+        json!([{ "type": "NetworkUnavailable", "status": "False", "reason": "CalicoIsUp" }]);
+    create(&cluster, "a", "10.1.0.0/24", theirs).await;
+    let settings = settings(&["10.1.0.0/16"]);
+    run_while(&cluster, &cloud, settings, async || {
+        seconds(600).await;
+        assert_eq!(cloud.destinations(), ["10.1.0.0/24"]);
+        assert_eq!(said(&cluster).await, ["a=False/CalicoIsUp"]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn route_001_and_edge_083_it_runs_only_for_who_makes_routes_and_where_the_networks_are_known()
+{
+    for (cidrs, can, is_wanted, runs) in [
+        (["10.1.0.0/16"].as_slice(), true, true, true),
+        (&[], true, true, false),
+        (&["10.1.0.0/16"], false, true, false),
+        (&["10.1.0.0/16"], true, false, false),
+    ] {
+        let cluster = Cluster::new();
+        let cloud = Arc::new(Cloud { can, ..cloud() });
+        create(&cluster, "a", "10.1.0.0/24", json!([])).await;
+        let mut settings = settings(cidrs);
+        settings.controllers.route = is_wanted;
+        run_while(&cluster, &cloud, settings, async || {
+            seconds(600).await;
+            assert_eq!(!cloud.called().is_empty(), runs);
+            assert_eq!(!said(&cluster).await.is_empty(), runs);
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_panics_is_tried_again() {
+    let (cluster, cloud) = (Cluster::new(), Arc::new(cloud()));
+    *cloud.list_panics.lock().unwrap() = true;
+    create(&cluster, "a", "10.1.0.0/24", json!([])).await;
+    let settings = settings(&["10.1.0.0/16"]);
+    run_while(&cluster, &cloud, settings, async || {
+        seconds(10).await;
+        assert_eq!(cloud.called(), ["list", "list", "create 10.1.0.0/24"]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_routes_as_is_allowed_are_changed_at_the_same_time() {
+    let cluster = Cluster::new();
+    let create_takes = Duration::from_secs(10);
+    let cloud = Arc::new(Cloud {
+        create_takes,
+        ..cloud()
+    });
+    for number in 0..6 {
+        let cidr = format!("10.1.{number}.0/24");
+        create(&cluster, &format!("n{number}"), &cidr, json!([])).await;
+    }
+    let mut settings = settings(&["10.1.0.0/16"]);
+    settings.route.concurrent_syncs = NonZeroUsize::new(2).unwrap();
+    run_while(&cluster, &cloud, settings, async || {
+        seconds(5).await;
+        assert_eq!(cloud.called().len(), 3, "the listing and two");
+        seconds(10).await;
+        assert_eq!(cloud.called().len(), 2);
+        seconds(20).await;
+        assert_eq!(cloud.destinations().len(), 6);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn told_to_stop_it_waits_for_what_is_on_the_wire_and_starts_nothing_else() {
+    let cluster = Cluster::new();
+    let create_takes = Duration::from_secs(4);
+    let cloud = Arc::new(Cloud {
+        create_takes,
+        ..cloud()
+    });
+    for number in 0..3 {
+        let cidr = format!("10.1.{number}.0/24");
+        create(&cluster, &format!("n{number}"), &cidr, json!([])).await;
+    }
+    let mut settings = settings(&["10.1.0.0/16"]);
+    settings.route.concurrent_syncs = NonZeroUsize::MIN;
+    let stopped = run_while(&cluster, &cloud, settings, async || seconds(2).await).await;
+    assert_eq!(stopped, Stopped::Drained);
+    assert_eq!(cloud.destinations(), ["10.1.0.0/24"]);
+    assert_eq!(said(&cluster).await, [""; 0], "nothing begins any more");
+}

@@ -1,0 +1,174 @@
+//! An API server of a few lines, which has nodes and is as strict about them as the real one, and what conversations with
+//! it come to.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use serde_json::json;
+
+use crate::effect::{ClusterError, Decision, Effect, Outcome, When};
+use crate::ipam::{CidrSet, Facts, Memory, decide, pod_cidrs};
+use crate::patch::PodCidrsPatch;
+use crate::settings::{IpamSettings, PodNetwork};
+
+/// Reads `10.0.0.0/16 /24, fd00::/56 /64` and `10.0.0.0/20,fd00::/60`.
+pub(super) fn settings(families: &str, services: &str) -> IpamSettings {
+    let family = |text: &str| {
+        let (cidr, mask) = text.trim().split_once(" /").unwrap();
+        PodNetwork {
+            cluster_cidr: cidr.parse().unwrap(),
+            node_mask: mask.parse().unwrap(),
+        }
+    };
+    let services = services.split(',').filter(|text| !text.is_empty());
+    IpamSettings {
+        families: families.split(',').map(family).collect(),
+        service_cidrs: services.map(|text| text.parse().unwrap()).collect(),
+        concurrent_syncs: NonZeroUsize::MIN,
+        settle: Duration::ZERO,
+    }
+}
+
+pub(super) fn memory(families: &str, services: &str) -> Memory {
+    Memory::new(&settings(families, services)).unwrap()
+}
+
+/// A node with these pod CIDRs, separated by commas.
+pub(super) fn node(name: &str, uid: &str, cidrs: &str) -> Node {
+    let mut node = json!({ "metadata": { "name": name, "uid": uid }, "spec": {} });
+    let cidrs: Vec<&str> = cidrs.split(',').filter(|cidr| !cidr.is_empty()).collect();
+    if let Some(first) = cidrs.first() {
+        node["spec"] = json!({ "podCIDR": first, "podCIDRs": cidrs });
+    }
+    serde_json::from_value(node).unwrap()
+}
+
+/// What becomes of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is made.
+    Made,
+    /// It is refused for a reason of the API server's own.
+    Refused,
+    /// It is not made, and nobody says so.
+    Lost,
+    /// It is made, and nobody says so.
+    Unheard,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Api {
+    pub(super) nodes: BTreeMap<String, Arc<Node>>,
+}
+
+impl Api {
+    pub(super) fn add(&mut self, node: Node) {
+        self.nodes
+            .insert(node.metadata.name.clone().unwrap(), Arc::new(node));
+    }
+
+    /// The node as it is now; all of them have their own UIDs.
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Node>> {
+        self.nodes.get(name).cloned()
+    }
+
+    /// A patch of a node's pod CIDRs: only of exactly this node, and only once.
+    pub(super) fn patch(&mut self, name: &str, patch: &PodCidrsPatch) -> Outcome {
+        let Some(node) = self.nodes.get_mut(name) else {
+            return Outcome::Node(Ok(None));
+        };
+        let is_it = node.metadata.uid.as_deref() == Some(&patch.uid);
+        let has = pod_cidrs(node);
+        if !is_it || !has.is_empty() && has != patch.pod_cidrs {
+            let what = "the object has another UID, or the field is immutable".to_owned();
+            return Outcome::Node(Err(ClusterError::Rejected(what)));
+        }
+        let spec = Arc::make_mut(node).spec.get_or_insert_default();
+        spec.pod_cidr = patch.pod_cidrs.first().cloned();
+        spec.pod_cidrs = Some(patch.pod_cidrs.clone());
+        Outcome::Node(Ok(Some(Box::new(Node::clone(node)))))
+    }
+
+    /// Performs one act.
+    pub(super) fn perform(&mut self, effect: &Effect, fate: Fate) -> Outcome {
+        match effect {
+            Effect::ReadNode(node) => {
+                let read = self.get(&node.name);
+                Outcome::Node(Ok(read.map(|node| Box::new(Node::clone(&node)))))
+            }
+            Effect::PatchPodCidrs(node, patch) => match fate {
+                Fate::Made => self.patch(&node.name, patch),
+                Fate::Refused => Outcome::Node(Err(ClusterError::Denied("not today".to_owned()))),
+                Fate::Lost => unheard(),
+                Fate::Unheard => {
+                    self.patch(&node.name, patch);
+                    unheard()
+                }
+            },
+            Effect::RecordNodeEvent(..) => Outcome::Recorded,
+            other => unreachable!("{other}"),
+        }
+    }
+
+    /// How many blocks the nodes and the Services have, by this range.
+    pub(super) fn used(&self, settings: &IpamSettings, family: usize) -> usize {
+        let PodNetwork {
+            cluster_cidr,
+            node_mask,
+        } = settings.families[family];
+        let set = CidrSet::new(cluster_cidr, node_mask).unwrap();
+        let cidrs = self.nodes.values().flat_map(|node| pod_cidrs(node));
+        let cidrs = cidrs.filter_map(|text| text.parse().ok());
+        let spans = cidrs
+            .chain(settings.service_cidrs.iter().copied())
+            .filter_map(|cidr| set.span(&cidr));
+        let mut used = vec![false; set.size()];
+        spans.for_each(|span| used[span.first..=span.last].fill(true));
+        used.iter().filter(|one| **one).count()
+    }
+}
+
+pub(super) fn unheard() -> Outcome {
+    Outcome::Node(Err(ClusterError::Unavailable("no answer".to_owned())))
+}
+
+/// A whole conversation: what was done, and how it ended.
+pub(super) fn talk(
+    memory: &mut Memory,
+    api: &mut Api,
+    name: &str,
+    fate: Fate,
+) -> (Vec<String>, When) {
+    let node = api.get(name).unwrap();
+    let Some(mut facts) = memory.begin(node) else {
+        return (Vec::new(), When::AwaitChange);
+    };
+    let (done, when) = lead(&mut facts, api, fate);
+    memory.conclude(&facts, &when);
+    (done, when)
+}
+
+/// The same without its ends.
+pub(super) fn lead(facts: &mut Facts, api: &mut Api, fate: Fate) -> (Vec<String>, When) {
+    let mut done = Vec::new();
+    for _ in 0..20 {
+        let effects = match decide(facts) {
+            Decision::Done(when) => return (done, when),
+            Decision::Do(effects) => effects,
+        };
+        for effect in effects {
+            done.push(effect.to_string());
+            let outcome = api.perform(&effect, fate);
+            let goes_on = outcome.is_success();
+            facts.absorb(&effect, outcome);
+            if !goes_on {
+                break;
+            }
+        }
+    }
+    unreachable!("the conversation does not end: {done:?}")
+}

@@ -1,0 +1,87 @@
+//! Which routes are known to be ours: those that were listed as leading to a node of ours, and those that were made for
+//! one. Only of these it is believed that they may go although they lead to something alive, once their node has
+//! vanished. Lost at a restart: then they are reported and left alone.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+
+use super::listing::Asked;
+use crate::cloud_route::{CloudRoute, RouteTarget};
+use crate::permit::Moment;
+
+/// See the module's documentation.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known {
+    /// By destination and the cloud's identification.
+    listed: BTreeMap<(IpNet, String), String>,
+    /// By destination, the node and when the route was made: no listing has said its identification yet.
+    made: BTreeMap<IpNet, (String, Moment)>,
+}
+
+impl Known {
+    /// A route to `destination` was made for the node of this name.
+    pub(super) fn make(&mut self, destination: IpNet, node: &str, now: Moment) {
+        self.made.insert(destination, (node.to_owned(), now));
+    }
+
+    /// The node of ours that this route was known to lead to, if it was.
+    pub(super) fn node(&self, destination: &IpNet, id: &str) -> Option<&str> {
+        let listed = self.listed.get(&(*destination, id.to_owned()));
+        let made = self.made.get(destination).map(|(node, _)| node);
+        listed.or(made).map(String::as_str)
+    }
+
+    /// Takes what a listing says of the routes in the cluster's networks. `is_there` says whether there is a node of this
+    /// name now. From an answer that is not complete nothing is forgotten but what it contradicts.
+    pub(super) fn hear<'a>(
+        &mut self,
+        routes: impl Iterator<Item = (IpNet, &'a CloudRoute)> + Clone,
+        asked: &Asked,
+        is_complete: bool,
+        is_there: impl Fn(&str) -> bool,
+    ) {
+        let mut count: BTreeMap<IpNet, usize> = BTreeMap::new();
+        for (destination, _) in routes.clone() {
+            *count.entry(destination).or_default() += 1;
+        }
+        let mut listed = BTreeMap::new();
+        let mut contradicted = Vec::new();
+        for (destination, route) in routes {
+            let key = (destination, route.id.clone());
+            match &route.target {
+                RouteTarget::Node(name) | RouteTarget::Outdated(name) if asked.has(name) => {
+                    // From now on it is known by more than where it leads from.
+                    self.made.remove(&destination);
+                    listed.insert(key, name.clone());
+                }
+                RouteTarget::Other(_) => match self.node(&destination, &route.id) {
+                    // Of several, nobody knows which was made.
+                    Some(node)
+                        if !is_there(node)
+                            && (count.get(&destination) == Some(&1)
+                                || self.listed.contains_key(&key)) =>
+                    {
+                        listed.insert(key, node.to_owned());
+                    }
+                    // It leads elsewhere although its node is there: somebody else has taken it over.
+                    _ => {
+                        self.made.remove(&destination);
+                        contradicted.push(key);
+                    }
+                },
+                _ => {}
+            }
+        }
+        if !is_complete {
+            for (key, node) in std::mem::take(&mut self.listed) {
+                if !contradicted.contains(&key) {
+                    listed.entry(key).or_insert(node);
+                }
+            }
+        }
+        self.listed = listed;
+        self.made
+            .retain(|_, (_, at)| !is_complete || *at >= asked.at);
+    }
+}

@@ -1,0 +1,158 @@
+//! What a provider's listing of routes says, held against the nodes: which routes are right, which may go, and which
+//! are nobody's business here (F24). A listing is hostile input: where there is a doubt, a route stays.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
+
+use super::known::Known;
+use super::network::{has, is_inside, read};
+use crate::answer::quoted;
+use crate::cloud_route::{CloudRoute, RouteTarget};
+use crate::node::is_uninitialized;
+use crate::permit::Moment;
+
+/// What a provider was asked with.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) at: Moment,
+    /// The UIDs of the nodes that it was told about, by name.
+    pub(super) nodes: BTreeMap<String, String>,
+}
+
+impl Asked {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.nodes.contains_key(name)
+    }
+
+    fn is_still(&self, name: &str, node: &Node) -> bool {
+        let uid = node.metadata.uid.as_deref().unwrap_or_default();
+        self.nodes.get(name).is_some_and(|asked| asked == uid)
+    }
+}
+
+/// What is to become of a listed route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It leads where it has to.
+    Right(String),
+    /// It is ours, and leads to nothing that it has to.
+    Removable,
+    /// It stays: the nodes have changed since they were told, or it waits for its node.
+    Left,
+    /// It is not ours, and leads to this.
+    Foreign(String),
+}
+
+/// One route in the cluster's networks.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) route: Arc<CloudRoute>,
+    pub(super) verdict: Verdict,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Listing {
+    /// The routes in the cluster's networks, by destination.
+    pub(super) inside: BTreeMap<IpNet, Vec<Entry>>,
+    /// How many lead elsewhere, or to what is no network (ROUTE-024).
+    pub(super) outside: usize,
+}
+
+/// What routes are judged by.
+pub(super) struct Judge<'a> {
+    pub(super) asked: &'a Asked,
+    pub(super) known: &'a Known,
+    /// The node of this name, as it is now.
+    pub(super) node: &'a dyn Fn(&str) -> Option<Arc<Node>>,
+}
+
+/// The routes that are to be judged, with their destinations, and how many are not.
+pub(super) fn inside<'a>(
+    routes: &'a [CloudRoute],
+    cluster: &[IpNet],
+) -> (Vec<(IpNet, &'a CloudRoute)>, usize) {
+    let read = routes.iter().filter_map(|route| {
+        let destination = read(&route.destination_cidr)?;
+        is_inside(&destination, cluster).then_some((destination, route))
+    });
+    let inside: Vec<_> = read.collect();
+    let outside = routes.len() - inside.len();
+    (inside, outside)
+}
+
+impl Listing {
+    pub(super) fn judged(
+        routes: &[(IpNet, &CloudRoute)],
+        outside: usize,
+        judge: &Judge<'_>,
+    ) -> Listing {
+        let mut inside: BTreeMap<IpNet, Vec<Entry>> = BTreeMap::new();
+        for (destination, route) in routes {
+            let entries = inside.entry(*destination).or_default();
+            // The same thing twice is one thing.
+            if entries.iter().any(|entry| *entry.route == **route) {
+                continue;
+            }
+            entries.push(Entry {
+                verdict: judge.verdict(destination, route),
+                route: Arc::new((*route).clone()),
+            });
+        }
+        Listing { inside, outside }
+    }
+
+    /// The routes that are not ours, with what they lead to.
+    pub(super) fn foreign(&self) -> impl Iterator<Item = (&IpNet, &str)> {
+        self.inside.iter().flat_map(|(destination, entries)| {
+            entries
+                .iter()
+                .filter_map(move |entry| match &entry.verdict {
+                    Verdict::Foreign(what) => Some((destination, what.as_str())),
+                    _ => None,
+                })
+        })
+    }
+}
+
+/// The node that the route leads to, or was made for.
+pub(super) fn leads_to(route: &CloudRoute) -> Option<&str> {
+    match &route.target {
+        RouteTarget::Node(name) | RouteTarget::Outdated(name) => Some(name),
+        RouteTarget::Blackhole | RouteTarget::Other(_) => None,
+    }
+}
+
+impl Judge<'_> {
+    /// What is to become of the route, whose destination lies in the cluster's networks.
+    pub(super) fn verdict(&self, destination: &IpNet, route: &CloudRoute) -> Verdict {
+        match &route.target {
+            RouteTarget::Blackhole => Verdict::Removable,
+            RouteTarget::Other(what) => match self.known.node(destination, &route.id) {
+                Some(name) if (self.node)(name).is_none() => Verdict::Removable,
+                _ => Verdict::Foreign(quoted(what)),
+            },
+            RouteTarget::Node(name) | RouteTarget::Outdated(name) if !self.asked.has(name) => {
+                let what = format!("a node {}, which nobody asked about", quoted(name));
+                Verdict::Foreign(what)
+            }
+            RouteTarget::Node(name) => match (self.node)(name) {
+                Some(node) if !self.asked.is_still(name, &node) => Verdict::Left,
+                Some(node) if has(&node, destination) => Verdict::Right(name.clone()),
+                Some(_) => Verdict::Removable,
+                // The next listing says what it leads to now.
+                None => Verdict::Left,
+            },
+            RouteTarget::Outdated(name) => match (self.node)(name) {
+                Some(node) if !self.asked.is_still(name, &node) => Verdict::Left,
+                // It is replaced when its node has addresses again.
+                Some(node) if is_uninitialized(&node) && has(&node, destination) => Verdict::Left,
+                Some(_) => Verdict::Removable,
+                None => Verdict::Left,
+            },
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! What passes leave behind, and how a pass is held: when routes are listed, what there is to do then, and what of it is
+//! being done. Performs nothing.
+
+mod carried;
+mod conclusion;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
+
+use super::agenda::Agenda;
+use super::facts::{About, Change, Facts, Key, Learnt, Past};
+use super::known::Known;
+use super::listing::{Asked, Entry, Judge, Listing, Verdict, inside, leads_to};
+use super::network::pod_cidrs;
+use super::pass::{Planning, Tally, Work};
+use super::wishes::{Standing, Wishes, is_served, is_told, wishes};
+use super::{BEGUN, name, not_listed};
+use crate::cloud::ProviderError;
+use crate::cloud_route::{CloudRoute, ListRoutesReply};
+use crate::effect::When;
+use crate::ownership::{Claimant, recorded_owner, stored_provider_id};
+use crate::permit::{Mode, Moment};
+use crate::settings::RouteSettings;
+
+/// How long a cache that is older than our own write is waited for.
+const CATCH_UP: Duration = Duration::from_secs(10);
+/// How many routes that are not ours are named.
+const NAMED: usize = 5;
+
+/// One pass: the cluster as it is known now.
+pub struct Pass<'a> {
+    /// All nodes, by name.
+    pub nodes: &'a [Arc<Node>],
+    /// The provider.
+    pub claimant: &'a Claimant,
+    /// When it is held.
+    pub now: Moment,
+}
+
+/// See the module's documentation. It lives as long as the process leads.
+#[derive(Debug)]
+pub struct Memory {
+    settings: Arc<RouteSettings>,
+    mode: Mode,
+    agenda: Agenda,
+    /// What the nodes that want routes were like, in what matters.
+    seen: HashMap<String, u64>,
+    /// What is being asked, and what was asked last.
+    asking: Option<Asked>,
+    asked: Option<Asked>,
+    known: Known,
+    work: BTreeMap<Key, Work>,
+    /// By when it is due: what the cloud has begun, and is to be asked about without a listing.
+    begun: BTreeMap<(Moment, Key), Work>,
+    /// The UIDs of the nodes that had each pod network when that was looked at last: whoever comes later is no reason to
+    /// take it from them.
+    holders: BTreeMap<IpNet, String>,
+    /// When anything came of anything last.
+    progress: Option<Moment>,
+    busy: BTreeMap<Key, Vec<IpNet>>,
+    touched: BTreeMap<IpNet, Moment>,
+    pasts: BTreeMap<(Key, IpNet), Past>,
+    notes: BTreeMap<String, Note>,
+    /// How many answers in a row were not complete where that mattered.
+    unproven: u32,
+    tally: Tally,
+    foreign: Foreign,
+    /// The destinations whose changes were worked out and not made.
+    planned: BTreeSet<IpNet>,
+}
+
+/// The routes in the cluster's networks that are not ours.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Foreign {
+    /// How many.
+    pub count: usize,
+    /// The first of them, for people.
+    pub named: Vec<String>,
+    fingerprint: u64,
+}
+
+/// What is remembered of a node, besides its destinations.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Note {
+    uid: String,
+    /// To which destinations somebody else makes its routes, by the provider's account, and what the node was like then.
+    elsewhere: BTreeMap<IpNet, u64>,
+    /// What people were told.
+    pub(super) told: BTreeSet<String>,
+    /// The version of our last write, and when that was.
+    written: Option<(u64, Moment)>,
+    failures: u32,
+    /// When its condition is written again, after that has failed.
+    pub(super) due: Option<Moment>,
+}
+
+impl Note {
+    pub(super) fn is_about(&self, node: &Node) -> bool {
+        node.metadata.uid.as_deref() == Some(&*self.uid)
+    }
+
+    /// Whether somebody else makes the route of a node like this.
+    pub(super) fn is_elsewhere(&self, destination: &IpNet, fingerprint: u64) -> bool {
+        self.elsewhere.get(destination) == Some(&fingerprint)
+    }
+
+    /// Whether the cache has not seen our own last write yet.
+    pub(super) fn waits_for_cache(&self, cached: &Node, now: Moment) -> bool {
+        self.written.is_some_and(|(written, at)| {
+            at.after(CATCH_UP) > now && version(cached).is_some_and(|cached| cached < written)
+        })
+    }
+}
+
+impl Memory {
+    /// Nothing is known.
+    pub fn new(settings: Arc<RouteSettings>, mode: Mode) -> Memory {
+        Memory {
+            settings,
+            mode,
+            agenda: Agenda::default(),
+            seen: HashMap::new(),
+            asking: None,
+            asked: None,
+            known: Known::default(),
+            work: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            progress: None,
+            busy: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            pasts: BTreeMap::new(),
+            notes: BTreeMap::new(),
+            unproven: 0,
+            tally: Tally::default(),
+            foreign: Foreign::default(),
+            planned: BTreeSet::new(),
+        }
+    }
+
+    /// This node is like this now.
+    pub fn see(&mut self, node: &Node, claimant: &Claimant, now: Moment) {
+        let after = wants(node, claimant).then(|| fingerprint(node));
+        let before = match after {
+            Some(after) => self.seen.insert(name(node).to_owned(), after),
+            None => self.seen.remove(name(node)),
+        };
+        if before != after {
+            self.agenda.unsettle(now);
+        }
+    }
+
+    /// There is no node of this name any more.
+    pub fn forget(&mut self, name: &str, now: Moment) {
+        self.notes.remove(name);
+        if self.seen.remove(name).is_some() {
+            self.agenda.unsettle(now);
+        }
+    }
+
+    /// These are all nodes; or there are other providers than before.
+    pub fn look_around(&mut self, pass: &Pass<'_>) {
+        let names: BTreeSet<&str> = pass.nodes.iter().map(|node| name(node)).collect();
+        let gone = self.seen.keys().filter(|name| !names.contains(&***name));
+        let gone: Vec<String> = gone.cloned().collect();
+        gone.iter().for_each(|name| self.forget(name, pass.now));
+        for node in pass.nodes {
+            self.see(node, pass.claimant, pass.now);
+        }
+        self.agenda.open(pass.now);
+    }
+
+    /// When routes are to be listed next, if ever.
+    pub fn next_listing(&self) -> Option<Moment> {
+        self.agenda.next(&self.settings)
+    }
+
+    /// When there is something to do next, if ever: to list routes, or to ask about what was begun.
+    pub fn next_moment(&self) -> Option<Moment> {
+        let begun = self.begun.keys().next().map(|(at, _)| *at);
+        self.next_listing().into_iter().chain(begun).min()
+    }
+
+    /// Begins a pass: the nodes that the provider is told about, by name.
+    pub fn begin(&mut self, pass: &Pass<'_>) -> Arc<[Arc<Node>]> {
+        let told = pass.nodes.iter();
+        let told = told.filter(|node| is_told(node, pass.claimant));
+        let told: Arc<[Arc<Node>]> = told.cloned().collect();
+        let named = told.iter().map(|node| (name(node), uid(node)));
+        self.asking = Some(Asked {
+            at: pass.now,
+            nodes: named
+                .map(|(name, uid)| (name.to_owned(), uid.to_owned()))
+                .collect(),
+        });
+        self.agenda.begin(pass.now);
+        told
+    }
+
+    /// Takes the answer: what there is to do is asked for by [`Memory::next`]. Says when routes are listed again, and
+    /// why, if this answer was none.
+    pub fn absorb(
+        &mut self,
+        pass: &Pass<'_>,
+        answer: &Result<ListRoutesReply, ProviderError>,
+    ) -> When {
+        let asked = self.asking.take();
+        let reply = match (answer, asked) {
+            (Ok(reply), Some(asked)) => {
+                self.agenda.succeed();
+                self.take(pass, reply, asked);
+                return When::AwaitChange;
+            }
+            (Ok(_), None) => &ProviderError::Internal("nobody has asked".to_owned()),
+            (Err(error), _) => error,
+        };
+        let after = self.agenda.fail(reply, &self.settings, pass.now);
+        not_listed(reply, after)
+    }
+
+    fn take(&mut self, pass: &Pass<'_>, reply: &ListRoutesReply, asked: Asked) {
+        let nodes = pass.nodes;
+        let find = |wanted: &str| {
+            let place = nodes.binary_search_by(|node| name(node).cmp(wanted));
+            nodes.get(place.ok()?).cloned()
+        };
+        let cluster = &self.settings.cluster_cidrs;
+        let (routes, outside) = inside(&reply.routes, cluster);
+        let is_there = |name: &str| find(name).is_some();
+        let all = routes.iter().copied();
+        self.known.hear(all, &asked, reply.complete, is_there);
+        let judge = Judge {
+            asked: &asked,
+            known: &self.known,
+            node: &find,
+        };
+        let listing = Listing::judged(&routes, outside, &judge);
+        let holders = &self.holders;
+        let standing = |node: &Node, destination: &IpNet| {
+            let entries = listing.inside.get(destination).into_iter().flatten();
+            let leads = |entry: &Entry| leads_to(&entry.route) == Some(name(node));
+            let is_right = |entry: &Entry| entry.verdict == Verdict::Right(name(node).to_owned());
+            Standing {
+                has_held: holders.get(destination).is_some_and(|one| one == uid(node)),
+                is_led_to: entries.clone().any(leads),
+                is_right: entries.clone().any(is_right),
+            }
+        };
+        let Wishes { wishes, holders } = wishes(nodes, pass.claimant, cluster, standing);
+        let led = routes.iter().filter_map(|(_, route)| leads_to(route));
+        let planning = Planning {
+            now: pass.now,
+            asked_at: asked.at,
+            is_complete: reply.complete,
+            listing: &listing,
+            pasts: &self.pasts,
+            notes: &self.notes,
+            busy: &self.busy,
+            led: led.collect(),
+            touched: &self.touched,
+        };
+        let plan = planning.plan(&wishes);
+        let in_hand: BTreeSet<&IpNet> = self.busy.values().flatten().collect();
+        self.touched.retain(|_, at| *at >= asked.at);
+        let touched = &self.touched;
+        self.pasts.retain(|place, _| {
+            plan.kept.contains(place)
+                || in_hand.contains(&place.1)
+                || touched.contains_key(&place.1)
+        });
+        self.notes.retain(|name, note| {
+            let node = find(name);
+            node.is_some_and(|node| note.is_about(&node))
+        });
+        let carried = self.take_carried(asked.at);
+        let (due, begun) = plan
+            .work
+            .into_iter()
+            .partition(|(_, work)| work.at <= pass.now);
+        self.work = due;
+        self.holders = holders;
+        let begun: BTreeMap<Key, Work> = begun;
+        let begun = begun.into_iter();
+        self.begun = begun.map(|(key, work)| ((work.at, key), work)).collect();
+        self.carry(carried);
+        self.tally = plan.tally;
+        self.foreign = foreign(&listing);
+        self.asked = Some(asked);
+        let pasts = self.pasts.values().filter(|past| !past.is_begun());
+        let pasts = pasts.filter_map(|past| past.due);
+        let notes = self.notes.values().filter_map(|note| note.due);
+        let dues = pasts.chain(notes).filter(|due| *due > pass.now);
+        self.agenda.keep(dues);
+        self.unproven = match plan.is_unproven {
+            true => self.unproven.saturating_add(1),
+            false => 0,
+        };
+        if self.is_overdue(pass.now) {
+            self.agenda.retry(pass.now, BEGUN.first);
+        }
+        if plan.is_unproven {
+            let after = BEGUN.after(self.unproven);
+            self.agenda.retry(pass.now, after);
+        }
+    }
+
+    /// The next conversation that there is to be held. `node` finds the node of a name, as it is now: where that is not
+    /// what the plan was made for, there is another plan soon.
+    pub fn next(&mut self, node: impl Fn(&str) -> Option<Arc<Node>>, now: Moment) -> Option<Facts> {
+        self.take_begun(now);
+        while let Some((key, mut work)) = self.work.pop_first() {
+            let about = match &key {
+                Key::Destination(destination) => About::Destination(*destination),
+                Key::Node(name) => match node(name) {
+                    Some(node) if fingerprint(&node) == work.fingerprint => About::Node(node),
+                    _ => continue,
+                },
+            };
+            let planned = work.changes.len();
+            work.changes
+                .retain(|change| self.is_still_due(change, &node));
+            if work.changes.len() < planned {
+                // Of what is not changed now nobody knows how it stands.
+                work.rest = None;
+            }
+            let is_node = matches!(about, About::Node(_));
+            if work.changes.is_empty() && !is_node {
+                continue;
+            }
+            let places = work.changes.iter().map(|change| change.destination);
+            self.busy.insert(key.clone(), places.collect());
+            let note = match &key {
+                Key::Node(name) => self.notes.get(name),
+                Key::Destination(_) => None,
+            };
+            return Some(Facts {
+                about,
+                failures: note.map_or(0, |note| note.failures),
+                changes: work.changes,
+                rest: work.rest,
+                right: work.right,
+                complaints: work.complaints,
+                ours: self.tally.right + self.tally.missing,
+                mode: self.mode,
+                began: now,
+                fingerprint: work.fingerprint,
+                learnt: Learnt::default(),
+            });
+        }
+        None
+    }
+
+    /// What was begun and is due now has its turn.
+    fn take_begun(&mut self, now: Moment) {
+        while let Some(entry) = self.begun.first_entry()
+            && entry.key().0 <= now
+        {
+            let ((_, key), work) = entry.remove_entry();
+            self.work.insert(key, work);
+        }
+    }
+
+    /// Whether what would be removed is still nobody's: some time may have gone by since routes were listed.
+    fn is_still_due(&self, change: &Change, node: &dyn Fn(&str) -> Option<Arc<Node>>) -> bool {
+        let Some(asked) = &self.asked else {
+            return false;
+        };
+        let judge = Judge {
+            asked,
+            known: &self.known,
+            node,
+        };
+        let mut remove = change.remove.iter();
+        remove.all(|route: &Arc<CloudRoute>| {
+            judge.verdict(&change.destination, route) == Verdict::Removable
+        })
+    }
+
+    /// Whether nothing is being done, and nothing is left to do until something is due.
+    pub fn is_idle(&self) -> bool {
+        self.asking.is_none()
+            && self.work.is_empty()
+            && self.busy.is_empty()
+            && self.begun.is_empty()
+    }
+
+    /// Whether a conversation waits for its turn.
+    pub fn has_work(&self, now: Moment) -> bool {
+        let is_due = |(at, _): &(Moment, Key)| *at <= now;
+        !self.work.is_empty() || self.begun.keys().next().is_some_and(is_due)
+    }
+
+    /// How the routes stand.
+    pub fn tally(&self) -> Tally {
+        let pasts = || self.pasts.values();
+        Tally {
+            failing: pasts().filter(|past| past.failures > 0).count(),
+            held: pasts().filter(|past| past.is_held).count(),
+            ..self.tally
+        }
+    }
+
+    /// The routes in the cluster's networks that are not ours.
+    pub fn foreign(&self) -> &Foreign {
+        &self.foreign
+    }
+
+    /// The destinations whose changes were worked out and not made, and that need none any more.
+    pub fn settled(&mut self) -> Vec<IpNet> {
+        let works = self.work.values().chain(self.begun.values());
+        let works = works.flat_map(|work| &work.changes);
+        let wanted: BTreeSet<IpNet> = works.map(|change| change.destination).collect();
+        let busy: BTreeSet<IpNet> = self.busy.values().flatten().copied().collect();
+        let is_open = |one: &IpNet| wanted.contains(one) || busy.contains(one);
+        let (kept, settled) = std::mem::take(&mut self.planned)
+            .into_iter()
+            .partition(is_open);
+        self.planned = kept;
+        let settled: BTreeSet<IpNet> = settled;
+        settled.into_iter().collect()
+    }
+}
+
+fn foreign(listing: &Listing) -> Foreign {
+    let mut hasher = DefaultHasher::new();
+    let mut foreign = Foreign::default();
+    for (destination, what) in listing.foreign() {
+        (destination, what).hash(&mut hasher);
+        foreign.count += 1;
+        if foreign.named.len() < NAMED {
+            foreign.named.push(format!("{destination} to {what}"));
+        }
+    }
+    if foreign.count > 0 {
+        foreign.fingerprint = hasher.finish();
+    }
+    foreign
+}
+
+/// Whether it matters to routes what `node` is like.
+fn wants(node: &Node, claimant: &Claimant) -> bool {
+    is_served(node, claimant) && !pod_cidrs(node).is_empty()
+}
+
+/// What of a node can change a decision about its routes. Heartbeats, conditions, labels and images cannot.
+pub(super) fn fingerprint(node: &Node) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    uid(node).hash(&mut hasher);
+    recorded_owner(node).hash(&mut hasher);
+    stored_provider_id(node).hash(&mut hasher);
+    pod_cidrs(node).hash(&mut hasher);
+    let status = node.status.as_ref();
+    let addresses = status.and_then(|status| status.addresses.as_ref());
+    for one in addresses.into_iter().flatten() {
+        (&one.type_, &one.address).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// The resource version as a number, which Kubernetes says it may be read as since 1.35.
+fn version(node: &Node) -> Option<u64> {
+    node.metadata.resource_version.as_deref()?.parse().ok()
+}
+
+fn uid(node: &Node) -> &str {
+    node.metadata.uid.as_deref().unwrap_or_default()
+}

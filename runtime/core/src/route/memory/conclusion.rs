@@ -1,0 +1,180 @@
+//! What a conversation leaves behind when it has ended: what is known now, what is asked about again, and when.
+
+use std::time::Duration;
+
+use super::{Memory, Note, uid, version};
+use crate::node_lifecycle::Now;
+use crate::permit::Moment;
+use crate::retry;
+use crate::route::condition::Network;
+use crate::route::facts::{About, Change, Doing, End, Facts, Key};
+use crate::route::pass::Work;
+use crate::route::{Again, PATIENCE, after_trouble, again, name};
+
+/// So much longer what was begun waits for each other that waits, too.
+const SPREAD: Duration = Duration::from_millis(4);
+
+impl Memory {
+    /// Notes how a conversation ended.
+    pub fn conclude(&mut self, facts: &Facts, now: Now) {
+        let key = facts.key();
+        self.busy.remove(&key);
+        for change in &facts.changes {
+            self.conclude_change(facts, &key, change, now);
+        }
+        self.await_begun(facts, key, now.moment);
+        let About::Node(node) = &facts.about else {
+            return;
+        };
+        if !self.seen.contains_key(name(node)) {
+            // It has gone meanwhile, or wants no routes: the note has gone with it.
+            return;
+        }
+        if self.seen.get(name(node)) != Some(&facts.fingerprint) {
+            self.agenda.unsettle(now.moment);
+        }
+        let is_elsewhere = |change: &&Change| change.end == Some(End::Elsewhere);
+        let note = self.notes.entry(name(node).to_owned()).or_default();
+        if !note.is_about(node) {
+            *note = Note {
+                uid: uid(node).to_owned(),
+                ..Note::default()
+            };
+        }
+        for change in facts.changes.iter().filter(is_elsewhere) {
+            note.elsewhere.insert(change.destination, facts.fingerprint);
+        }
+        if facts.to_tell(now.moment).is_none() {
+            let told = facts.complaints.iter().map(|event| event.message.clone());
+            note.told.extend(told);
+        }
+        if facts.learnt.has_written {
+            note.written = version(node).map(|version| (version, now.moment));
+        }
+        match &facts.learnt.trouble {
+            Some(error) => {
+                note.failures = note.failures.saturating_add(1);
+                let after = after_trouble(facts, error);
+                note.due = Some(self.agenda.retry(now.moment, after));
+            }
+            None => {
+                note.failures = 0;
+                note.due = None;
+            }
+        }
+    }
+
+    fn conclude_change(&mut self, facts: &Facts, key: &Key, change: &Change, now: Now) {
+        let destination = change.destination;
+        self.touched.insert(destination, now.moment);
+        let is_made = facts.makes() && change.end == Some(End::Done);
+        if change.end == Some(End::Done) || !change.gone().is_empty() {
+            self.progress = Some(now.moment);
+        }
+        if let About::Node(node) = &facts.about
+            && is_made
+        {
+            self.known.make(destination, name(node), now.moment);
+        }
+        if change.end == Some(End::Planned) {
+            self.planned.insert(destination);
+        }
+        let place = (key.clone(), destination);
+        let again = again(change, now);
+        let Some(again) = again.or_else(|| interrupted(facts, change)) else {
+            self.pasts.remove(&place);
+            return;
+        };
+        let mut past = change.past.clone();
+        match &change.end {
+            Some(End::Begun(_)) => {
+                let begun = *past.begun.get_or_insert(now.moment);
+                let since = self.progress.map_or(begun, |progress| begun.max(progress));
+                let is_over = since.after(PATIENCE) <= now.moment;
+                past.in_vain = match past.in_vain {
+                    0 => u32::from(is_over),
+                    in_vain => in_vain.saturating_add(1),
+                };
+            }
+            other => {
+                past.begun = None;
+                past.in_vain = 0;
+                let has_failed = matches!(other, Some(End::Failed(..)));
+                past.failures = past.failures.saturating_add(u32::from(has_failed));
+            }
+        }
+        if let Some(End::Failed(Doing::Make, error)) = &change.end
+            && facts.to_tell(now.moment).is_none()
+        {
+            past.told.insert(error.reason());
+        }
+        past.is_held = matches!(change.end, Some(End::Held(_)));
+        past.is_firm = again.is_firm;
+        past.due = Some(match past.is_begun() {
+            true => now.moment.after(again.after.max(self.spread())),
+            false => self.agenda.retry(now.moment, again.after),
+        });
+        past.paid.retain(|route| !change.gone().contains(route));
+        self.pasts.insert(place, past);
+    }
+
+    /// What the cloud has begun is asked about again at its own pace.
+    fn await_begun(&mut self, facts: &Facts, key: Key, now: Moment) {
+        let past = |change: &Change| self.pasts.get(&(key.clone(), change.destination)).cloned();
+        let begun = facts.changes.iter();
+        let begun = begun.filter(|change| matches!(change.end, Some(End::Begun(_))));
+        let begun = begun.filter_map(|change| Some((change, past(change)?)));
+        let begun: Vec<_> = begun.filter(|(_, past)| past.is_begun()).collect();
+        let Some(at) = begun.iter().filter_map(|(_, past)| past.due).max() else {
+            return;
+        };
+        let others = facts.changes.iter().map(|change| match &change.end {
+            Some(End::Done | End::Begun(_) | End::Elsewhere) => Some(Network::Available),
+            Some(End::Failed(..)) if change.past.failures == 0 => Some(Network::Doubtful),
+            Some(End::Held(_)) => Some(Network::Doubtful),
+            Some(End::Failed(..)) => Some(Network::Unavailable),
+            _ => None,
+        });
+        let rest = others.fold(facts.rest, |rest, other| match (rest?, other?) {
+            (Network::Available, other) => Some(other),
+            (_, Network::Unavailable) => Some(Network::Unavailable),
+            (rest, _) => Some(rest),
+        });
+        let is_done = |change: &&Change| change.end == Some(End::Done);
+        let done = facts.changes.iter().filter(is_done).count();
+        let changes = begun.into_iter().map(|(change, past)| change.again(past));
+        let work = Work {
+            at: at.max(now),
+            changes: changes.collect(),
+            rest,
+            right: facts.right + done,
+            complaints: Vec::new(),
+            fingerprint: facts.fingerprint,
+        };
+        self.begun.insert((work.at, key), work);
+    }
+
+    /// How long at least what was begun waits, so that very many together are not asked about all the time.
+    fn spread(&self) -> Duration {
+        let waiting = u32::try_from(self.begun.len()).unwrap_or(u32::MAX);
+        SPREAD.saturating_mul(waiting)
+    }
+
+    /// Nothing came of a conversation: it panicked.
+    pub fn abandon(&mut self, key: &Key, now: Moment) {
+        for destination in self.busy.remove(key).unwrap_or_default() {
+            self.touched.insert(destination, now);
+        }
+        self.agenda.retry(now, retry::PERSON.first);
+    }
+}
+
+/// A change that the conversation did not come to is due with the node.
+fn interrupted(facts: &Facts, change: &Change) -> Option<Again> {
+    let error = facts.learnt.trouble.as_ref()?;
+    change.end.is_none().then(|| Again {
+        after: after_trouble(facts, error),
+        is_firm: false,
+        why: String::new(),
+    })
+}

@@ -1,0 +1,45 @@
+//! Networks as clouds, nodes and operators spell them, read as what they are: two spellings of one network are equal
+//! (EDGE-082). Decides nothing.
+
+use ipnet::{IpNet, Ipv4Net};
+use k8s_openapi::api::core::v1::Node;
+
+/// The network that `text` is, without host bits, and an IPv4 network that is written as IPv6 as what it is. `None`: it
+/// is none.
+pub fn read(text: &str) -> Option<IpNet> {
+    let network: IpNet = text.parse().ok()?;
+    let network = network.trunc();
+    let IpNet::V6(six) = network else {
+        return Some(network);
+    };
+    let four = six
+        .addr()
+        .to_ipv4_mapped()
+        .zip(six.prefix_len().checked_sub(96));
+    let four = four.and_then(|(address, prefix)| Ipv4Net::new(address, prefix).ok());
+    Some(four.map_or(network, IpNet::V4))
+}
+
+/// Whether all of `network` lies in one of these. A network that is wider than them is not theirs (ROUTE-024).
+pub(super) fn is_inside(network: &IpNet, all: &[IpNet]) -> bool {
+    all.iter().any(|one| one.contains(network))
+}
+
+/// Whether one of these is of the same family.
+pub(super) fn has_family(network: &IpNet, all: &[IpNet]) -> bool {
+    all.iter()
+        .any(|one| one.addr().is_ipv4() == network.addr().is_ipv4())
+}
+
+/// `spec.podCIDRs` as it is spelt; `spec.podCIDR` is not looked at (ROUTE-021).
+pub(super) fn pod_cidrs(node: &Node) -> &[String] {
+    let spec = node.spec.as_ref();
+    let cidrs = spec.and_then(|spec| spec.pod_cidrs.as_deref());
+    cidrs.unwrap_or_default()
+}
+
+/// Whether `network` is one of the node's pod networks.
+pub(super) fn has(node: &Node, network: &IpNet) -> bool {
+    let mut networks = pod_cidrs(node).iter().filter_map(|text| read(text));
+    networks.any(|one| one == *network)
+}

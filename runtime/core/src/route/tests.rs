@@ -1,0 +1,15 @@
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod condition;
+mod hostile;
+mod in_flight;
+mod passes;
+mod properties;
+mod removals;
+mod upstream;
+mod world;

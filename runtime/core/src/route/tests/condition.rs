@@ -1,0 +1,196 @@
+//! What nodes say of their network.
+
+use serde_json::{Value, json};
+
+use super::world::*;
+use crate::cloud_route::RouteTarget;
+use crate::effect::ClusterError;
+
+const TO_A: &str = "10.1.0.0/24";
+
+fn one() -> World {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.add("a", &[TO_A], "10.0.0.1");
+    world
+}
+
+fn stored(world: &World) -> &Value {
+    &world.nodes["a"]["status"]["conditions"][0]
+}
+
+#[test]
+fn route_040_and_041_the_condition_says_whether_all_routes_are_there() {
+    let mut world = world(&["10.1.0.0/16", "fd00::/48"]);
+    world.add("a", &[TO_A, "fd00:0:0:1::/64"], "10.0.0.1");
+    let answer = Err(unavailable());
+    world.changes.insert("fd00:0:0:1::/64".to_owned(), answer);
+    world.settle();
+    assert_eq!(
+        stored(&world)["message"],
+        "RouteController failed to create a route"
+    );
+    assert_eq!(world.condition("a"), "True/NoRouteCreated", "one of two");
+    world.changes.clear();
+    world.run(5_000);
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+    assert_eq!(stored(&world)["message"], "RouteController created a route");
+}
+
+#[test]
+fn route_040_a_node_without_pod_cidrs_is_untouched_unless_there_are_routes_to_it() {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.add("a", &[], "10.0.0.1");
+    world.add("b", &[], "10.0.0.2");
+    world.route_to(TO_A, "b");
+    let acts = world.settle();
+    assert_eq!(
+        acts,
+        [
+            "patch node/b/status NetworkUnavailable=true(NoRouteCreated)",
+            "delete route 10.1.0.0/24 to node/b"
+        ]
+    );
+    assert_eq!(world.condition("a"), "");
+}
+
+#[test]
+fn route_042_a_foreign_reason_is_never_overwritten_and_an_empty_one_is_foreign() {
+    for condition in [
+        json!({ "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp" }),
+        json!({ "type": "NetworkUnavailable", "status": "True", "reason": "" }),
+        json!({ "type": "NetworkUnavailable", "status": "True" }),
+    ] {
+        let mut world = one();
+        world.change("a", |node| {
+            node["status"]["conditions"] = json!([condition])
+        });
+        assert_eq!(world.settle(), ["create route 10.1.0.0/24 to node/a"]);
+        assert_eq!(*stored(&world), condition);
+    }
+}
+
+#[test]
+fn route_043_only_this_condition_is_written_and_its_transition_moves_only_with_its_status() {
+    let mut world = one();
+    world.settle();
+    let created = stored(&world).clone();
+    assert_eq!(created["lastTransitionTime"], created["lastHeartbeatTime"]);
+    let before = json!([{
+        "type": "NetworkUnavailable", "status": "False", "reason": "NoRouteCreated",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"
+    }]);
+    world.change("a", |node| node["status"]["conditions"] = before);
+    world.move_to("a", "10.0.0.2");
+    world.settle();
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+    assert_eq!(stored(&world)["lastTransitionTime"], "2026-01-01T00:00:00Z");
+    assert_ne!(stored(&world)["lastHeartbeatTime"], "2026-01-01T00:00:00Z");
+}
+
+#[test]
+fn route_043_a_conflict_is_answered_by_reading_and_a_failure_by_trying_again_later() {
+    let mut world = one();
+    world.refusals = [ClusterError::Conflict(String::new())].into();
+    let patch = "patch node/a/status NetworkUnavailable=false(RouteCreated)";
+    assert_eq!(
+        world.settle(),
+        [
+            "create route 10.1.0.0/24 to node/a",
+            patch,
+            "read node/a",
+            patch
+        ]
+    );
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+
+    let mut world = one();
+    let away = || ClusterError::Unavailable(String::new());
+    world.refusals = [away(), away(), away()].into();
+    world.settle();
+    assert_eq!(world.condition("a"), "");
+    world.run(10_000);
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+    let creations = world.acts();
+    let creations = creations.iter().filter(|act| act.starts_with("create"));
+    assert_eq!(creations.count(), 1, "the route itself is right");
+}
+
+#[test]
+fn one_answer_that_was_lost_takes_no_node_that_works_out_of_service() {
+    let mut world = one();
+    world.settle();
+    world.routes.clear();
+    world.changes.insert(TO_A.to_owned(), Err(unavailable()));
+    world.now += 1_000;
+    world.pass();
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+    world.run(2_000);
+    assert_eq!(
+        world.condition("a"),
+        "True/NoRouteCreated",
+        "it has failed again"
+    );
+}
+
+#[test]
+fn route_044_the_heartbeat_is_not_refreshed() {
+    let mut world = one();
+    world.settle();
+    let before = stored(&world).clone();
+    world.log.clear();
+    world.run(3_600_000);
+    assert_eq!(world.acts(), [""; 0]);
+    assert_eq!(*stored(&world), before);
+}
+
+#[test]
+fn edge_081_while_something_else_is_in_its_place_the_node_says_that_its_route_is_missing() {
+    let mut world = one();
+    world.says(TO_A, RouteTarget::Other("appliance 7".to_owned()));
+    assert_eq!(
+        world.settle(),
+        [
+            "event node/a Warning ForeignRoute",
+            "patch node/a/status NetworkUnavailable=true(NoRouteCreated)"
+        ]
+    );
+    world.log.clear();
+    world.pass();
+    assert_eq!(world.acts(), [""; 0], "said once");
+    assert_eq!(world.deleted, []);
+    world.routes.clear();
+    world.pass();
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+}
+
+#[test]
+fn a_network_of_the_cluster_that_is_written_down_wrongly_takes_no_node_out_of_service() {
+    let mut world = world(&["10.9.0.0/16"]);
+    world.add("a", &[TO_A], "10.0.0.1");
+    assert_eq!(
+        world.settle(),
+        ["event node/a Warning ClusterCIDRMisconfigured"]
+    );
+    assert_eq!(world.condition("a"), "");
+    // And a family that the cluster has no network of is somebody else's business.
+    world.add("b", &["10.9.0.0/24", "fd00::/64"], "10.0.0.2");
+    world.settle();
+    assert_eq!(world.condition("b"), "False/RouteCreated");
+}
+
+#[test]
+fn a_cache_that_has_not_seen_our_own_write_makes_no_second_one() {
+    let mut world = one();
+    world.settle();
+    let written = world.nodes["a"].clone();
+    world.nodes.get_mut("a").unwrap()["status"]["conditions"] = json!([]);
+    world.nodes.get_mut("a").unwrap()["metadata"]["resourceVersion"] = json!("1");
+    world.log.clear();
+    world.pass();
+    assert_eq!(world.acts(), [""; 0]);
+    // An etcd that was restored from a backup is believed after a while.
+    world.now += 10_000;
+    world.pass();
+    assert_eq!(world.acts().len(), 1);
+    drop(written);
+}

@@ -1,0 +1,86 @@
+//! What happens while a listing is on the wire: the answer does not know of it.
+
+use super::super::*;
+use super::world::{Hop, World, pending, unavailable, world};
+use crate::load_balancer::Progress;
+
+const TO_A: &str = "10.1.0.0/24";
+const TO_B: &str = "10.1.1.0/24";
+
+/// A conversation about each of two nodes ends with `answer` while routes are listed again, which takes this long.
+fn ends_meanwhile(answer: Result<Progress, ProviderError>, milliseconds: u64) -> World {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.add("a", &[TO_A], "10.0.0.1");
+    world.add("b", &[TO_B], "10.0.0.2");
+    for destination in [TO_A, TO_B] {
+        let answer = answer.clone();
+        world.changes.insert(destination.to_owned(), answer);
+    }
+    world.run(0);
+    world.now += 1_000;
+    world.with_listing();
+    let facts: Vec<_> = std::iter::from_fn(|| world.next()).collect();
+    assert_eq!(facts.len(), 2);
+    let listed = world.begin_listing();
+    facts.into_iter().for_each(|facts| world.converse(facts));
+    world.now += milliseconds;
+    world.end_listing(listed);
+    world.changes.clear();
+    world
+}
+
+#[test]
+fn what_has_begun_meanwhile_is_asked_about_with_its_hint_and_without_another_listing() {
+    for took in [10, 700, 5_000] {
+        let mut world = ends_meanwhile(Ok(pending(500)), took);
+        let listings = world.listings_at().len();
+        world.log.clear();
+        world.run(2_000);
+        let acts = world.acts();
+        let begun = "create route 10.1.0.0/24 to node/a hint".to_owned();
+        assert!(acts.contains(&begun), "{took}: {acts:?}");
+        for node in ["a", "b"] {
+            assert_eq!(world.condition(node), "False/RouteCreated", "{took} {node}");
+        }
+        assert_eq!(world.listings_at().len(), 0, "{took}, after {listings}");
+    }
+}
+
+#[test]
+fn what_has_failed_meanwhile_is_tried_again_also_when_that_was_due_before_the_answer_came() {
+    for took in [10, 60_000] {
+        let mut world = ends_meanwhile(Err(unavailable()), took);
+        world.run(10_000);
+        for node in ["a", "b"] {
+            assert_eq!(world.condition(node), "False/RouteCreated", "{took} {node}");
+        }
+    }
+}
+
+#[test]
+fn what_has_begun_stays_in_hand_when_its_node_has_something_to_say_meanwhile() {
+    let mut world = ends_meanwhile(Ok(pending(500)), 10);
+    // Another destination of the same node, that the answer to come knows.
+    world.add("a", &[TO_A, "10.1.2.0/24"], "10.0.0.1");
+    world.run(10_000);
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+    assert_eq!(world.routes.len(), 3);
+}
+
+#[test]
+fn a_node_whose_change_is_not_due_any_more_says_nothing_of_it() {
+    let mut world = world(&["10.1.0.0/16"]);
+    let hop = Hop::Machine("e".to_owned(), "192.168.0.4".to_owned());
+    world.route(TO_A, hop);
+    let answer = Ok(pending(100));
+    world.changes.insert(TO_A.to_owned(), answer);
+    world.add("e", &[TO_B], "192.168.0.4");
+    world.add("a", &[TO_A], "192.168.0.1");
+    world.run(1_000);
+    // The route that was to go is another node's now, and stays.
+    world.add("e", &[TO_A], "192.168.0.4");
+    world.changes.clear();
+    world.run(100_000);
+    assert_eq!(world.condition("e"), "False/RouteCreated");
+    assert_ne!(world.condition("a"), "False/RouteCreated");
+}

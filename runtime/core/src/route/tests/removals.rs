@@ -1,0 +1,445 @@
+//! Which routes go, and which stay.
+
+use serde_json::json;
+
+use super::world::*;
+use crate::cloud_route::RouteTarget;
+use crate::route::Tally;
+
+const TO_A: &str = "10.1.0.0/24";
+
+fn one() -> World {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.add("a", &[TO_A], "10.0.0.1");
+    world
+}
+
+#[test]
+fn route_022_a_route_to_an_address_that_the_node_has_no_more_is_replaced() {
+    let mut world = one();
+    world.settle();
+    world.move_to("a", "10.0.0.2");
+    assert_eq!(
+        world.settle(),
+        [
+            "delete route 10.1.0.0/24 to outdated node/a",
+            "create route 10.1.0.0/24 to node/a"
+        ]
+    );
+}
+
+#[test]
+fn route_027_a_network_that_moves_to_another_node_is_freed_before_it_is_taken() {
+    let mut world = one();
+    world.settle();
+    world.remove("a");
+    world.add("b", &[TO_A], "10.0.0.2");
+    assert_eq!(
+        world.settle()[..2],
+        [
+            "delete route 10.1.0.0/24 to blackhole",
+            "create route 10.1.0.0/24 to node/b"
+        ]
+    );
+}
+
+#[test]
+fn route_025_what_nobody_wants_goes_once_its_node_and_its_machine_are_gone() {
+    let mut world = one();
+    world.settle();
+    world.remove("a");
+    assert_eq!(world.settle(), ["delete route 10.1.0.0/24 to blackhole"]);
+}
+
+#[test]
+fn a_route_of_a_node_that_has_vanished_goes_although_its_machine_lives() {
+    // Listed as the node's before it has vanished, or made for it since.
+    for is_listed in [true, false] {
+        let mut world = one();
+        if is_listed {
+            world.route_to(TO_A, "a");
+        }
+        world.settle();
+        world.forget("a");
+        assert_eq!(
+            world.settle(),
+            ["delete route 10.1.0.0/24 to other: server a"],
+            "listed before: {is_listed}"
+        );
+    }
+}
+
+#[test]
+fn f24_what_leads_to_something_alive_that_was_never_known_as_ours_stays() {
+    let mut world = one();
+    world.settle();
+    // Whoever has begun anew knows nothing.
+    world.restart();
+    world.forget("a");
+    assert_eq!(world.settle(), [""; 0]);
+    assert_eq!(
+        world.memory.tally(),
+        Tally {
+            foreign: 1,
+            ..Tally::default()
+        }
+    );
+    let foreign = world.memory.foreign();
+    assert_eq!(foreign.named, ["10.1.0.0/24 to \"server a\""]);
+}
+
+#[test]
+fn f24_a_route_that_somebody_has_turned_elsewhere_is_not_ours_any_more() {
+    let mut world = one();
+    world.settle();
+    world.routes[0].hop = Hop::Said(RouteTarget::Other("appliance 7".to_owned()));
+    world.pass();
+    world.forget("a");
+    assert_eq!(world.settle(), [""; 0]);
+    assert_eq!(world.deleted, []);
+}
+
+#[test]
+fn f24_another_route_to_the_same_network_is_not_the_one_that_was_known() {
+    let mut world = one();
+    world.settle();
+    world.pass();
+    world.routes.clear();
+    world.says(TO_A, RouteTarget::Other("appliance 7".to_owned()));
+    world.forget("a");
+    assert_eq!(world.settle(), [""; 0], "it has another identification");
+}
+
+#[test]
+fn f24_of_two_routes_of_which_one_was_made_by_us_nobody_knows_which_and_both_stay() {
+    let mut world = one();
+    world.settle();
+    world.says(TO_A, RouteTarget::Other("appliance 7".to_owned()));
+    world.forget("a");
+    assert_eq!(world.settle(), [""; 0]);
+}
+
+#[test]
+fn f24_what_lies_outside_of_the_cluster_s_networks_or_around_them_is_nobody_s() {
+    for destination in [
+        "0.0.0.0/0",
+        "::/0",
+        "10.0.0.0/8",
+        "10.0.0.0/15",
+        "192.168.0.0/24",
+        "10.1.0.0/33",
+        "10.1.0.0",
+        "",
+        "nonsense",
+        "10.1.0.0/24 ",
+    ] {
+        let mut world = one();
+        world.route_to(TO_A, "a");
+        world.says(destination, RouteTarget::Blackhole);
+        world.says(destination, RouteTarget::Node("a".to_owned()));
+        world.settle();
+        assert_eq!(world.deleted, [], "{destination:?}");
+        assert_eq!(world.memory.tally().outside, 2);
+    }
+}
+
+#[test]
+fn f24_from_an_answer_that_is_not_complete_nothing_is_deleted_and_it_is_asked_again() {
+    let mut world = one();
+    world.is_complete = false;
+    world.says("10.1.9.0/24", RouteTarget::Blackhole);
+    world.says("10.1.8.0/24", RouteTarget::Node("a".to_owned()));
+    world.run(20_000);
+    assert_eq!(world.deleted, []);
+    assert_eq!(
+        world.condition("a"),
+        "False/RouteCreated",
+        "a new one is made"
+    );
+    assert_eq!(world.listings_at(), [1_000, 2_000, 4_000, 8_000, 16_000]);
+    world.is_complete = true;
+    world.run(60_000);
+    assert_eq!(world.deleted.len(), 2);
+}
+
+#[test]
+fn f25_a_route_to_a_node_that_nobody_asked_about_is_foreign_and_its_network_is_not_taken() {
+    let mut world = one();
+    world.says(TO_A, RouteTarget::Node("ghost".to_owned()));
+    world.says("10.1.9.0/24", RouteTarget::Outdated("ghost".to_owned()));
+    assert_eq!(
+        world.settle(),
+        [
+            "event node/a Warning ForeignRoute",
+            "patch node/a/status NetworkUnavailable=true(NoRouteCreated)"
+        ]
+    );
+    assert_eq!(world.memory.tally().foreign, 2);
+}
+
+#[test]
+fn f25_of_nodes_that_want_the_same_addresses_one_gets_its_route_and_the_others_are_told() {
+    let mut world = one();
+    world.settle();
+    for (name, cidrs, created) in [
+        // Older, and yet the route that there is stays.
+        ("older", ["10.1.0.0/24"], "2025-01-01T00:00:00Z"),
+        ("inside", ["10.1.0.128/25"], "2026-02-01T00:00:00Z"),
+        ("around", ["10.1.0.0/16"], "2025-01-01T00:00:00Z"),
+        ("apart", ["10.1.7.0/24"], "2026-02-01T00:00:00Z"),
+        ("twin", ["10.1.7.0/24"], "2026-02-02T00:00:00Z"),
+    ] {
+        world.add(name, &cidrs, "10.0.0.9");
+        world.change(name, |node| {
+            node["metadata"]["creationTimestamp"] = json!(created)
+        });
+    }
+    let acts = world.settle();
+    let events: Vec<_> = acts.iter().filter(|act| act.starts_with("event")).collect();
+    assert_eq!(
+        events,
+        [
+            "event node/around Warning PodCIDROverlaps",
+            "event node/inside Warning PodCIDROverlaps",
+            "event node/older Warning PodCIDROverlaps",
+            "event node/twin Warning PodCIDROverlaps"
+        ]
+    );
+    let creations: Vec<_> = acts
+        .iter()
+        .filter(|act| act.starts_with("create"))
+        .collect();
+    assert_eq!(creations, ["create route 10.1.7.0/24 to node/apart"]);
+    assert_eq!(world.condition("older"), "True/NoRouteCreated");
+    world.log.clear();
+    world.pass();
+    assert_eq!(world.acts(), [""; 0], "it stays so, and is said once");
+}
+
+#[test]
+fn f25_who_has_a_network_keeps_it_whatever_one_listing_says() {
+    let mut world = one();
+    world.settle();
+    world.add("a-twin", &[TO_A], "10.0.0.2");
+    world.change("a-twin", |node| {
+        node["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
+    });
+    world.settle();
+    let routes = std::mem::take(&mut world.routes);
+    world.pass();
+    world.routes.retain(|route| !routes.contains(route));
+    assert_eq!(
+        world.final_routes().into_iter().collect::<Vec<_>>(),
+        ["10.1.0.0/24 a 10.0.0.1"]
+    );
+    world.move_to("a", "10.0.0.3");
+    world.run(10_000);
+    assert_eq!(
+        world.final_routes().into_iter().collect::<Vec<_>>(),
+        ["10.1.0.0/24 a 10.0.0.3"]
+    );
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+    // It goes, and the other one has its turn.
+    world.remove("a");
+    world.run(10_000);
+    assert_eq!(world.condition("a-twin"), "False/RouteCreated");
+}
+
+#[test]
+fn f25_one_node_cannot_take_the_networks_of_all_that_come_after_it() {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.add("greedy", &["10.1.0.0/16"], "10.0.0.9");
+    world.add("later", &["10.1.1.0/24"], "10.0.0.2");
+    world.settle();
+    assert_eq!(world.condition("later"), "False/RouteCreated");
+    assert_eq!(world.condition("greedy"), "True/NoRouteCreated");
+}
+
+#[test]
+fn f25_a_pod_cidr_that_is_none_or_lies_elsewhere_is_told_and_gets_no_route() {
+    for cidr in ["10.2.0.0/24", "10.0.0.0/8", "nonsense"] {
+        let mut world = world(&["10.1.0.0/16"]);
+        world.add("a", &[cidr, "10.1.1.0/24"], "10.0.0.1");
+        let acts = world.settle();
+        let expected = match cidr {
+            "nonsense" => ["create route 10.1.1.0/24 to node/a"; 1].as_slice(),
+            _ => &["create route 10.1.1.0/24 to node/a"],
+        };
+        assert_eq!(acts[..1], *expected);
+        assert_eq!(acts[1], "event node/a Warning ClusterCIDRMisconfigured");
+    }
+}
+
+#[test]
+fn edge_082_networks_are_compared_as_networks() {
+    for spelling in ["10.1.0.0/24", "10.1.0.7/24", "::ffff:10.1.0.0/120"] {
+        let mut world = one();
+        world.route(
+            spelling,
+            Hop::Machine("a".to_owned(), "10.0.0.1".to_owned()),
+        );
+        let acts = world.settle();
+        assert_eq!(
+            acts,
+            ["patch node/a/status NetworkUnavailable=false(RouteCreated)"],
+            "{spelling}"
+        );
+    }
+    let mut world = world(&["2001:DB8::/32"]);
+    world.add("a", &["2001:db8:0:0::/64"], "10.0.0.1");
+    world.route(
+        "2001:0db8:0000::/64",
+        Hop::Machine("a".to_owned(), "10.0.0.1".to_owned()),
+    );
+    assert_eq!(world.settle().len(), 1);
+}
+
+#[test]
+fn the_brake_holds_removals_and_replacements_and_lets_them_through_in_the_end() {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.brake();
+    for number in 0..30 {
+        let address = format!("10.0.0.{number}");
+        world.add(
+            &format!("n{number:02}"),
+            &[&format!("10.1.{number}.0/24")],
+            &address,
+        );
+    }
+    world.settle();
+    // A provider that calls everything a blackhole.
+    let before = world.routes.clone();
+    for route in &mut world.routes {
+        route.hop = Hop::Said(RouteTarget::Blackhole);
+    }
+    world.run(300_000);
+    assert_eq!(world.deleted.len(), 3, "a tenth of thirty");
+    assert_eq!(world.memory.tally().held, 27);
+    // It was wrong: what is left stays.
+    let left: Vec<_> = world.routes.iter().map(|route| route.id.clone()).collect();
+    for route in &mut world.routes {
+        if let Some(known) = before.iter().find(|known| known.id == route.id) {
+            *route = known.clone();
+        }
+    }
+    world.run(600_000);
+    assert_eq!(world.deleted.len(), 3);
+    assert_eq!(world.memory.tally().held, 0);
+    assert!(
+        left.iter()
+            .all(|id| world.routes.iter().any(|route| route.id == *id))
+    );
+
+    // What is really gone goes, two in ten minutes at least.
+    let mut world = one();
+    world.brake();
+    world.settle();
+    for number in 10..16 {
+        world.says(&format!("10.1.{number}.0/24"), RouteTarget::Blackhole);
+    }
+    world.run(10_000);
+    world.pass();
+    assert_eq!(world.deleted.len(), 2);
+    world.run(3_600_000);
+    assert_eq!(world.deleted.len(), 6);
+}
+
+#[test]
+fn one_answer_that_calls_everything_a_blackhole_puts_no_node_that_works_out_of_service() {
+    for target in [
+        RouteTarget::Blackhole,
+        RouteTarget::Other("x".to_owned()),
+        RouteTarget::Node("ghost".to_owned()),
+    ] {
+        let mut world = one();
+        world.brake();
+        world.add("b", &["10.1.1.0/24"], "10.0.0.2");
+        world.add("c", &["10.1.2.0/24"], "10.0.0.3");
+        world.settle();
+        for route in &mut world.routes {
+            route.hop = Hop::Said(target.clone());
+        }
+        world.pass();
+        for name in ["a", "b", "c"] {
+            assert_eq!(world.condition(name), "False/RouteCreated", "{target}");
+        }
+    }
+}
+
+#[test]
+fn budget_is_taken_once_for_a_removal_however_often_it_is_tried() {
+    let mut world = one();
+    world.brake();
+    world.says("10.1.9.0/24", RouteTarget::Blackhole);
+    world
+        .changes
+        .insert("10.1.9.0/24".to_owned(), Err(unavailable()));
+    world.run(100_000);
+    world.says("10.1.8.0/24", RouteTarget::Blackhole);
+    world.pass();
+    assert_eq!(world.deleted.len(), 1, "there was some left");
+}
+
+#[test]
+fn a_removal_that_has_begun_is_asked_about_with_its_hint_and_then_the_new_route_is_made() {
+    let mut world = one();
+    world.route(TO_A, Hop::Machine("a".to_owned(), "10.0.0.9".to_owned()));
+    world.changes.insert(TO_A.to_owned(), Ok(pending(1_000)));
+    world.run(2_500);
+    assert_eq!(
+        world.acts(),
+        [
+            "delete route 10.1.0.0/24 to outdated node/a",
+            "delete route 10.1.0.0/24 to outdated node/a hint"
+        ]
+    );
+    world.routes.clear();
+    world.changes.clear();
+    world.run(10_000);
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+}
+
+#[test]
+fn a_conversation_never_begins_from_what_is_not_so_any_more() {
+    let mut world = one();
+    world.says("10.1.9.0/24", RouteTarget::Node("a".to_owned()));
+    world.run(0);
+    world.now += 1_000;
+    world.with_listing();
+    // Between the listing and its turn the node has changed.
+    let after = json!(["10.1.0.0/24", "10.1.9.0/24"]);
+    world.nodes.get_mut("a").unwrap()["spec"]["podCIDRs"] = after;
+    assert!(world.next().is_none());
+}
+
+#[test]
+fn an_old_listing_undoes_nothing_that_was_done_since() {
+    let mut world = one();
+    world.says("10.1.9.0/24", RouteTarget::Blackhole);
+    world.run(0);
+    world.now += 1_000;
+    world.with_listing();
+    // The conversations are being held while routes are listed again.
+    let facts: Vec<_> = std::iter::from_fn(|| world.next()).collect();
+    assert_eq!(facts.len(), 2);
+    world.with_listing();
+    assert!(world.next().is_none(), "both are busy");
+    let listed = world.begin_listing();
+    for facts in facts {
+        world.converse(facts);
+    }
+    world.end_listing(listed);
+    assert!(world.next().is_none(), "the answer is older than they are");
+    assert_eq!(world.deleted.len(), 1);
+}
+
+#[test]
+fn many_routes_to_one_destination_go_in_several_conversations() {
+    let mut world = one();
+    for _ in 0..40 {
+        world.says(TO_A, RouteTarget::Blackhole);
+    }
+    world.run(10_000);
+    assert_eq!(world.deleted.len(), 40);
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+}

@@ -1,0 +1,117 @@
+//! What the cloud and the API server do when they are asked.
+
+use serde_json::json;
+
+use super::*;
+
+impl World {
+    pub(super) fn perform(&mut self, effect: &Effect) -> Outcome {
+        let is_change = matches!(effect, Effect::Route(effect) if effect.is_cloud_change());
+        let is_write = matches!(
+            effect,
+            Effect::PatchNetworkCondition(..) | Effect::RecordNodeEvent(..)
+        );
+        let is_withheld = match self.mode {
+            Mode::Enforce => false,
+            Mode::Plan => is_write,
+            Mode::Observe => is_write || is_change,
+        };
+        if is_withheld {
+            self.log.push((self.now, format!("({effect})")));
+            return Outcome::Withheld;
+        }
+        if !matches!(effect, Effect::Route(RouteEffect::TakeBudget(..))) {
+            self.log.push((self.now, effect.to_string()));
+        }
+        if is_change && self.mode == Mode::Plan {
+            let why = "changes are not made in plan mode".to_owned();
+            return Outcome::Route(RouteOutcome::Changed(Err(ProviderError::Denied(why))));
+        }
+        match effect {
+            Effect::Route(RouteEffect::TakeBudget(_, brake, ours)) => {
+                let taken = self.budgets.as_mut().map(|budgets| {
+                    let budget = budgets.of(*brake);
+                    budget.take(at(self.now), *ours)
+                });
+                Outcome::Budget(taken.unwrap_or(Ok(())))
+            }
+            Effect::Route(RouteEffect::Create(request)) => {
+                let destination = request.destination_cidr.clone();
+                let answer = self.changes.get(&destination).cloned();
+                let answer = answer.unwrap_or_else(|| self.make(&destination, &request.node.name));
+                self.changed(answer)
+            }
+            Effect::Route(RouteEffect::Delete(request)) => {
+                let route = &*request.route;
+                let answer = self.changes.get(&route.destination_cidr).cloned();
+                let answer = answer.unwrap_or(Ok(Progress::Done));
+                if answer == Ok(Progress::Done) {
+                    self.deleted.push(route.clone());
+                    self.routes.retain(|one| {
+                        one.id != route.id || one.destination != route.destination_cidr
+                    });
+                }
+                self.changed(answer)
+            }
+            Effect::PatchNetworkCondition(node, patch) => self.patch(&node.name, patch),
+            Effect::ReadNode(node) => Outcome::Node(Ok(self
+                .node(&node.name)
+                .map(|node| Box::new((*node).clone())))),
+            _ => Outcome::Recorded,
+        }
+    }
+
+    /// Like most clouds: one route to a destination.
+    fn make(&mut self, destination: &str, node: &str) -> Change {
+        if let Some(pace) = self.pace {
+            match &self.at_it {
+                None => {
+                    self.at_it = Some((destination.to_owned(), self.now + pace));
+                    return Ok(pending(pace));
+                }
+                Some((at_it, until)) if at_it == destination && *until <= self.now => {
+                    self.at_it = None;
+                }
+                Some(_) => return Ok(pending(100)),
+            }
+        }
+        let network = |text: &str| read_network(text);
+        let is_there = |one: &Route| network(&one.destination) == network(destination);
+        if self.routes.iter().any(is_there) {
+            return Err(ProviderError::Conflict {
+                message: "there is a route".to_owned(),
+                owner: None,
+            });
+        }
+        self.route_to(destination, node);
+        Ok(Progress::Done)
+    }
+
+    fn changed(&self, answer: Change) -> Outcome {
+        Outcome::Route(RouteOutcome::Changed(answer.map(|progress| Answered {
+            reply: RouteReply {
+                progress,
+                events: self.events.clone(),
+            },
+            mutations: 1,
+            in_use: Vec::new(),
+        })))
+    }
+
+    fn patch(&mut self, name: &str, patch: &NetworkConditionPatch) -> Outcome {
+        if let Some(error) = self.refusals.pop_front() {
+            return Outcome::Node(Err(error));
+        }
+        let Some(node) = self.nodes.get_mut(name) else {
+            return Outcome::Node(Ok(None));
+        };
+        assert_eq!(node["metadata"]["uid"], patch.uid);
+        let body = patch.to_json();
+        let conditions = node["status"]["conditions"].as_array_mut().unwrap();
+        conditions.retain(|one| one["type"] != "NetworkUnavailable");
+        conditions.push(body["status"]["conditions"][0].clone());
+        self.version += 1;
+        node["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        Outcome::Node(Ok(self.node(name).map(|node| Box::new((*node).clone()))))
+    }
+}

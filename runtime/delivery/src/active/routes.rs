@@ -1,0 +1,164 @@
+//! The calls about routes, each to the generation that serves, and their lists for the sake of a trial.
+
+use std::sync::Arc;
+
+use ccm_core::cloud::{CloudNode, ProviderError};
+use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
+use ccm_core::permit::Permit;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::calls::Turn;
+use super::reads::reading;
+use super::trial::{Kind, Side, Trial};
+use super::{Active, Generation, Holding, compare};
+
+const LIST: &str = "routes.list";
+
+impl<P: Holding> Active<P> {
+    pub(super) async fn routes_listed(
+        &self,
+        nodes: &[CloudNode],
+        permit: Arc<Permit>,
+    ) -> Result<ListRoutesReply, ProviderError> {
+        self.seen.nodes(nodes);
+        let roles = self.roles.load_full();
+        let provider = &roles.serving.provider;
+        let answer = provider.list_routes(nodes, permit.clone()).await;
+        let answer = roles.heard_serving(LIST, answer, &permit);
+        if let Some(trial) = &roles.trial
+            && let Some(turn) = trial.may_compare_lists()
+        {
+            // Afterwards, so that nobody waits for a candidate.
+            compare_later(&roles.serving, trial, turn, nodes, &answer, &permit);
+        }
+        answer
+    }
+
+    pub(super) async fn route_made(
+        &self,
+        request: &CreateRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Result<RouteReply, ProviderError> {
+        let turn = self.turn_of_serving();
+        let request = CreateRouteRequest {
+            hint: turn.own(request.hint.as_ref()),
+            ..request.clone()
+        };
+        let provider = &turn.generation().provider;
+        let answer = provider.create_route(&request, permit.clone()).await;
+        let reply = turn.heard("routes.create", answer, &permit)?;
+        Ok(tagged(&turn, reply))
+    }
+
+    pub(super) async fn route_removed(
+        &self,
+        request: &DeleteRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Result<RouteReply, ProviderError> {
+        let turn = self.turn_of_serving();
+        let request = DeleteRouteRequest {
+            hint: turn.own(request.hint.as_ref()),
+            ..request.clone()
+        };
+        let provider = &turn.generation().provider;
+        let answer = provider.delete_route(&request, permit.clone()).await;
+        let reply = turn.heard("routes.delete", answer, &permit)?;
+        Ok(tagged(&turn, reply))
+    }
+
+    fn turn_of_serving(&self) -> Turn<P> {
+        Turn {
+            is_candidates: false,
+            roles: self.roles.load_full(),
+        }
+    }
+}
+
+fn tagged<P: Holding>(turn: &Turn<P>, reply: RouteReply) -> RouteReply {
+    RouteReply {
+        progress: turn.tagged_progress(reply.progress),
+        ..reply
+    }
+}
+
+/// Asks the candidate in the background for the list that the other one has just answered. The turn ends with it.
+fn compare_later<P: Holding>(
+    serving: &Arc<Generation<P>>,
+    trial: &Arc<Trial<P>>,
+    turn: OwnedSemaphorePermit,
+    nodes: &[CloudNode],
+    answer: &Result<ListRoutesReply, ProviderError>,
+    permit: &Arc<Permit>,
+) {
+    let (serving, comparing) = (serving.clone(), trial.clone());
+    let (nodes, answer, permit) = (nodes.to_vec(), answer.clone(), permit.clone());
+    let task = tokio::spawn(async move {
+        comparing
+            .compare_lists(&serving, &nodes, answer, &permit)
+            .await;
+        drop(turn);
+    });
+    trial.binds(task.abort_handle());
+}
+
+impl<P: Holding> Trial<P> {
+    /// Compares a list with the candidate's. A difference counts if it is still there when both are asked again: routes
+    /// come and go while nodes do.
+    async fn compare_lists(
+        &self,
+        serving: &Generation<P>,
+        nodes: &[CloudNode],
+        answer: Result<ListRoutesReply, ProviderError>,
+        permit: &Arc<Permit>,
+    ) {
+        let theirs = self.list(nodes, permit).await;
+        let (Kind::Shadow, Ok(ours), Ok(theirs)) = (self.kind, answer, theirs) else {
+            // A canary is judged by its errors.
+            return;
+        };
+        if compare::routes(&ours.routes, &theirs.routes).is_empty() {
+            return self.compared(Vec::new());
+        }
+        self.listed_more(1);
+        let theirs = self.list(nodes, permit).await;
+        let ours = serving.provider.list_routes(nodes, reading(permit)).await;
+        if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+            self.compared(compare::routes(&ours.routes, &theirs.routes));
+        }
+    }
+
+    /// The candidate's list.
+    async fn list(
+        &self,
+        nodes: &[CloudNode],
+        permit: &Arc<Permit>,
+    ) -> Result<ListRoutesReply, ProviderError> {
+        let permit = reading(permit);
+        let provider = &self.candidate.provider;
+        let theirs = provider.list_routes(nodes, permit.clone()).await;
+        self.heard(Side::Candidate, LIST, &theirs, &permit);
+        theirs
+    }
+
+    /// Without traffic: what both list about some nodes. Nobody uses such a list, which calls the other nodes' routes
+    /// somebody else's.
+    pub(super) async fn read_routes(
+        &self,
+        serving: &Generation<P>,
+        nodes: &[CloudNode],
+        permit: &Arc<Permit>,
+    ) {
+        let allowed = reading(permit);
+        let provider = &self.candidate.provider;
+        let theirs = provider.list_routes(nodes, allowed.clone()).await;
+        if self.kind == Kind::Canary && theirs.is_ok() {
+            return self.heard(Side::Candidate, LIST, &theirs, &allowed);
+        }
+        let ours = serving.provider.list_routes(nodes, reading(permit)).await;
+        self.heard(Side::Serving, LIST, &ours, &allowed);
+        self.heard(Side::Candidate, LIST, &theirs, &allowed);
+        if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+            self.compared(compare::routes(&ours.routes, &theirs.routes));
+        }
+    }
+}

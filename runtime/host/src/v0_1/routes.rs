@@ -1,0 +1,155 @@
+//! The calls about routes, and what has to hold for each: `init` enabled them, the nodes are not too many, the answer has
+//! the shape that it documents.
+//!
+//! | Call | Kept answers of the cloud | State | Why |
+//! |---|---|---|---|
+//! | `list` | never | empty | what is missing in it is made and what leads nowhere is removed: both on the cloud's word of now |
+//! | `create`, `delete` | where the guest asks for them | shared | as with load balancers: every write drops what was kept of its target |
+//!
+//! `list` is about all nodes of the provider, more than any other call, and tells only what a next hop can be recognised
+//! by: labels and annotations stay out, which are most of a node and which people fill as they like.
+//!
+//! Of the calls that may be under way at a time these get a part only (`limits::ROUTING_AT_ONCE`).
+
+mod reply;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ccm_core::cloud::{CloudNode, ProviderError};
+use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
+use ccm_core::permit::Permit;
+use futures::future::BoxFuture;
+use wasmtime::Store;
+
+use super::{few_enough, shape};
+use crate::bindings::{common, lifecycle, routes};
+use crate::call::{About, Call};
+use crate::egress::CallScope;
+use crate::guest::Guest;
+use crate::limits;
+use crate::provider::Provider;
+
+/// What a guest answered, or how it failed.
+type Answer<'a, R> = BoxFuture<'a, wasmtime::Result<Result<R, common::Error>>>;
+
+impl Provider {
+    /// See `CloudProvider::list_routes`.
+    pub(super) async fn routes_listed(
+        &self,
+        nodes: &[CloudNode],
+        permit: Arc<Permit>,
+    ) -> Result<ListRoutesReply, ProviderError> {
+        few_enough(nodes.len(), limits::ROUTED_NODES, "to list routes for")?;
+        let asked: Vec<common::Node> = nodes.iter().map(recognisable).collect();
+        let (listed, scope) = self
+            .route("routes.list", permit, true, move |guest, store| {
+                Box::pin(async move { guest.call_list(store, &asked).await })
+            })
+            .await?;
+        let names: HashSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        shape::check_routes(&listed, &names).map_err(ProviderError::Internal)?;
+        Ok(ListRoutesReply {
+            routes: listed.into_iter().map(Into::into).collect(),
+            complete: scope.is_some_and(|scope| scope.complete()),
+        })
+    }
+
+    /// See `CloudProvider::create_route`.
+    pub(super) async fn route_made(
+        &self,
+        request: &CreateRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Result<RouteReply, ProviderError> {
+        let asked = routes::CreateRequest {
+            node: request.node.as_ref().into(),
+            destination_cidr: request.destination_cidr.clone(),
+            hint: request.hint.as_deref().map(<[u8]>::to_vec),
+        };
+        let (reply, _) = self
+            .route("routes.create", permit, false, move |guest, store| {
+                Box::pin(async move { guest.call_create(store, &asked).await })
+            })
+            .await?;
+        shape::check_route_progress("create", &reply).map_err(ProviderError::Internal)?;
+        Ok(reply.into())
+    }
+
+    /// See `CloudProvider::delete_route`.
+    pub(super) async fn route_removed(
+        &self,
+        request: &DeleteRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Result<RouteReply, ProviderError> {
+        let asked = routes::DeleteRequest {
+            route: request.route.as_ref().into(),
+            hint: request.hint.as_deref().map(<[u8]>::to_vec),
+        };
+        let (reply, _) = self
+            .route("routes.delete", permit, false, move |guest, store| {
+                Box::pin(async move { guest.call_delete(store, &asked).await })
+            })
+            .await?;
+        shape::check_route_progress("delete", &reply).map_err(ProviderError::Internal)?;
+        Ok(reply.into())
+    }
+
+    /// One call of the interface. The scope says afterwards what was asked of the cloud.
+    async fn route<R: Send>(
+        &self,
+        function: &'static str,
+        permit: Arc<Permit>,
+        fresh: bool,
+        ask: impl for<'a> FnOnce(routes::Guest, &'a mut Store<Guest>) -> Answer<'a, R> + Send + 'static,
+    ) -> Result<(R, Option<CallScope>), ProviderError> {
+        let indices = match &self.routes {
+            Some(indices) if self.capabilities.routes => indices.clone(),
+            _ => {
+                return Err(ProviderError::Unsupported(format!(
+                    "{} makes no routes",
+                    self.name
+                )));
+            }
+        };
+        let call = Call {
+            about: About::Routes,
+            ..self.call(function, permit, fresh)
+        };
+        let scope = call.scope.clone();
+        let answer = self.calls.run(
+            call,
+            Box::new(move |store, instance, enabled| {
+                Box::pin(async move {
+                    if !enabled.contains(&lifecycle::Capability::Routes) {
+                        let why =
+                            "init enabled routes when the module was loaded, and does not now"
+                                .to_owned();
+                        return Ok(Err(common::Error::Internal(why)));
+                    }
+                    let guest = indices.load(&mut *store, instance)?;
+                    ask(guest, store).await
+                })
+            }),
+        );
+        Ok((answer.await??, scope))
+    }
+}
+
+/// A node as a next hop is recognised by it.
+fn recognisable(node: &CloudNode) -> common::Node {
+    common::Node {
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+        provider_id: node.provider_id.clone(),
+        labels: Vec::new(),
+        annotations: Vec::new(),
+        addresses: node.addresses.iter().map(common::Address::from).collect(),
+        pod_cidrs: node.pod_cidrs.clone(),
+        system_uuid: node.system_uuid.clone(),
+        created: node.created,
+        extra: vec![("ready".to_owned(), node.readiness.as_str().to_owned())],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! What a guest answered, in core's words, and a route as it is handed back to it. The shape was checked before
+//! (`shape`), so that nothing here is cut.
+
+use ccm_core::cloud_route::{CloudRoute, RouteReply, RouteTarget};
+use ccm_core::load_balancer::Progress;
+
+use crate::bindings::routes;
+use crate::text::clean;
+use crate::v0_1::shape;
+
+impl From<routes::Route> for CloudRoute {
+    fn from(route: routes::Route) -> CloudRoute {
+        CloudRoute {
+            id: route.id,
+            destination_cidr: route.destination_cidr,
+            target: match route.target {
+                routes::Target::Node(name) => RouteTarget::Node(name),
+                routes::Target::Outdated(name) => RouteTarget::Outdated(name),
+                routes::Target::Blackhole => RouteTarget::Blackhole,
+                routes::Target::Other(what) => RouteTarget::Other(clean(&what, shape::OTHER_BYTES)),
+            },
+            extra: route.extra,
+        }
+    }
+}
+
+impl From<&CloudRoute> for routes::Route {
+    fn from(route: &CloudRoute) -> routes::Route {
+        routes::Route {
+            id: route.id.clone(),
+            destination_cidr: route.destination_cidr.clone(),
+            target: match &route.target {
+                RouteTarget::Node(name) => routes::Target::Node(name.clone()),
+                RouteTarget::Outdated(name) => routes::Target::Outdated(name.clone()),
+                RouteTarget::Blackhole => routes::Target::Blackhole,
+                RouteTarget::Other(what) => routes::Target::Other(what.clone()),
+            },
+            extra: route.extra.clone(),
+        }
+    }
+}
+
+impl From<routes::ProgressReply> for RouteReply {
+    fn from(reply: routes::ProgressReply) -> RouteReply {
+        RouteReply {
+            progress: match reply.progress {
+                routes::Progress::Done => Progress::Done,
+                routes::Progress::Pending(pending) => Progress::Pending(pending.into()),
+            },
+            events: reply.events.into_iter().map(Into::into).collect(),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The caps and lengths of answers about routes. Whether a destination is a network of the pods', and what stands in
+//! the list twice, is for core to judge.
+
+use std::collections::HashSet;
+
+use super::at_most;
+use super::load_balancer::{check_events, check_pending};
+use crate::bindings::routes;
+use crate::limits;
+
+/// What a route leads to that is no node: it stands in Events and logs.
+pub(in crate::v0_1) const OTHER_BYTES: usize = 256;
+
+const ID_BYTES: usize = 512;
+/// The longest form of an IPv6 address has 45, a slash and a length 4 more.
+const DESTINATION_BYTES: usize = 64;
+const EXTRA: usize = 16;
+/// Keys and values of one route together: what helps to find it again, and no copy of it.
+const EXTRA_BYTES: usize = 1024;
+
+/// Checks the answer to `list` about the nodes with these names.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(in crate::v0_1) fn check_routes(
+    listed: &[routes::Route],
+    nodes: &HashSet<&str>,
+) -> Result<(), String> {
+    at_most("routes", listed.len(), limits::ROUTES).map_err(|what| format!("list: {what}"))?;
+    for (index, route) in listed.iter().enumerate() {
+        check_route(route, nodes).map_err(|what| format!("list, route {index}: {what}"))?;
+    }
+    Ok(())
+}
+
+/// Checks the answer to `create` or `delete`, which `function` names.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(in crate::v0_1) fn check_route_progress(
+    function: &str,
+    reply: &routes::ProgressReply,
+) -> Result<(), String> {
+    match &reply.progress {
+        routes::Progress::Done => Ok(()),
+        routes::Progress::Pending(pending) => check_pending(pending),
+    }
+    .and_then(|()| check_events(&reply.events))
+    .map_err(|what| format!("{function}: {what}"))
+}
+
+fn check_route(route: &routes::Route, nodes: &HashSet<&str>) -> Result<(), String> {
+    at_most("bytes of an id", route.id.len(), ID_BYTES)?;
+    // Nothing is taken out: what is handed back has to be what the cloud knows.
+    if route.id.is_empty() || route.id.contains(char::is_control) {
+        return Err("its id is empty or has control characters".to_owned());
+    }
+    let destination = &route.destination_cidr;
+    at_most(
+        "bytes of a destination",
+        destination.len(),
+        DESTINATION_BYTES,
+    )?;
+    if destination.is_empty() || !destination.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("its destination is empty or has characters that no CIDR has".to_owned());
+    }
+    match &route.target {
+        routes::Target::Node(name) | routes::Target::Outdated(name) => {
+            // A node that is not known here would be taken for one that has vanished.
+            if !nodes.contains(name.as_str()) {
+                return Err("it leads to a node that the call was not about".to_owned());
+            }
+        }
+        routes::Target::Blackhole => {}
+        routes::Target::Other(what) => {
+            at_most("bytes of what it leads to", what.len(), OTHER_BYTES)?;
+        }
+    }
+    at_most("entries of extra", route.extra.len(), EXTRA)?;
+    let extra = route
+        .extra
+        .iter()
+        .map(|(key, value)| key.len() + value.len());
+    at_most("bytes of extra", extra.sum(), EXTRA_BYTES)
+}

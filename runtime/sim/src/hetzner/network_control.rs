@@ -1,0 +1,81 @@
+//! What the owner of the handle may do to networks: make them, and change their parts and routes behind the clients' backs.
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+
+use super::Hetzner;
+use super::locations::Location;
+use super::objects::{Network, Route, Subnet};
+
+impl Hetzner {
+    /// Adds a network with one subnet, in the zone of a location, that need not span all of it. Returns its id.
+    pub fn add_network_with_subnet(
+        &self,
+        name: impl Into<String>,
+        range: Ipv4Net,
+        subnet: Ipv4Net,
+        zone_of: Location,
+    ) -> u64 {
+        let subnet = Subnet {
+            ip_range: subnet.trunc(),
+            network_zone: zone_of.network_zone().to_owned(),
+            vswitch: None,
+        };
+        let name = name.into();
+        self.state(|state| {
+            let labels = Default::default();
+            state
+                .world
+                .add_network(name, range.trunc(), labels, vec![subnet])
+        })
+    }
+
+    /// Adds a subnet for the dedicated servers of a vSwitch. Says whether the network is there.
+    pub fn add_vswitch_subnet(&self, network: u64, range: Ipv4Net, vswitch: u64) -> bool {
+        let subnet = Subnet {
+            ip_range: range.trunc(),
+            network_zone: Location::Fsn1.network_zone().to_owned(),
+            vswitch: Some(vswitch),
+        };
+        self.change_network(network, |network| network.subnets.push(subnet))
+    }
+
+    /// Adds a route at once, whatever it is: also one that no client could add. Says whether the network is there.
+    pub fn add_route(&self, network: u64, destination: Ipv4Net, gateway: Ipv4Addr) -> bool {
+        let route = Route {
+            destination,
+            gateway,
+        };
+        self.change_network(network, |network| network.routes.push(route))
+    }
+
+    /// Takes the routes to a destination away at once. Says whether there was one.
+    pub fn remove_route(&self, network: u64, destination: Ipv4Net) -> bool {
+        let mut was_there = false;
+        self.change_network(network, |network| {
+            let before = network.routes.len();
+            network
+                .routes
+                .retain(|route| route.destination != destination);
+            was_there = network.routes.len() < before;
+        });
+        was_there
+    }
+
+    /// The routes of a network, each a destination and a gateway, in the order in which they were added.
+    #[must_use]
+    pub fn routes(&self, network: u64) -> Vec<(Ipv4Net, Ipv4Addr)> {
+        self.state(|state| {
+            let network = state.world.networks.get(&network);
+            let routes = network.into_iter().flat_map(|network| &network.routes);
+            routes
+                .map(|route| (route.destination, route.gateway))
+                .collect()
+        })
+    }
+
+    fn change_network(&self, id: u64, change: impl FnOnce(&mut Network)) -> bool {
+        self.state(|state| state.world.networks.get_mut(&id).map(change).is_some())
+    }
+}

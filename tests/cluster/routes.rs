@@ -1,0 +1,363 @@
+//! The flags of the Kubernetes documentation at work: ranges for pods, routes to them, and what all that costs.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use ccm_sim::hetzner::{Request, ServerSpec};
+use ccm_tests::apiserver::AuditEntry;
+use ccm_tests::process::Process;
+use kube::api::DeleteParams;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::lifecycle::YOUNG;
+use crate::pod_network::{
+    DOCUMENTED, DOCUMENTED_CIDR, Network, names, pod_cidrs, setup, unavailable,
+};
+use crate::services::{Services, load_balancer};
+use crate::world::{World, size, untainted, until};
+
+/// How many nodes there are at first.
+const NODES: usize = 50;
+
+/// Of the flag below.
+const PERIOD: Duration = Duration::from_secs(20);
+
+/// After so long without a request an event is over: longer than the quiet that changes of nodes wait for.
+const QUIET: Duration = Duration::from_millis(1300);
+
+/// When a request that asked for the network with all its routes arrived.
+fn listings(requests: &[Request]) -> Vec<SystemTime> {
+    let is_listing = |one: &&Request| !one.write && one.path.starts_with("/networks");
+    let listings = requests.iter().filter(is_listing);
+    listings.map(|one| one.received).collect()
+}
+
+#[tokio::test]
+#[allow(clippy::print_stdout, reason = "the counted calls are a figure")]
+async fn the_documented_flags_give_every_node_its_pods_and_a_route_and_then_nothing_is_written() {
+    let world = World::start(setup()).await;
+    let network = Network::documented(&world);
+    let servers = network.populate(&world, &names("worker", NODES)).await;
+    let services = Services::of(&world).await;
+    services.create("web", load_balancer(&[80])).await;
+    // The smallest type has not as many targets.
+    let larger = json!({"load-balancer.hetzner.cloud/type": "lb21"});
+    let larger = json!({"metadata": {"annotations": larger}});
+    services.change("web", larger).await;
+    let shorter = [
+        "--node-deletion-not-ready=1s",
+        "--route-reconciliation-period=20s",
+    ];
+    let flags = [DOCUMENTED, YOUNG, &shorter].concat();
+    let mut ccm = world.ccm(&network.configuration(&world), &flags);
+
+    let nodes = network.all_routed(&world, &mut ccm, NODES).await;
+    network.assert_whole(&world, &nodes, DOCUMENTED_CIDR);
+    world.all_initialised(&mut ccm, NODES).await;
+    services.has_address(&mut ccm, "web").await;
+
+    // A person takes a node out with its machine, and one whose machine runs on; the third one's machine vanishes.
+    world.cloud.remove_server(servers[0]);
+    world.delete("worker-1").await;
+    world.delete("worker-2").await;
+    world.cloud.remove_server(servers[2]);
+    world.falls_silent("worker-3").await;
+    let left = NODES - 3;
+    until(&mut ccm, "three routes to go", async || {
+        (network.routes(&world).len() == left).then_some(())
+    })
+    .await;
+    let nodes = network.all_routed(&world, &mut ccm, left).await;
+    network.assert_whole(&world, &nodes, DOCUMENTED_CIDR);
+    assert_eq!(untainted(&nodes), left);
+    until(
+        &mut ccm,
+        "a load balancer for those that are left",
+        async || {
+            let balancers = world.cloud.load_balancers();
+            let targets = balancers[0]["targets"].as_array().unwrap().len();
+            (targets == left).then_some(())
+        },
+    )
+    .await;
+
+    // From one listing that nobody but the clock has caused to another one.
+    settle(&world).await;
+    world.cloud.clear_requests();
+    let listed = async |ccm: &mut Process, count: usize| {
+        until(ccm, &format!("listing {count}"), async || {
+            (listings(&world.cloud.requests()).len() >= count).then_some(())
+        })
+        .await;
+    };
+    listed(&mut ccm, 1).await;
+    let asked = world.asked().len();
+    let resyncs = size("CCM_CLUSTER_ROUTE_RESYNCS", 2);
+    for resync in 1..=resyncs {
+        listed(&mut ccm, 1 + resync).await;
+    }
+    let requests = world.cloud.requests();
+    let listings = listings(&requests);
+    assert_eq!(requests.len(), listings.len(), "{requests:#?}");
+    assert_eq!(world.writes_since(asked), []);
+    let took = listings[resyncs].duration_since(listings[0]).unwrap();
+    println!(
+        "calls: idle, {resyncs} resyncs in {:.1} s: cloud {} (all listings), API server 0 writes",
+        took.as_secs_f64(),
+        listings.len() - 1,
+    );
+    // A bound that a loaded machine keeps, too: a listing may be late, and the next one is then not much earlier.
+    let least = PERIOD * u32::try_from(resyncs).unwrap() - PERIOD / 4;
+    assert!(took >= least, "more than one in {PERIOD:?}: {listings:?}");
+    world.stop(ccm).await;
+}
+
+/// Waits until nothing is asked of the cloud any more, and nothing written to the cluster.
+async fn settle(world: &World) {
+    let so_far = || (world.cloud.requests().len(), world.writes_since(0).len());
+    let mut before = so_far();
+    loop {
+        sleep(QUIET).await;
+        let after = so_far();
+        if before == after {
+            return;
+        }
+        before = after;
+    }
+}
+
+/// An event, and the most that it may cost: requests to the cloud, and writes to the API server.
+struct Row {
+    event: &'static str,
+    cloud: usize,
+    writes: usize,
+}
+
+/// Counts from when it is made.
+struct Meter<'a> {
+    world: &'a World,
+    asked: usize,
+}
+
+impl Meter<'_> {
+    async fn start(world: &World) -> Meter<'_> {
+        settle(world).await;
+        world.cloud.clear_requests();
+        let asked = world.asked().len();
+        Meter { world, asked }
+    }
+
+    /// What was counted. The refreshes of all nodes come by the clock, and are counted apart.
+    #[allow(clippy::print_stdout, reason = "the counted calls are a figure")]
+    async fn hold(self, row: &Row) {
+        settle(self.world).await;
+        let all = self.world.cloud.requests();
+        let (refreshes, asked): (Vec<_>, Vec<_>) = all
+            .iter()
+            .partition(|one| !one.write && one.path.starts_with("/servers"));
+        let shapes: Vec<_> = asked.iter().map(|one| shape(one)).collect();
+        let writes = self.world.writes_since(self.asked);
+        println!(
+            "calls: {:<16} cloud {} (limit {}: {}) and {} about servers; API server {} writes (limit {})",
+            row.event,
+            asked.len(),
+            row.cloud,
+            shapes.join(", "),
+            refreshes.len(),
+            writes.len(),
+            row.writes,
+        );
+        assert!(asked.len() <= row.cloud, "{}: {asked:#?}", row.event);
+        let lines: Vec<_> = writes.iter().map(short).collect();
+        assert!(writes.len() <= row.writes, "{}: {lines:#?}", row.event);
+    }
+}
+
+/// A request without its numbers and its query.
+fn shape(request: &Request) -> String {
+    let path = request.path.split('?').next().unwrap_or_default();
+    let parts = path.split('/').map(|part| match part.parse::<u64>() {
+        Ok(_) => "N",
+        Err(_) => part,
+    });
+    let parts: Vec<_> = parts.collect();
+    format!("{} {}", request.method, parts.join("/"))
+}
+
+fn short(write: &AuditEntry) -> String {
+    let AuditEntry {
+        verb,
+        resource,
+        subresource,
+        code,
+        body,
+        ..
+    } = write;
+    let body = body.as_ref().map(ToString::to_string).unwrap_or_default();
+    format!("{verb} {resource}/{subresource} {code} {body}")
+}
+
+/// Addresses, identity and taint, pod CIDRs, the condition, and the Event that all is done; the network, the route, and
+/// whether it is there.
+const ADDED: Row = Row {
+    event: "node added",
+    cloud: 3,
+    writes: 5,
+};
+/// The network, the change, and whether it is done.
+const REMOVED: Row = Row {
+    event: "node removed",
+    cloud: 3,
+    writes: 0,
+};
+/// The network, two changes, and whether each is done; the addresses.
+const MOVED: Row = Row {
+    event: "address changed",
+    cloud: 5,
+    writes: 1,
+};
+
+#[tokio::test]
+async fn each_event_costs_at_most_its_calls() {
+    let world = World::start(setup()).await;
+    let network = Network::documented(&world);
+    let servers = network.populate(&world, &names("worker", 3)).await;
+    let refreshed = ["--node-status-update-frequency=10s"];
+    let flags = [DOCUMENTED, &refreshed].concat();
+    let mut ccm = world.ccm(&network.configuration(&world), &flags);
+    network.all_routed(&world, &mut ccm, 3).await;
+
+    let meter = Meter::start(&world).await;
+    network.populate(&world, &names("new", 1)).await;
+    network.all_routed(&world, &mut ccm, 4).await;
+    meter.hold(&ADDED).await;
+
+    let meter = Meter::start(&world).await;
+    let moved = pod_cidrs(&world.nodes.get("worker-1").await.unwrap()).remove(0);
+    let to = "172.16.9.9";
+    network.move_server(&world, servers[0], to.parse().unwrap());
+    until(&mut ccm, "a route to the new address", async || {
+        let gateway = network.routes(&world).remove(&moved);
+        (gateway.as_deref() == Some(to)).then_some(())
+    })
+    .await;
+    meter.hold(&MOVED).await;
+
+    let meter = Meter::start(&world).await;
+    world.cloud.remove_server(servers[1]);
+    let params = DeleteParams::default();
+    world.nodes.delete("worker-2", &params).await.unwrap();
+    until(&mut ccm, "the route to go", async || {
+        (network.routes(&world).len() == 3).then_some(())
+    })
+    .await;
+    meter.hold(&REMOVED).await;
+    let nodes = network.all_routed(&world, &mut ccm, 3).await;
+    network.assert_whole(&world, &nodes, DOCUMENTED_CIDR);
+    world.stop(ccm).await;
+}
+
+#[tokio::test]
+async fn what_a_network_plugin_says_of_a_node_stays_and_the_route_is_made_all_the_same() {
+    let world = World::start(setup()).await;
+    let network = Network::documented(&world);
+    let said = |status: &str, reason: &str| {
+        json!([{
+            "type": "NetworkUnavailable", "status": status, "reason": reason, "message": "told",
+            "lastTransitionTime": "2026-01-02T03:04:05Z", "lastHeartbeatTime": "2026-01-02T03:04:05Z",
+        }])
+    };
+    let before = [
+        (
+            "calico",
+            said("False", "CalicoIsUp"),
+            ("False", "CalicoIsUp"),
+        ),
+        (
+            "cilium",
+            said("True", "CiliumIsDown"),
+            ("True", "CiliumIsDown"),
+        ),
+        (
+            "failed",
+            said("True", "NoRouteCreated"),
+            ("False", "RouteCreated"),
+        ),
+        (
+            "known",
+            said("False", "RouteCreated"),
+            ("False", "RouteCreated"),
+        ),
+        ("new", json!([]), ("False", "RouteCreated")),
+    ];
+    let names: Vec<_> = before.iter().map(|row| row.0.to_owned()).collect();
+    network.servers(&world, &names);
+    for (name, conditions, _) in &before {
+        world
+            .join_tainted(name, json!({}), conditions.clone())
+            .await;
+    }
+    let mut ccm = world.ccm(&network.configuration(&world), DOCUMENTED);
+    let nodes = world
+        .nodes_until(&mut ccm, "what all nodes say of their networks", |nodes| {
+            untainted(nodes) == before.len()
+                && before.iter().all(|(name, _, (status, reason))| {
+                    let wanted = Some(((*status).to_owned(), (*reason).to_owned()));
+                    unavailable(&nodes[*name]) == wanted
+                })
+        })
+        .await;
+    until(&mut ccm, "all routes", async || {
+        (network.routes(&world).len() == before.len()).then_some(())
+    })
+    .await;
+    settle(&world).await;
+    world.stop(ccm).await;
+    network.assert_whole(&world, &nodes, DOCUMENTED_CIDR);
+    let mut written = world.condition_writes();
+    written.sort();
+    assert_eq!(written, ["failed", "new"]);
+}
+
+#[tokio::test]
+async fn a_provider_without_a_network_leaves_routes_and_what_nodes_say_of_them_alone() {
+    let world = World::start(setup()).await;
+    let told = json!([{
+        "type": "NetworkUnavailable", "status": "True", "reason": "NoRouteCreated", "message": "told",
+    }]);
+    world
+        .cloud
+        .add_servers(["told", "new"].map(ServerSpec::named));
+    world.join_tainted("told", json!({}), told).await;
+    world.join_tainted("new", json!({}), json!([])).await;
+    let often = [
+        "--node-status-update-frequency=1s",
+        "--route-reconciliation-period=1s",
+    ];
+    let flags = [DOCUMENTED, &often].concat();
+    let configuration = world.configuration(json!({"HCLOUD_SERVER_CACHE_MAX_AGE": "0"}));
+    let mut ccm = world.ccm(&configuration, &flags);
+    let is_done = |nodes: &BTreeMap<String, _>| {
+        untainted(nodes) == 2 && nodes.values().all(|node| pod_cidrs(node).len() == 1)
+    };
+    world
+        .nodes_until(&mut ccm, "two nodes with pod CIDRs", is_done)
+        .await;
+    // Longer than any node's change waits for a listing.
+    let looks = world.cloud.requests().len() + 6;
+    until(&mut ccm, "six refreshes", async || {
+        (world.cloud.requests().len() >= looks).then_some(())
+    })
+    .await;
+    world.stop(ccm).await;
+    let requests = world.cloud.requests();
+    let mut paths = requests.iter().map(|request| &request.path);
+    assert!(
+        paths.all(|path| path.starts_with("/servers")),
+        "{requests:#?}"
+    );
+    assert_eq!(world.condition_writes(), Vec::<String>::new());
+    let told = world.nodes.get("told").await.unwrap();
+    assert_eq!(unavailable(&told).unwrap().1, "NoRouteCreated");
+}

@@ -1,0 +1,78 @@
+//! A change at the scripted cloud, the way the egress makes it: asked for, carried out, reported. The permit's audit sink is
+//! where a process may die. Knows neither load balancers nor routes.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use ccm_core::audit::Author;
+use ccm_core::cloud::ProviderError;
+use ccm_core::permit::{Access, CloudRequest, Permit, Refusal, RequestOutcome};
+
+/// Between a look and the change that follows from it.
+pub(crate) const LATENCY: Duration = Duration::from_millis(10);
+/// How long whoever waits for a change is asked to wait.
+pub(crate) const AGAIN: Duration = Duration::from_secs(2);
+
+/// Why a change was not made.
+pub(crate) enum Halt {
+    Refused(Refusal),
+    /// Whoever asked is dead.
+    Dead,
+}
+
+impl Halt {
+    /// What the provider says of it; a dead process hears nothing any more.
+    pub(crate) async fn into_error(self) -> ProviderError {
+        match self {
+            Halt::Dead => std::future::pending().await,
+            Halt::Refused(Refusal::Brake { .. }) => ProviderError::Throttled {
+                message: "the brake is engaged".to_owned(),
+                retry_after: Some(AGAIN),
+            },
+            Halt::Refused(refusal) => ProviderError::Denied(refusal.to_string()),
+        }
+    }
+}
+
+/// Makes a change under `permit`, which is not asked when `is_asked` says so.
+pub(crate) fn change<T>(
+    permit: &Permit,
+    path: &str,
+    is_asked: bool,
+    change: impl FnOnce() -> T,
+) -> Result<T, Halt> {
+    if !is_asked {
+        return Ok(change());
+    }
+    let request = request(path);
+    // Any moment at which it is valid: what it allows is not the subject here.
+    let now = permit.valid_until();
+    let asked = AssertUnwindSafe(|| permit.ask(now, &request));
+    // A process that dies here unwinds.
+    match std::panic::catch_unwind(asked) {
+        Ok(verdict) => verdict.map_err(Halt::Refused)?,
+        Err(_) => return Err(Halt::Dead),
+    }
+    let changed = change();
+    let outcome = RequestOutcome::Answered(200, None);
+    let ended = AssertUnwindSafe(|| permit.ended(now, now, &request, outcome));
+    std::panic::catch_unwind(ended).map_err(|_| Halt::Dead)?;
+    Ok(changed)
+}
+
+fn request(path: &str) -> CloudRequest {
+    CloudRequest {
+        author: Author {
+            provider: "sim".to_owned(),
+            digest: String::new(),
+        },
+        target: "api".to_owned(),
+        host: "cloud.test".to_owned(),
+        method: "POST".to_owned(),
+        path: path.to_owned(),
+        template: path.to_owned(),
+        rule: format!("POST {path} (write)"),
+        sha256: String::new(),
+        access: Access::Write,
+    }
+}
