@@ -341,7 +341,13 @@ impl World {
         }
         // What the leader knows to be used is never less than what it has heard of.
         for set in self.memory.allocator().families() {
-            for node in self.cache.values() {
+            // A read may have said already that a node is gone, of which the watch has not told.
+            let is_there = |node: &&Arc<Node>| {
+                let name = node.metadata.name.as_deref().unwrap();
+                let there = self.api.nodes.get(name);
+                there.is_some_and(|there| there.metadata.uid == node.metadata.uid)
+            };
+            for node in self.cache.values().filter(is_there) {
                 let cidrs = pod_cidrs(node)
                     .iter()
                     .filter_map(|text| text.parse::<IpNet>().ok());

@@ -1,5 +1,7 @@
 //! What an answer cannot know, because it happened since the provider was asked: it is carried over into the new plan.
 
+use std::collections::BTreeMap;
+
 use super::Memory;
 use crate::permit::Moment;
 use crate::route::facts::{Change, Key};
@@ -25,10 +27,11 @@ impl Memory {
 
     /// Puts it beside what was planned. Of a node that has changed since there is another plan soon.
     pub(super) fn carry(&mut self, carried: Vec<(Key, Work)>) {
+        let begun = self.begun.keys().cloned();
+        let begun: BTreeMap<Key, Moment> = begun.map(|(at, key)| (key, at)).collect();
         for (key, old) in carried {
-            let begun = self.begun.keys().find(|(_, other)| *other == key);
-            let planned = match begun.cloned() {
-                Some(place) => self.begun.remove(&place),
+            let planned = match begun.get(&key) {
+                Some(at) => self.begun.remove(&(*at, key.clone())),
                 None => self.work.remove(&key),
             };
             let work = match planned {
@@ -44,6 +47,9 @@ impl Memory {
                     if new.changes.is_empty() {
                         new.at = old.at;
                     }
+                    // The answer could not say how the node stands; what was known before can, with the changes.
+                    new.rest = old.rest;
+                    new.right = new.right.max(old.right);
                     new.changes.append(&mut old.changes);
                     new
                 }
