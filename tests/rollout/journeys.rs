@@ -1,7 +1,7 @@
 //! What becomes of versions, while calls are made.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ccm_core::rollout::{Orders, Phase};
 use ccm_delivery::source::SourceError;
@@ -169,14 +169,11 @@ fn a_person_goes_back_to_the_version_before() {
         world.calls().await;
         world.offer(&two);
         world.serves(&two).await;
-        let began = Instant::now();
         world.order(Orders {
             roll_back: true,
             ..Orders::default()
         });
         world.serves(&one).await;
-        // How long that takes is a figure and no law: a busy machine takes longer.
-        println!("roll-back by a person: {} ms", began.elapsed().as_millis());
         let digest = two.digest.to_string();
         world
             .recorded("it is rejected", |record| record.is_rejected(&digest))
