@@ -279,7 +279,7 @@ impl NodeController {
         let (door, clock) = (self.door.clone(), self.clock);
         let task = self
             .conversations
-            .spawn(async move { converse(facts, &door, clock).await });
+            .spawn(async move { converse(facts, &*door, clock).await });
         self.calm += usize::from(!is_urgent);
         self.names.insert(task.id(), (name, is_urgent));
     }

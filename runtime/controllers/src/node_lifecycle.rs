@@ -127,7 +127,7 @@ impl NodeLifecycleController {
             let names = vec![name(&facts.node).to_owned()];
             let (door, clock) = (self.door.clone(), self.clock);
             let task = self.tasks.spawn(async move {
-                Ended::Conversation(Box::new(converse(facts, &door, clock).await))
+                Ended::Conversation(Box::new(converse(facts, &*door, clock).await))
             });
             self.names.insert(task.id(), names);
         }

@@ -4,8 +4,6 @@
 //! `waiting` (why a node is not done, and when it is looked at again), `conversation` (nothing is left to do).
 //! A fourth target, `initialised`, is in `node/memory.rs`: how long each node has waited for its initialisation.
 
-use std::sync::Arc;
-
 use ccm_core::effect::{Decision, Effect, Outcome, ServiceEffect, When};
 use ccm_core::names::{
     IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER,
@@ -55,26 +53,6 @@ impl Performer for Door {
         turn: &mut Turn<'a>,
     ) -> Outcome {
         Door::perform(self, effect, controller, lane, turn).await
-    }
-}
-
-impl<D: Performer> Performer for Arc<D> {
-    fn name(&self) -> &str {
-        D::name(self)
-    }
-
-    fn planner(&self) -> &Planner {
-        D::planner(self)
-    }
-
-    async fn perform<'a>(
-        &'a self,
-        effect: &Effect,
-        controller: &'static str,
-        lane: Lane,
-        turn: &mut Turn<'a>,
-    ) -> Outcome {
-        D::perform(self, effect, controller, lane, turn).await
     }
 }
 

@@ -323,7 +323,7 @@ impl ServiceController {
         let (door, clock) = (self.door.clone(), self.clock);
         let task = self
             .conversations
-            .spawn(async move { converse(facts, &door, clock).await });
+            .spawn(async move { converse(facts, &*door, clock).await });
         self.calm += usize::from(!is_urgent);
         let talk = Talk {
             key,

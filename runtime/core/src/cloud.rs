@@ -62,7 +62,7 @@ pub trait CloudProvider: Send + Sync {
         permit: Arc<Permit>,
     ) -> Reply<'a, EnsureReply> {
         let _ = (request, permit);
-        unserved()
+        unserved("load balancers")
     }
 
     /// Makes the set of targets equal to the one given, and nothing else. A load balancer that is missing is
@@ -73,7 +73,7 @@ pub trait CloudProvider: Send + Sync {
         permit: Arc<Permit>,
     ) -> Reply<'a, ProgressReply> {
         let _ = (request, permit);
-        unserved()
+        unserved("load balancers")
     }
 
     /// Removes everything that belongs to the Service's UID.
@@ -83,7 +83,7 @@ pub trait CloudProvider: Send + Sync {
         permit: Arc<Permit>,
     ) -> Reply<'a, ProgressReply> {
         let _ = (request, permit);
-        unserved()
+        unserved("load balancers")
     }
 
     /// Looks, with nothing that was kept, and changes nothing.
@@ -93,7 +93,7 @@ pub trait CloudProvider: Send + Sync {
         permit: Arc<Permit>,
     ) -> Reply<'a, GetReply> {
         let _ = (service, permit);
-        unserved()
+        unserved("load balancers")
     }
 
     /// Every route of this cluster, and where it leads. `nodes` are all nodes of the provider. Nothing that was kept is
@@ -104,7 +104,7 @@ pub trait CloudProvider: Send + Sync {
         permit: Arc<Permit>,
     ) -> Reply<'a, ListRoutesReply> {
         let _ = (nodes, permit);
-        without_routes()
+        unserved("routes")
     }
 
     /// Makes a route. One that exists already and is right: done.
@@ -114,7 +114,7 @@ pub trait CloudProvider: Send + Sync {
         permit: Arc<Permit>,
     ) -> Reply<'a, RouteReply> {
         let _ = (request, permit);
-        without_routes()
+        unserved("routes")
     }
 
     /// Removes a route that was listed. One that is not there any more: done.
@@ -124,25 +124,16 @@ pub trait CloudProvider: Send + Sync {
         permit: Arc<Permit>,
     ) -> Reply<'a, RouteReply> {
         let _ = (request, permit);
-        without_routes()
+        unserved("routes")
     }
 }
 
-/// Of a provider without load balancers, which nobody asks for them: see [`Capabilities`].
-fn unserved<'a, T: Send + 'a>() -> Reply<'a, T> {
-    Box::pin(async {
-        Err(ProviderError::Unsupported(
-            "this provider makes no load balancers".to_owned(),
-        ))
-    })
-}
-
-/// The same of a provider without routes.
-fn without_routes<'a, T: Send + 'a>() -> Reply<'a, T> {
-    Box::pin(async {
-        Err(ProviderError::Unsupported(
-            "this provider makes no routes".to_owned(),
-        ))
+/// Of a provider that does not make these, which nobody asks for them: see [`Capabilities`].
+fn unserved<'a, T: Send + 'a>(what: &'static str) -> Reply<'a, T> {
+    Box::pin(async move {
+        Err(ProviderError::Unsupported(format!(
+            "this provider makes no {what}"
+        )))
     })
 }
 

@@ -1,33 +1,8 @@
 //! The arithmetic of blocks, where upstream's vectors leave something open.
 
+use super::blocks::{cidr, holder, next, set};
 use crate::ipam::bits::Bits;
 use crate::ipam::{CidrSet, CidrSetError, Holder, Span};
-use ipnet::IpNet;
-
-fn cidr(text: &str) -> IpNet {
-    text.parse().unwrap()
-}
-
-/// Reads `10.0.0.0/8 /24`.
-fn set(text: &str) -> CidrSet {
-    let (cluster, mask) = text.split_once(" /").unwrap();
-    CidrSet::new(cidr(cluster), mask.parse().unwrap()).unwrap()
-}
-
-fn holder(name: &str) -> Holder {
-    Holder::Node {
-        name: name.into(),
-        uid: name.into(),
-    }
-}
-
-/// The next block for a node of this name; empty when there is none.
-fn next(set: &mut CidrSet, name: &str) -> String {
-    let allocated = set.allocate(&holder(name));
-    allocated
-        .map(|one| one.block.to_string())
-        .unwrap_or_default()
-}
 
 #[test]
 fn ipam_041_the_ends_of_masks_are_errors_and_not_panics() {

@@ -1,32 +1,8 @@
 //! The arithmetic of blocks: upstream's vectors, each under its ID in `tests/conformance.md`.
 
+use super::blocks::{cidr, holder, next, set};
 use crate::ipam::{CidrSet, CidrSetError, Holder, Span};
 use ipnet::IpNet;
-
-fn cidr(text: &str) -> IpNet {
-    text.parse().unwrap()
-}
-
-/// Reads `10.0.0.0/8 /24`.
-fn set(text: &str) -> CidrSet {
-    let (cluster, mask) = text.split_once(" /").unwrap();
-    CidrSet::new(cidr(cluster), mask.parse().unwrap()).unwrap()
-}
-
-fn holder(name: &str) -> Holder {
-    Holder::Node {
-        name: name.into(),
-        uid: name.into(),
-    }
-}
-
-/// The next block for a node of this name; empty when there is none.
-fn next(set: &mut CidrSet, name: &str) -> String {
-    let allocated = set.allocate(&holder(name));
-    allocated
-        .map(|one| one.block.to_string())
-        .unwrap_or_default()
-}
 
 #[test]
 fn ipam_042_a_range_of_one_block_has_one() {
