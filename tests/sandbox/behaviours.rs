@@ -203,6 +203,8 @@ fn law(behaviour: Behaviour) -> Law {
             says("told: 2000 of 10048 requests were answered").asking(Mood::Well, 2000)
         }
         Behaviour::FloodAtOnce => says("told: 0 of 10000 requests were answered"),
+        Behaviour::HoardNames => says("refused: a name of 1 MiB"),
+        Behaviour::HoardBodies => says("refused: "),
         Behaviour::ReadHost => says("refused: no file, no variable, no argument, no socket"),
     }
 }

@@ -1,6 +1,7 @@
 //! One call: a fresh store, `init`, the function, and the end of the store, whatever happened. A guest that traps,
 //! spins, floods or waits for ever ends in a [`ProviderError`], never in a panic and never late.
 
+mod backoff;
 mod failure;
 mod meter;
 mod turns;
@@ -72,12 +73,13 @@ pub(crate) enum About {
     Routes,
 }
 
-/// The part of a call after `init`: gets what `init` enabled, and the instance.
+/// The part of a call after `init`: gets what `init` enabled, and the instance. It ends with an answer that was checked, so
+/// that what is worthless is dropped while it is still the guest's turn.
 type Body<'b, R> = dyn for<'a> FnOnce(
         &'a mut Store<Guest>,
         &'a Instance,
         Vec<lifecycle::Capability>,
-    ) -> BoxFuture<'a, wasmtime::Result<R>>
+    ) -> BoxFuture<'a, wasmtime::Result<Result<R, ProviderError>>>
     + Send
     + 'b;
 
@@ -103,6 +105,9 @@ impl Calls {
             None => None,
         };
         let _slot = turn(&self.slots, limits::CALLS_AT_ONCE, &call, began).await?;
+        timeout_at(call.deadline, self.turns.backoff.begin())
+            .await
+            .map_err(|_| paused(&call, began))?;
         if Instant::now() >= call.deadline {
             return Err(ProviderError::TimedOut(format!(
                 "{}: there is no time left for it",
@@ -121,7 +126,7 @@ impl Calls {
         }
     }
 
-    /// The inner error is what `init` answered, the outer one how the guest failed, and where.
+    /// The inner error is what was answered, the outer one how the guest failed, and where.
     async fn run_in_store<R: Send>(
         &self,
         call: &Call,
@@ -132,12 +137,27 @@ impl Calls {
         let mut store = self.store(log, call);
         let mut meter = Meter::new(call.deadline, limits::CALL_CPU, self.turns.clone());
 
+        let outcome = self.steps(call, &mut meter, &mut store, body).await;
+        let computed = meter.end(store).await;
+        // An answer that is worthless counts as none.
+        let well = !matches!(outcome, Err(_) | Ok(Err(ProviderError::Internal(_))));
+        self.turns.backoff.ended(well, computed);
+        outcome
+    }
+
+    async fn steps<R: Send>(
+        &self,
+        call: &Call,
+        meter: &mut Meter,
+        store: &mut Store<Guest>,
+        body: Box<Body<'_, R>>,
+    ) -> Result<Result<R, ProviderError>, (&'static str, Failure)> {
         let instance = meter
-            .run(self.component.instantiate_async(&mut store))
+            .run(self.component.instantiate_async(&mut *store))
             .await
             .map_err(|failure| ("instantiation", failure))?;
         let enabled = meter
-            .run(self.init(&mut store, &instance))
+            .run(self.init(store, &instance))
             .await
             .map_err(|failure| ("init", failure))?;
         let enabled = match enabled {
@@ -145,8 +165,8 @@ impl Calls {
             Err(error) => return Ok(Err(error.into())),
         };
         store.data_mut().way_out.0.clone_from(&call.scope);
-        let result = meter.run(body(&mut store, &instance, enabled)).await;
-        result.map(Ok).map_err(|failure| (call.function, failure))
+        let result = meter.run(body(store, &instance, enabled)).await;
+        result.map_err(|failure| (call.function, failure))
     }
 
     async fn init(
@@ -186,6 +206,14 @@ async fn turn<'a>(
             began.elapsed().as_millis()
         ))),
     }
+}
+
+fn paused(call: &Call, began: Instant) -> ProviderError {
+    ProviderError::TimedOut(format!(
+        "{}: calls end badly again and again, and this one was to wait for more than its {} ms",
+        call.function,
+        began.elapsed().as_millis()
+    ))
 }
 
 /// The moment by which a call has to be over.

@@ -279,7 +279,7 @@ async fn try_out(source: &str, calls: &Calls) -> Result<Vec<lifecycle::Capabilit
     calls
         .run(
             call,
-            Box::new(|_, _, enabled| Box::pin(async move { Ok(enabled) })),
+            Box::new(|_, _, enabled| Box::pin(async move { Ok(Ok(enabled)) })),
         )
         .await
         .map_err(|reason| LoadError::Init {

@@ -80,8 +80,15 @@ pub const BALANCING_AT_ONCE: usize = 5;
 /// Calls about routes among them: one that lists and one that changes something. Clouds change the routes of a network one
 /// after the other anyway. With load balancers that leaves one to nodes, always.
 pub const ROUTING_AT_ONCE: usize = 2;
-/// How often a running guest gives way to other tasks. Also how late it notices that its time is over.
-pub const TICK: Duration = Duration::from_millis(10);
+/// How often a running guest gives way to other tasks. Also how late it notices that its time is over. Most calls that
+/// other providers make meanwhile end within it, so that they wait for a tick, and not for many times their own length.
+pub const TICK: Duration = Duration::from_millis(2);
+/// So many calls in a row that ended badly count: see `call::backoff`. A provider that only traps computes for a sixteenth of
+/// the time.
+pub const BAD_CALLS_COUNTED: u32 = 16;
+/// The longest pause before a provider's next call begins, however much the last ones computed: what is well again is asked
+/// soon.
+pub const PAUSE: Duration = Duration::from_secs(2);
 /// Stack of wasm code: the default of wasmtime, enough for CPython's recursion limit in practice.
 pub const WASM_STACK_BYTES: usize = 512 * KIB;
 /// The stack that a call runs on, host functions included; must exceed [`WASM_STACK_BYTES`].
@@ -113,6 +120,11 @@ pub const STATE_ENTRIES: usize = 1_024;
 pub const STATE_TTL: Duration = Duration::from_secs(3_600);
 /// Body of a request through `wasi:http`; the same as through the contract's own `http`.
 pub const REQUEST_BODY_BYTES: usize = MIB;
+/// What the host takes of such a body at a time before somebody reads it; two such pieces for each request that a guest has
+/// begun. Bodies are read as many at a time as requests are sent.
+pub const REQUEST_PIECE_BYTES: usize = 16 * KIB;
+/// A method that HTTP does not know, and a host with its port, in a request through `wasi:http`. DNS names have 253 bytes.
+pub const HTTP_NAME_BYTES: usize = 512;
 /// Entries of the configuration (contract, `lifecycle.config`).
 pub const CONFIG_ENTRIES: usize = 256;
 /// Keys and values of the configuration together (contract, `lifecycle.config`).

@@ -77,11 +77,12 @@ impl Provider {
             Box::new(move |store, instance, _| {
                 Box::pin(async move {
                     let guest = indices.load(&mut *store, instance)?;
-                    guest.call_check(&mut *store).await
+                    let answer = guest.call_check(&mut *store).await?;
+                    Ok(answer.map_err(ProviderError::from))
                 })
             }),
         );
-        answer.await?.map_err(ProviderError::from)
+        answer.await
     }
 
     /// A call under this permit. A fresh one gets no kept answers and an empty state.

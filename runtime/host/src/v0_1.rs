@@ -135,7 +135,7 @@ impl Provider {
         // Asking in pieces would break the rule that doubts about one node concern all nodes of an answer.
         let asked = told(nodes, "asked for")?;
         let call = self.call("instances.find", permit, fresh);
-        let scope = call.scope.clone();
+        let (scope, count) = (call.scope.clone(), nodes.len());
         let answer = self.calls.run(
             call,
             Box::new(move |store, instance, enabled| {
@@ -144,15 +144,16 @@ impl Provider {
                         let why =
                             "init enabled instances when the module was loaded, and does not now"
                                 .to_owned();
-                        return Ok(Err(common::Error::Internal(why)));
+                        return Ok(Err(ProviderError::Internal(why)));
                     }
                     let guest = indices.load(&mut *store, instance)?;
-                    guest.call_find(&mut *store, &asked).await
+                    let answer = guest.call_find(&mut *store, &asked).await?;
+                    let check = |reply: &_| shape::check_find(reply, count);
+                    Ok(shape::checked(answer, check))
                 })
             }),
         );
-        let reply = answer.await??;
-        shape::check_find(&reply, nodes.len()).map_err(ProviderError::Internal)?;
+        let reply = answer.await?;
         Ok(FindReply {
             lookups: reply.lookups.into_iter().map(Lookup::from).collect(),
             events: reply

@@ -2,6 +2,7 @@
 //! arguments, no sockets; output goes to the guest's log; `wasi:http` leaves through the same egress as the
 //! contract's own `http`.
 
+mod names;
 mod output;
 
 use std::time::Duration;
@@ -63,7 +64,8 @@ pub(crate) const INTERFACES: &[&str] = &[
 /// Something is linked twice.
 pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    names::link(linker)
 }
 
 /// An empty world, with its output in the log.
@@ -122,6 +124,10 @@ impl WasiHttpHooks for WayOut {
         false
     }
 
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        limits::REQUEST_PIECE_BYTES
+    }
+
     fn send_request(
         &mut self,
         request: Request<WasiBody>,
@@ -146,6 +152,8 @@ impl WasiHttpHooks for WayOut {
 }
 
 async fn send(scope: &CallScope, request: Request<WasiBody>) -> Result<Response<WasiBody>, Error> {
+    // A body that has no place yet stays with the guest.
+    let _place = scope.place().await.map_err(error_code)?;
     let (parts, body) = request.into_parts();
     let body = Limited::new(body, limits::REQUEST_BODY_BYTES)
         .collect()

@@ -64,6 +64,18 @@ impl Meter {
             .unwrap_or(Err(Failure::Deadline))
     }
 
+    /// Drops what has run, as a part of the call like any other: to give back much memory takes long, and keeps
+    /// everybody waiting who takes some. Says what the call has computed, this included.
+    pub(super) async fn end<T>(mut self, ran: T) -> Duration {
+        (self.rest, self.next_lane, self.lane) = (None, None, None);
+        let turn = poll_fn(|context| self.poll_turn(context)).await;
+        let before = cpu_time();
+        drop(ran);
+        self.used += cpu_time().saturating_sub(before);
+        drop(turn);
+        self.used
+    }
+
     /// Lets the guest compute until it gives way, if it is its turn.
     fn poll<T>(
         &mut self,
@@ -121,110 +133,4 @@ fn cpu_time() -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    const LONG: Duration = Duration::from_secs(600);
-
-    async fn spin() -> wasmtime::Result<()> {
-        loop {
-            let until = cpu_time() + Duration::from_millis(1);
-            while cpu_time() < until {}
-            tokio::task::yield_now().await;
-        }
-    }
-
-    #[tokio::test]
-    async fn computing_ends_with_its_budget() {
-        let mut meter = Meter::new(
-            Instant::now() + LONG,
-            Duration::from_millis(20),
-            Turns::first(),
-        );
-        assert!(matches!(meter.run(spin()).await, Err(Failure::Cpu(_))));
-    }
-
-    #[tokio::test]
-    async fn computing_ends_at_the_deadline() {
-        let mut meter = Meter::new(
-            Instant::now() + Duration::from_millis(20),
-            LONG,
-            Turns::first(),
-        );
-        assert!(matches!(meter.run(spin()).await, Err(Failure::Deadline)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn waiting_costs_no_budget_and_ends_at_the_deadline() {
-        let mut meter = Meter::new(
-            Instant::now() + LONG,
-            Duration::from_millis(200),
-            Turns::first(),
-        );
-        let wait = async {
-            sleep(LONG / 2).await;
-            Ok(())
-        };
-        meter.run(wait).await.unwrap();
-        let forever = std::future::pending::<wasmtime::Result<()>>();
-        assert!(matches!(meter.run(forever).await, Err(Failure::Deadline)));
-    }
-
-    /// Computes for a long time, in polls of a tick, and notes how many others did at the same time.
-    async fn compute(computing: Arc<AtomicUsize>, most: Arc<AtomicUsize>) -> wasmtime::Result<()> {
-        for _ in 0..20 {
-            let now = computing.fetch_add(1, Ordering::SeqCst) + 1;
-            most.fetch_max(now, Ordering::SeqCst);
-            let until = cpu_time() + limits::TICK;
-            while cpu_time() < until {}
-            computing.fetch_sub(1, Ordering::SeqCst);
-            tokio::task::yield_now().await;
-        }
-        Ok(())
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn one_call_of_a_provider_computes_at_a_time_and_all_come_to_their_end() {
-        let turns = Turns::first();
-        let (computing, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-        let calls: Vec<_> = (0..4)
-            .map(|_| {
-                let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
-                let computing = compute(computing.clone(), most.clone());
-                tokio::spawn(async move { meter.run(computing).await.is_ok() })
-            })
-            .collect();
-        for call in calls {
-            assert!(call.await.unwrap());
-        }
-        assert_eq!(most.load(Ordering::SeqCst), 1);
-    }
-
-    /// A provider's long calls leave the turns in between to its short ones: on one thread, where every poll is seen.
-    #[tokio::test]
-    async fn a_short_call_ends_while_long_ones_go_on() {
-        let turns = Turns::first();
-        let long: Vec<_> = (0..3)
-            .map(|_| {
-                let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
-                tokio::spawn(async move { meter.run(spin()).await.is_ok() })
-            })
-            .collect();
-        for _ in 0..20 {
-            let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
-            let short = async {
-                tokio::task::yield_now().await;
-                Ok(())
-            };
-            meter.run(short).await.unwrap();
-        }
-        for call in long {
-            assert!(!call.is_finished());
-            call.abort();
-        }
-    }
-}
+mod tests;

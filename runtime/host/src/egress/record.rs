@@ -31,6 +31,11 @@ impl Records {
         self.begun.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Whether one more thing that was not done is said aloud: what a call tried in vain fills no log.
+    pub(super) fn is_news(&self) -> bool {
+        self.warnings.fetch_add(1, Ordering::Relaxed) < MAX_WARNINGS
+    }
+
     /// Those that have ended, in that order.
     pub(super) fn exchanges(&self) -> Vec<Exchange> {
         self.ended
@@ -122,7 +127,7 @@ impl<'a> Record<'a> {
     fn complain(&self, error: &FetchError) {
         let Exchange { target, method, .. } = &self.exchange;
         let provider = self.egress.provider();
-        let loud = self.records.warnings.fetch_add(1, Ordering::Relaxed) < MAX_WARNINGS;
+        let loud = self.records.is_news();
         match error {
             FetchError::Denied(text) | FetchError::Invalid(text) if loud => {
                 tracing::warn!(target: "egress", provider, name = target, %method, reason = error.reason(), "refused: {text}");
@@ -160,8 +165,13 @@ impl Drop for Record<'_> {
             ExchangeEnd::Failed(reason) => (0, *reason),
         };
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        // Changes are news; reads are not.
-        if self.access == Access::Write {
+        // Changes are news; reads are not. What was not sent was said when it was refused.
+        let is_news = match end {
+            ExchangeEnd::Failed("denied" | "invalid" | "throttled") => false,
+            ExchangeEnd::Failed("cancelled") => self.records.is_news(),
+            _ => true,
+        };
+        if self.access == Access::Write && is_news {
             tracing::info!(target: "egress", provider, name = target, %method, path, status, reason, bytes, ms, "change");
         } else {
             tracing::debug!(target: "egress", provider, name = target, %method, path, status, reason, kept, bytes, ms, "read");

@@ -32,6 +32,8 @@ struct Call {
     deadline: Instant,
     fresh: bool,
     slots: Semaphore,
+    /// For bodies that are still to be read.
+    bodies: Semaphore,
     records: Records,
 }
 
@@ -43,12 +45,14 @@ impl CallScope {
         fresh: bool,
     ) -> CallScope {
         let slots = Semaphore::new(egress.limits.in_flight_per_call);
+        let bodies = Semaphore::new(egress.limits.in_flight_per_call);
         CallScope(Arc::new(Call {
             egress,
             permit,
             deadline,
             fresh,
             slots,
+            bodies,
             records: Records::default(),
         }))
     }
@@ -118,6 +122,12 @@ impl CallScope {
     /// answers and those of other calls are not this call's own. Without any granted target there is nothing to ask.
     pub fn complete(&self) -> bool {
         self.0.records.complete(self.0.egress.has_targets())
+    }
+
+    /// Waits until the body of one more request may be read: the host has as many of a call in its memory as it sends
+    /// requests at a time.
+    pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, FetchError> {
+        self.0.slot(&self.0.bodies).await
     }
 
     /// The guest said this in its log; see [`Permit::say`].
@@ -212,7 +222,7 @@ impl Call {
         let cloud_request = identify::cloud_request(egress, target, prepared);
         let until = self.until()?;
         let allowed = Allowed::ask(&self.permit, cloud_request)
-            .map_err(|refusal| refused(refusal, target, prepared))?;
+            .map_err(|refusal| self.refused(refusal, target, prepared))?;
         let answer = send::send(target, request, &egress.limits, until, &self.permit).await?;
         allowed.answered(answer.status, identify::request_id(&answer));
         Ok(answer)
@@ -257,19 +267,21 @@ impl Call {
         }
         Ok(until)
     }
-}
 
-/// What the guest hears of a refusal. A brake is no mistake of its: it is asked to come back.
-fn refused(refusal: Refusal, target: &Target, prepared: &Prepared) -> FetchError {
-    if let Refusal::Brake { brake, again } = refusal {
-        let left = now().until(again);
-        tracing::warn!(target: "egress", name = target.name, %brake, ?left, "the brake is engaged: the change is held");
-        return FetchError::Throttled(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+    /// What the guest hears of a refusal. A brake is no mistake of its: it is asked to come back.
+    fn refused(&self, refusal: Refusal, target: &Target, prepared: &Prepared) -> FetchError {
+        if let Refusal::Brake { brake, again } = refusal {
+            let left = now().until(again);
+            if self.records.is_news() {
+                tracing::warn!(target: "egress", name = target.name, %brake, ?left, "the brake is engaged: the change is held");
+            }
+            return FetchError::Throttled(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        }
+        FetchError::Denied(format!(
+            "{} {} on target {}: {refusal}",
+            prepared.method,
+            prepared.path.as_str(),
+            target.name
+        ))
     }
-    FetchError::Denied(format!(
-        "{} {} on target {}: {refusal}",
-        prepared.method,
-        prepared.path.as_str(),
-        target.name
-    ))
 }

@@ -29,14 +29,14 @@ use futures::future::BoxFuture;
 use wasmtime::Store;
 
 use super::{shape, told};
-use crate::bindings::{common, lifecycle, load_balancer};
+use crate::bindings::{lifecycle, load_balancer};
 use crate::call::{About, Call};
 use crate::egress::CallScope;
 use crate::guest::Guest;
 use crate::provider::Provider;
 
 /// What a guest answered, or how it failed.
-type Answer<'a, R> = BoxFuture<'a, wasmtime::Result<Result<R, common::Error>>>;
+type Answer<'a, R> = BoxFuture<'a, wasmtime::Result<Result<R, ProviderError>>>;
 
 impl Provider {
     /// See `CloudProvider::ensure_load_balancer`.
@@ -56,10 +56,14 @@ impl Provider {
                 "load-balancer.ensure",
                 permit,
                 false,
-                move |guest, store| Box::pin(async move { guest.call_ensure(store, &asked).await }),
+                move |guest, store| {
+                    Box::pin(async move {
+                        let answer = guest.call_ensure(store, &asked).await?;
+                        Ok(shape::checked(answer, shape::check_ensure))
+                    })
+                },
             )
             .await?;
-        shape::check_ensure(&reply).map_err(ProviderError::Internal)?;
         Ok(reply.into())
     }
 
@@ -77,10 +81,13 @@ impl Provider {
         const FUNCTION: &str = "load-balancer.update-targets";
         let (reply, _) = self
             .balance(FUNCTION, permit, false, move |guest, store| {
-                Box::pin(async move { guest.call_update_targets(store, &asked).await })
+                Box::pin(async move {
+                    let answer = guest.call_update_targets(store, &asked).await?;
+                    let check = |reply: &_| shape::check_progress("update-targets", reply);
+                    Ok(shape::checked(answer, check))
+                })
             })
             .await?;
-        shape::check_progress("update-targets", &reply).map_err(ProviderError::Internal)?;
         Ok(reply.into())
     }
 
@@ -99,10 +106,15 @@ impl Provider {
                 "load-balancer.delete",
                 permit,
                 false,
-                move |guest, store| Box::pin(async move { guest.call_delete(store, &asked).await }),
+                move |guest, store| {
+                    Box::pin(async move {
+                        let answer = guest.call_delete(store, &asked).await?;
+                        let check = |reply: &_| shape::check_progress("delete", reply);
+                        Ok(shape::checked(answer, check))
+                    })
+                },
             )
             .await?;
-        shape::check_progress("delete", &reply).map_err(ProviderError::Internal)?;
         Ok(reply.into())
     }
 
@@ -115,10 +127,12 @@ impl Provider {
         let asked = service.into();
         let (found, scope) = self
             .balance("load-balancer.get", permit, true, move |guest, store| {
-                Box::pin(async move { guest.call_get(store, &asked).await })
+                Box::pin(async move {
+                    let answer = guest.call_get(store, &asked).await?;
+                    Ok(shape::checked(answer, shape::check_found))
+                })
             })
             .await?;
-        shape::check_found(&found).map_err(ProviderError::Internal)?;
         Ok(GetReply {
             found: found.into(),
             complete: scope.is_some_and(|scope| scope.complete()),
@@ -155,14 +169,14 @@ impl Provider {
                 Box::pin(async move {
                     if !enabled.contains(&lifecycle::Capability::LoadBalancer) {
                         let why = "init enabled load-balancer when the module was loaded, and does not now".to_owned();
-                        return Ok(Err(common::Error::Internal(why)));
+                        return Ok(Err(ProviderError::Internal(why)));
                     }
                     let guest = indices.load(&mut *store, instance)?;
                     ask(guest, store).await
                 })
             }),
         );
-        Ok((answer.await??, scope))
+        Ok((answer.await?, scope))
     }
 }
 

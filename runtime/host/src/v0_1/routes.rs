@@ -31,7 +31,7 @@ use crate::limits;
 use crate::provider::Provider;
 
 /// What a guest answered, or how it failed.
-type Answer<'a, R> = BoxFuture<'a, wasmtime::Result<Result<R, common::Error>>>;
+type Answer<'a, R> = BoxFuture<'a, wasmtime::Result<Result<R, ProviderError>>>;
 
 impl Provider {
     /// See `CloudProvider::list_routes`.
@@ -44,11 +44,14 @@ impl Provider {
         let asked: Vec<common::Node> = nodes.iter().map(recognisable).collect();
         let (listed, scope) = self
             .route("routes.list", permit, true, move |guest, store| {
-                Box::pin(async move { guest.call_list(store, &asked).await })
+                Box::pin(async move {
+                    let answer = guest.call_list(store, &asked).await?;
+                    let names: HashSet<_> = asked.iter().map(|node| node.name.as_str()).collect();
+                    let check = |listed: &Vec<_>| shape::check_routes(listed, &names);
+                    Ok(shape::checked(answer, check))
+                })
             })
             .await?;
-        let names: HashSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        shape::check_routes(&listed, &names).map_err(ProviderError::Internal)?;
         Ok(ListRoutesReply {
             routes: listed.into_iter().map(Into::into).collect(),
             complete: scope.is_some_and(|scope| scope.complete()),
@@ -68,10 +71,13 @@ impl Provider {
         };
         let (reply, _) = self
             .route("routes.create", permit, false, move |guest, store| {
-                Box::pin(async move { guest.call_create(store, &asked).await })
+                Box::pin(async move {
+                    let answer = guest.call_create(store, &asked).await?;
+                    let check = |reply: &_| shape::check_route_progress("create", reply);
+                    Ok(shape::checked(answer, check))
+                })
             })
             .await?;
-        shape::check_route_progress("create", &reply).map_err(ProviderError::Internal)?;
         Ok(reply.into())
     }
 
@@ -87,10 +93,13 @@ impl Provider {
         };
         let (reply, _) = self
             .route("routes.delete", permit, false, move |guest, store| {
-                Box::pin(async move { guest.call_delete(store, &asked).await })
+                Box::pin(async move {
+                    let answer = guest.call_delete(store, &asked).await?;
+                    let check = |reply: &_| shape::check_route_progress("delete", reply);
+                    Ok(shape::checked(answer, check))
+                })
             })
             .await?;
-        shape::check_route_progress("delete", &reply).map_err(ProviderError::Internal)?;
         Ok(reply.into())
     }
 
@@ -124,14 +133,14 @@ impl Provider {
                         let why =
                             "init enabled routes when the module was loaded, and does not now"
                                 .to_owned();
-                        return Ok(Err(common::Error::Internal(why)));
+                        return Ok(Err(ProviderError::Internal(why)));
                     }
                     let guest = indices.load(&mut *store, instance)?;
                     ask(guest, store).await
                 })
             }),
         );
-        Ok((answer.await??, scope))
+        Ok((answer.await?, scope))
     }
 }
 

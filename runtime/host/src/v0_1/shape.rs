@@ -4,6 +4,8 @@
 mod load_balancer;
 mod routes;
 
+use ccm_core::cloud::ProviderError;
+
 use crate::bindings::{common, instances};
 
 pub(super) use load_balancer::{check_ensure, check_found, check_progress};
@@ -22,6 +24,17 @@ const LABEL_VALUE_BYTES: usize = 63;
 const LABELS: usize = 64;
 const ADDRESSES: usize = 32;
 const ADDRESS_BYTES: usize = 253;
+
+/// What a guest answered, if it has the shape that `check` asks for. What has not ends here, in the call's own turn:
+/// it may be large.
+pub(super) fn checked<R>(
+    answer: Result<R, common::Error>,
+    check: impl FnOnce(&R) -> Result<(), String>,
+) -> Result<R, ProviderError> {
+    let reply = answer?;
+    check(&reply).map_err(ProviderError::Internal)?;
+    Ok(reply)
+}
 
 /// Checks the answer to `find` about `asked` nodes.
 ///

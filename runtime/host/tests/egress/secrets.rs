@@ -4,13 +4,15 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use ccm_core::permit::Mode;
 use ccm_host::egress::{Egress, EgressError, EgressLimits, FetchError, FetchRequest};
 use ccm_host::grant::{Credential, Secret};
 use http::{Method, Request};
+use tokio::time::Instant;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::server::{Reply, Server, answer, ok};
-use crate::world::{CANARY, egress, error, get, granted, plain, scope};
+use crate::world::{CANARY, SOON, egress, error, get, granted, permit, plain, scope};
 
 #[tokio::test]
 async fn an_answer_that_repeats_the_credential_is_withheld() {
@@ -101,6 +103,29 @@ impl<'a> MakeWriter<'a> for Lines {
     fn make_writer(&'a self) -> Lines {
         self.clone()
     }
+}
+
+#[tokio::test]
+async fn changes_that_are_refused_again_and_again_fill_no_log() {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+        .with_ansi(false)
+        .with_writer(lines.clone());
+    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let server = Server::start(|_| ok("")).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let one_change = permit(Mode::Enforce, 1, &Arc::default());
+    let scope = egress.scope(one_change, Instant::now() + SOON, false);
+    scope.fetch(plain(Method::POST, "/servers")).await.unwrap();
+    for _ in 0..500 {
+        error(scope.fetch(plain(Method::POST, "/servers")).await);
+    }
+    let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let count = |word: &str| log.lines().filter(|line| line.contains(word)).count();
+    assert!(count("status=200") == 1 && count("refused") > 0, "{log}");
+    assert!(log.lines().count() <= 12, "{log}");
+    assert_eq!(server.lines().len(), 1);
 }
 
 #[tokio::test]

@@ -143,6 +143,10 @@ behaviours! {
     Flood = "flood",
     /// Hands 10 000 requests to one `fetch-all`. Refused, or at most 64 are sent.
     FloodAtOnce = "flood-at-once",
+    /// Leaves methods and hosts of megabytes with the host, in requests that it never sends. Not taken.
+    HoardNames = "hoard-names",
+    /// Begins the bodies of a hundred requests and ends none. The host takes as much as it would send at a time.
+    HoardBodies = "hoard-bodies",
     /// Reads files, environment and arguments. There are none.
     ReadHost = "read-host",
 }

@@ -165,6 +165,8 @@ impl Instances for Misbehaving {
             Behaviour::OtherHost => reach::url("not-granted.example", "/"),
             Behaviour::Flood => reach::flood(),
             Behaviour::FloodAtOnce => reach::flood_at_once(),
+            Behaviour::HoardNames => reach::hoard_names(),
+            Behaviour::HoardBodies => reach::hoard_bodies(),
             Behaviour::ReadHost => reach::read_host(),
             behaviour => return answers::find(behaviour, &nodes),
         };

@@ -146,6 +146,23 @@ pub fn url(host: &str, path: &str) -> String {
     raw::url(host, path)
 }
 
+/// Names that nobody has, left with the host.
+pub fn hoard_names() -> String {
+    let name = "x".repeat(1024 * 1024);
+    match raw::names_taken(&name) {
+        0 => "refused: a name of 1 MiB, as method and as host".to_owned(),
+        taken => format!("allowed: {taken} names of 1 MiB"),
+    }
+}
+
+/// Bodies that never end, of a mebibyte each.
+pub fn hoard_bodies() -> String {
+    match raw::body_bytes_taken(100, 1024 * 1024) >> 20 {
+        few @ 1..=16 => format!("refused: {few} MiB of bodies were taken"),
+        many => format!("allowed: {many} MiB of bodies were taken"),
+    }
+}
+
 fn all_of(requests: impl Iterator<Item = (String, Request)>) -> String {
     let mut refused = 0;
     for (what, request) in requests {
@@ -172,7 +189,7 @@ mod raw {
 
     use ccm_guest::bindings::host::ccm::provider::http;
     use wasip2::http::outgoing_handler::handle;
-    use wasip2::http::types::{Fields, OutgoingRequest, Scheme};
+    use wasip2::http::types::{Fields, Method, OutgoingRequest, Scheme};
 
     /// How many of `count` requests in one `fetch-all` are answered.
     pub(super) fn fetch_all(count: usize) -> usize {
@@ -188,6 +205,60 @@ mod raw {
             .iter()
             .filter(|answer| answer.is_ok())
             .count()
+    }
+
+    /// How many times a request takes this name, as its method and as its host.
+    pub(super) fn names_taken(name: &str) -> usize {
+        let request = OutgoingRequest::new(Fields::new());
+        let as_method = request.set_method(&Method::Other(name.to_owned()));
+        let as_host = request.set_authority(Some(name));
+        [as_method, as_host]
+            .iter()
+            .filter(|taken| taken.is_ok())
+            .count()
+    }
+
+    /// How many bytes are taken of `requests` bodies of so many bytes, to somewhere, when all of them are written at the
+    /// same time and none is ended.
+    pub(super) fn body_bytes_taken(requests: usize, bytes: usize) -> usize {
+        const ROUNDS: usize = 40;
+        const PIECE: &[u8] = &[b'b'; 64 * 1024];
+        // A stream goes before its body.
+        let mut open = Vec::new();
+        for _ in 0..requests {
+            let request = OutgoingRequest::new(Fields::new());
+            let (Ok(()), Ok(()), Ok(body)) = (
+                request.set_method(&Method::Post),
+                request
+                    .set_authority(Some("not-granted.example"))
+                    .and_then(|()| request.set_path_with_query(Some("/"))),
+                request.body(),
+            ) else {
+                continue;
+            };
+            let stream = body.write();
+            let sent = request
+                .set_scheme(Some(&Scheme::Http))
+                .map_or(None, |()| handle(request, None).ok());
+            if let (Ok(stream), Some(answer)) = (stream, sent) {
+                open.push((stream, body, answer, 0));
+            }
+        }
+        for _ in 0..ROUNDS {
+            for (stream, _, _, taken) in &mut open {
+                while let Ok(room @ 1..) = stream.check_write() {
+                    let most = PIECE.len().min(bytes - *taken);
+                    let piece = &PIECE[..most.min(usize::try_from(room).unwrap_or(most))];
+                    if piece.is_empty() || stream.write(piece).is_err() {
+                        break;
+                    }
+                    *taken += piece.len();
+                }
+            }
+            // Time for the host to read.
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        open.iter().map(|(_, _, _, taken)| taken).sum()
     }
 
     pub(super) fn url(host: &str, path: &str) -> String {
@@ -216,6 +287,14 @@ mod raw {
     //! There is no `wasi:http` off Wasm.
 
     pub(super) fn fetch_all(_: usize) -> usize {
+        0
+    }
+
+    pub(super) fn names_taken(_: &str) -> usize {
+        0
+    }
+
+    pub(super) fn body_bytes_taken(_: usize, _: usize) -> usize {
         0
     }
 

@@ -9,6 +9,7 @@ use ccm_core::load_balancer::{
 };
 
 use super::*;
+use crate::bindings::common;
 
 fn ingress() -> common::Ingress {
     common::Ingress {

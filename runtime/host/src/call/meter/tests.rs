@@ -1,0 +1,215 @@
+//! Who computes when, and for how long.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(600);
+
+async fn spin() -> wasmtime::Result<()> {
+    loop {
+        let until = cpu_time() + Duration::from_millis(1);
+        while cpu_time() < until {}
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn computing_ends_with_its_budget() {
+    let mut meter = Meter::new(
+        Instant::now() + LONG,
+        Duration::from_millis(20),
+        Turns::first(),
+    );
+    assert!(matches!(meter.run(spin()).await, Err(Failure::Cpu(_))));
+}
+
+#[tokio::test]
+async fn computing_ends_at_the_deadline() {
+    let mut meter = Meter::new(
+        Instant::now() + Duration::from_millis(20),
+        LONG,
+        Turns::first(),
+    );
+    assert!(matches!(meter.run(spin()).await, Err(Failure::Deadline)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_costs_no_budget_and_ends_at_the_deadline() {
+    let mut meter = Meter::new(
+        Instant::now() + LONG,
+        Duration::from_millis(200),
+        Turns::first(),
+    );
+    let wait = async {
+        sleep(LONG / 2).await;
+        Ok(())
+    };
+    meter.run(wait).await.unwrap();
+    let forever = std::future::pending::<wasmtime::Result<()>>();
+    assert!(matches!(meter.run(forever).await, Err(Failure::Deadline)));
+}
+
+/// Computes for a long time, in polls of a tick, and notes how many others did at the same time.
+async fn compute(computing: Arc<AtomicUsize>, most: Arc<AtomicUsize>) -> wasmtime::Result<()> {
+    for _ in 0..20 {
+        let now = computing.fetch_add(1, Ordering::SeqCst) + 1;
+        most.fetch_max(now, Ordering::SeqCst);
+        let until = cpu_time() + limits::TICK;
+        while cpu_time() < until {}
+        computing.fetch_sub(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_call_of_a_provider_computes_at_a_time_and_all_come_to_their_end() {
+    let turns = Turns::first();
+    let (computing, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let calls: Vec<_> = (0..4)
+        .map(|_| {
+            let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+            let computing = compute(computing.clone(), most.clone());
+            tokio::spawn(async move { meter.run(computing).await.is_ok() })
+        })
+        .collect();
+    for call in calls {
+        assert!(call.await.unwrap());
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+}
+
+/// Computes for ever, in polls of a tick, and counts them.
+async fn slices(counted: Arc<AtomicUsize>) -> wasmtime::Result<()> {
+    loop {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let until = cpu_time() + limits::TICK;
+        while cpu_time() < until {}
+        give_way().await;
+    }
+}
+
+/// As guests do at a tick: in line again at once, before the runtime looks at anything else.
+async fn give_way() {
+    let mut given = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut given, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// On one thread, where nothing happens side by side: the worst that a neighbour can do.
+#[tokio::test]
+async fn between_two_steps_of_a_call_a_neighbour_computes_for_one_tick_at_most() {
+    const STEPS: usize = 100;
+    let turns = Turns::first();
+    let counted = Arc::<AtomicUsize>::default();
+    let hostile: Vec<_> = (0..limits::CALLS_AT_ONCE)
+        .map(|_| {
+            let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+            let slices = slices(counted.clone());
+            tokio::spawn(async move { meter.run(slices).await.is_ok() })
+        })
+        .collect();
+    while counted.load(Ordering::SeqCst) < limits::CALLS_AT_ONCE {
+        give_way().await;
+    }
+    let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.beside());
+    let count = counted.clone();
+    let steps = async move {
+        let before = count.load(Ordering::SeqCst);
+        for _ in 0..STEPS {
+            give_way().await;
+        }
+        Ok(count.load(Ordering::SeqCst) - before)
+    };
+    // A task like the others: the runtime looks at what it blocks on more rarely.
+    let call = tokio::spawn(async move { meter.run(steps).await.unwrap() });
+    let meanwhile = call.await.unwrap();
+    assert!(meanwhile <= STEPS, "{meanwhile} ticks in {STEPS} steps");
+    for call in hostile {
+        assert!(!call.is_finished());
+        call.abort();
+    }
+}
+
+/// Computes for a tick while it is dropped, as much memory does, and notes how many others did at the same time.
+struct Heavy(Arc<AtomicUsize>, Arc<AtomicUsize>);
+
+impl Drop for Heavy {
+    fn drop(&mut self) {
+        let now = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+        self.1.fetch_max(now, Ordering::SeqCst);
+        let until = cpu_time() + limits::TICK;
+        while cpu_time() < until {}
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_end_of_a_call_is_a_turn_of_its_provider_and_counts() {
+    let turns = Turns::first();
+    let (computing, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let calls: Vec<_> = (0..4)
+        .map(|_| {
+            let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+            let part = compute(computing.clone(), most.clone());
+            let ran = Heavy(computing.clone(), most.clone());
+            tokio::spawn(async move {
+                meter.run(part).await.unwrap();
+                meter.end(ran).await
+            })
+        })
+        .collect();
+    for call in calls {
+        let computed = call.await.unwrap();
+        assert!(computed >= limits::TICK * 21, "{computed:?}");
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_did_not_end_in_time_ends_in_its_turn_all_the_same() {
+    let turns = Turns::first();
+    let until = Instant::now() + Duration::from_millis(20);
+    let mut late = Meter::new(until, LONG, turns.clone());
+    let other = turns.turn().unwrap();
+    assert!(matches!(late.run(spin()).await, Err(Failure::Deadline)));
+    let mut end = pin!(late.end(()));
+    let waker = std::task::Waker::noop();
+    let poll = end.as_mut().poll(&mut Context::from_waker(waker));
+    assert!(poll.is_pending(), "it is not its turn");
+    drop(other);
+    end.await;
+    assert!(turns.turn().is_some(), "it gave its turn back");
+}
+
+/// A provider's long calls leave the turns in between to its short ones: on one thread, where every poll is seen.
+#[tokio::test]
+async fn a_short_call_ends_while_long_ones_go_on() {
+    let turns = Turns::first();
+    let long: Vec<_> = (0..3)
+        .map(|_| {
+            let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+            tokio::spawn(async move { meter.run(spin()).await.is_ok() })
+        })
+        .collect();
+    for _ in 0..20 {
+        let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+        let short = async {
+            tokio::task::yield_now().await;
+            Ok(())
+        };
+        meter.run(short).await.unwrap();
+    }
+    for call in long {
+        assert!(!call.is_finished());
+        call.abort();
+    }
+}

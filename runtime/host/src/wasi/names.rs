@@ -1,0 +1,52 @@
+//! The names in a request of `wasi:http` that its implementation takes at any length: a method of its own, and the host. The
+//! host keeps them for every request that a guest has begun. So their setters are replaced by ones that look at the
+//! length first, and otherwise do the same.
+
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi_http::WasiHttpView as _;
+use wasmtime_wasi_http::p2::bindings::http::types::{
+    HostOutgoingRequest as _, Method, OutgoingRequest,
+};
+
+use crate::guest::Guest;
+use crate::limits;
+
+/// As wasmtime-wasi-http links it.
+const TYPES: &str = "wasi:http/types@0.2.12";
+
+/// What a setter answers: the request does not take it.
+type Taken = Result<(), ()>;
+
+/// Replaces the setters; comes after whoever links them.
+///
+/// # Errors
+/// They cannot be linked.
+pub(super) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    let mut types = linker.instance(TYPES)?;
+    types.func_wrap("[method]outgoing-request.set-method", set_method)?;
+    types.func_wrap("[method]outgoing-request.set-authority", set_authority)?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+fn set_method(
+    mut store: StoreContextMut<'_, Guest>,
+    (request, method): (Resource<OutgoingRequest>, Method),
+) -> wasmtime::Result<(Taken,)> {
+    match &method {
+        Method::Other(name) if name.len() > limits::HTTP_NAME_BYTES => Ok((Err(()),)),
+        _ => Ok((store.data_mut().http().set_method(request, method)?,)),
+    }
+}
+
+fn set_authority(
+    mut store: StoreContextMut<'_, Guest>,
+    (request, authority): (Resource<OutgoingRequest>, Option<String>),
+) -> wasmtime::Result<(Taken,)> {
+    match &authority {
+        Some(name) if name.len() > limits::HTTP_NAME_BYTES => Ok((Err(()),)),
+        _ => Ok((store.data_mut().http().set_authority(request, authority)?,)),
+    }
+}
