@@ -2,7 +2,10 @@
 //! that brings what a test tells it to. The rollout's clock goes faster; what it decides on stays the same.
 //!
 //! - `world`: the source, the people and the callers around a stage.
+//! - `shipped`: the shipped guest and its cloud, where it takes a real one.
+//! - `checks`: what serves proves its credential.
 //! - `journeys`: what becomes of versions.
+//! - `plans`: what a version would change that is as it should be.
 //! - `restarts`: what the next process makes of what the last one left.
 #![allow(
     clippy::unwrap_used,
@@ -11,10 +14,16 @@
     reason = "tests"
 )]
 
+#[path = "rollout/checks.rs"]
+mod checks;
 #[path = "rollout/journeys.rs"]
 mod journeys;
+#[path = "rollout/plans.rs"]
+mod plans;
 #[path = "rollout/restarts.rs"]
 mod restarts;
+#[path = "rollout/shipped.rs"]
+mod shipped;
 #[path = "rollout/world.rs"]
 mod world;
 
@@ -26,7 +35,13 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(world::COMPILE) {
         return ccm_host::compile_child();
     }
-    let tests = [journeys::TESTS, restarts::TESTS].concat();
+    let tests = [
+        checks::TESTS,
+        journeys::TESTS,
+        plans::TESTS,
+        restarts::TESTS,
+    ]
+    .concat();
     let trials = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             test();

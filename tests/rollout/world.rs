@@ -30,7 +30,7 @@ pub(crate) type Test = (&'static str, fn());
 pub(crate) const COMPILE: &str = "__compile";
 /// Longer than anything here takes on a busy machine, where all tests wait for the one compiler. Only a failing test
 /// waits that long.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// A rollout of a minute and a half takes a second.
 const PACE: u32 = 100;
 /// The place that the scripted source is at.
@@ -167,6 +167,8 @@ pub(crate) struct Start<'a> {
     pub(crate) leads: bool,
     pub(crate) mode: Mode,
     pub(crate) trust: TrustPolicy,
+    /// The terms, where the guest is another one.
+    pub(crate) terms: Option<Arc<dyn TermsOf>>,
 }
 
 impl Default for Start<'_> {
@@ -179,6 +181,7 @@ impl Default for Start<'_> {
                 allows_unsigned: true,
                 ..TrustPolicy::default()
             },
+            terms: None,
         }
     }
 }
@@ -190,6 +193,7 @@ impl World {
             leads,
             mode,
             trust,
+            terms,
         } = start;
         let book = Arc::new(match folder {
             Some(folder) => MemoryBook::kept_in(folder, "cloud"),
@@ -200,9 +204,11 @@ impl World {
         let (sources, source) = mpsc::channel(1);
         let scripted: Box<dyn Source> = Box::new(Scripted { offers: offered });
         assert!(sources.try_send(scripted).is_ok());
-        let granting: Arc<dyn TermsOf> = Arc::new(Granting {
-            missing: Vec::new(),
-            is_narrow: false,
+        let granting = terms.unwrap_or_else(|| {
+            Arc::new(Granting {
+                missing: Vec::new(),
+                is_narrow: false,
+            })
         });
         let (terms, trust) = (
             watch::Sender::new(granting),

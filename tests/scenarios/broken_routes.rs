@@ -79,7 +79,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             is_noticed(before, tamper, words)
         })
     });
-    let laws: [(&str, Test); 5] = [
+    let laws: [(&str, Test); 6] = [
         (
             "broken::every_kind_of_block_that_may_not_be_given_is_noticed",
             blocks,
@@ -99,6 +99,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         (
             "broken::routes_that_are_listed_or_changed_too_often_are_noticed",
             too_often,
+        ),
+        (
+            "broken::s11_more_routes_that_go_than_the_brake_lets_through_are_noticed",
+            too_many,
         ),
     ];
     let laws = laws.map(|(name, test)| Trial::test(name, test));
@@ -179,7 +183,6 @@ fn record(history: Vec<Write>) -> RouteRecord {
         }),
         mode: Mode::Enforce,
         workers: 1,
-        starts: vec![Instant::now()],
         ..RouteRecord::default()
     }
 }
@@ -394,4 +397,31 @@ fn too_often() -> Result<(), Failed> {
         [] => Ok(()),
         said => Err(format!("{said:?}").into()),
     }
+}
+
+fn too_many() -> Result<(), Failed> {
+    let now = Instant::now();
+    // As many as the smallest cluster may lose, and one more, each by a process of its own; then the same over a longer time.
+    for (count, apart, is_noticed) in [(2, 60, false), (3, 60, true), (3, 300, false)] {
+        let mut record = record(Vec::new());
+        let change = |process: usize| Changed {
+            what: Operation::Delete,
+            route: route("10.244.7.0/24", "10.1.0.9"),
+            process,
+            at: now + Duration::from_secs(apart) * u32::try_from(process).unwrap_or(u32::MAX),
+            after: 1,
+        };
+        record.clouds.push(RouteCloud {
+            recorded: Recorded {
+                changes: (0..count).map(change).collect(),
+                ..Recorded::default()
+            },
+            audited: Vec::new(),
+        });
+        let said = route_laws::broken(&record);
+        if said.iter().any(|one| one.contains("(S11)")) != is_noticed {
+            return Err(format!("{count} in {apart} s each: {said:?}").into());
+        }
+    }
+    Ok(())
 }

@@ -317,6 +317,11 @@ fn the_brake() -> Result<(), Failed> {
     // As many as without an operator's word for it, and one more; then the same over a longer time.
     for (count, apart, is_noticed) in [(20, 1, false), (21, 1, true), (21, 60, false)] {
         let mut record = record(Vec::new());
+        // Whoever is started anew has no other budget.
+        for seconds in [0, 5, 10] {
+            let start = now + Duration::from_secs(seconds);
+            record.starts.push((start, ServiceRules::default()));
+        }
         for index in 0..count {
             record.cloud.changes.push(Changed {
                 what: "delete",

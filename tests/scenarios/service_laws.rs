@@ -410,7 +410,7 @@ fn hints(record: &ServiceRecord) -> Vec<String> {
     found
 }
 
-/// S11: in no window more deletions than the brake lets through.
+/// S11: in no window more deletions than the brake lets through, whoever was started in between.
 fn brake(record: &ServiceRecord) -> Vec<String> {
     let deletions = record
         .cloud
@@ -427,9 +427,8 @@ fn brake(record: &ServiceRecord) -> Vec<String> {
     let window = allowance.window.saturating_sub(Duration::from_secs(60));
     let mut found = Vec::new();
     for last in &times {
-        let begin = |at: &Instant| *at <= *last && *at + window > *last;
-        let lives = 1 + record.starts.iter().filter(|(at, _)| begin(at)).count();
-        if times.iter().filter(|at| begin(at)).count() > most * lives {
+        let within = |at: &&Instant| **at <= *last && **at + window > *last;
+        if times.iter().filter(within).count() > most {
             found.push("more load balancers go than the brake lets through (S11)".to_owned());
         }
     }

@@ -300,7 +300,6 @@ impl Stage {
             workers: self.configuration.routes.concurrent_syncs.get(),
             mode: self.configuration.mode,
             allowances: self.configuration.allowances.clone(),
-            starts: self.starts.lock().unwrap().clone(),
         }
     }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use ccm_core::audit::Author;
 use ccm_core::brake::Brake;
 use ccm_core::cloud::CloudProvider;
-use ccm_core::effect::{Effect, Outcome, ServiceEffect};
+use ccm_core::effect::{Effect, Outcome, ServiceEffect, ServiceOutcome};
 use ccm_core::names::FIELD_MANAGER;
 use ccm_core::node::is_uninitialized;
 use ccm_core::ownership::Claimant;
@@ -234,7 +234,13 @@ impl Door {
                 Outcome::Recorded
             }
             Effect::Service(service, ServiceEffect::TakeBudget(brake)) => {
-                Box::pin(self.take(&service.to_string(), *brake)).await
+                match Box::pin(self.take(&service.to_string(), *brake)).await {
+                    // It could not be written down.
+                    Outcome::Node(Err(error)) => {
+                        Outcome::Service(ServiceOutcome::Service(Err(error)))
+                    }
+                    outcome => outcome,
+                }
             }
             Effect::Service(service, ServiceEffect::RecordEvent(event)) => {
                 let about = About::service(service);

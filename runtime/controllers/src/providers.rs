@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use ccm_core::names::{IPAM_CONTROLLER, SERVICE_CONTROLLER};
+use ccm_core::names::{IPAM_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 use ccm_core::node::is_uninitialized;
 use ccm_core::ownership::{self, Claim, Claimant};
 use ccm_core::service::{self, Claims, ClaimsError};
@@ -143,17 +143,44 @@ impl Everybody {
             schemes,
             selector,
         } = claim(provided);
-        let others = self.list.iter();
-        let others = others.filter(|one| one.cloud.capabilities().instances);
-        let others = others.filter(|one| one.cloud.name() != name);
+        let others = || self.list.iter().filter(|one| one.cloud.name() != name);
+        let known = others().filter(|one| one.cloud.capabilities().instances);
+        let routers = others().filter(|one| one.cloud.capabilities().routes);
         Arc::new(Claimant {
-            others: others.map(claim).collect(),
+            others: known.map(claim).collect(),
+            routers: routers.map(claim).collect(),
             has_instances: provided.cloud.capabilities().instances,
             name,
             schemes,
             selector,
         })
     }
+}
+
+/// Which of the providers that make routes and know no machines could make them to the same nodes, for people.
+fn contested_routes(list: &[Provided]) -> Vec<String> {
+    let routers = list.iter().filter(|one| {
+        let can = one.cloud.capabilities();
+        can.routes && !can.instances
+    });
+    let mut routers: Vec<Claim> = routers.map(claim).collect();
+    routers.sort_unstable_by(|left, right| left.name.cmp(&right.name));
+    let pairs = routers.iter().enumerate().flat_map(|(index, first)| {
+        let later = routers.iter().skip(index + 1);
+        later.map(move |second| (first, second))
+    });
+    let contested = pairs.filter(
+        |(first, second)| match (&first.selector, &second.selector) {
+            (Some(first), Some(second)) => first.may_overlap(second),
+            _ => true,
+        },
+    );
+    let said = contested.map(|(Claim { name: a, .. }, Claim { name: b, .. })| {
+        format!(
+            "{a:?} and {b:?} make routes and know no machines, and a node could be meant for both: {a:?} makes its routes, as the first by name; write node selectors that exclude each other, such as `routes={a}` and `routes={b}`"
+        )
+    });
+    said.collect()
 }
 
 /// Of nodes. Who knows no machines has no scheme, whatever the module says.
@@ -185,6 +212,8 @@ struct Sets {
     cluster: Arc<Cluster>,
     settings: Settings,
     everybody: Option<Everybody>,
+    /// What was said of providers that make routes to the same nodes.
+    contested: Vec<String>,
     running: BTreeMap<String, Set>,
     /// No provider's, and there before the first of them.
     ipam: Option<Ipam>,
@@ -203,6 +232,7 @@ impl Sets {
             cluster,
             settings,
             everybody: None,
+            contested: Vec::new(),
             running: BTreeMap::new(),
             ipam: None,
             tasks: JoinSet::new(),
@@ -258,7 +288,27 @@ impl Sets {
                 self.start(&everybody, provided.clone(), self.leaving.clone());
             }
         }
+        self.tell_of_contested_routes(&everybody.list);
         self.everybody = Some(everybody);
+    }
+
+    /// Once, as long as it stays the same.
+    fn tell_of_contested_routes(&mut self, list: &[Provided]) {
+        let are_made =
+            self.settings.controllers.route && !self.settings.route.cluster_cidrs.is_empty();
+        let contested = match are_made {
+            true => contested_routes(list),
+            false => Vec::new(),
+        };
+        if contested != self.contested && !contested.is_empty() {
+            let controller = ROUTE_CONTROLLER;
+            tracing::warn!(
+                controller,
+                providers = contested.join("; "),
+                "routes of some nodes could be made by several providers"
+            );
+        }
+        self.contested = contested;
     }
 
     fn forget_those_that_have_left(&mut self) {

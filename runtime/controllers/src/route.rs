@@ -222,7 +222,7 @@ impl RouteController {
             provider,
             count,
             first,
-            "routes in the cluster's networks lead to what is no node, and are left alone"
+            "routes in the cluster's networks lead to what is no node, and are left alone; whoever knows that nobody needs them deletes them at the cloud"
         );
     }
 

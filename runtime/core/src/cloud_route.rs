@@ -22,7 +22,7 @@ pub enum RouteTarget {
 }
 
 /// One route of this cluster at the cloud.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CloudRoute {
     /// The cloud's own identification, handed back when it is deleted. At most 512 bytes.
     pub id: String,

@@ -19,7 +19,7 @@ mod memory;
 
 use crate::cloud::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, When};
-use crate::node::node_ref;
+use crate::node::{name, node_ref, uid};
 use crate::patch::PodCidrsPatch;
 use crate::retry;
 
@@ -70,7 +70,7 @@ fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision {
         return Decision::Done(When::AwaitChange);
     }
     let patch = PodCidrsPatch {
-        uid: facts.node.metadata.uid.clone().unwrap_or_default(),
+        uid: uid(&facts.node).to_owned(),
         pod_cidrs: blocks.iter().map(ToString::to_string).collect(),
     };
     Decision::Do(vec![Effect::PatchPodCidrs(node_ref(&facts.node), patch)])
@@ -114,7 +114,7 @@ fn report(facts: &Facts) -> Decision {
 
 /// Upstream's form of what it says of a node, and why.
 fn say(facts: &Facts, reason: &'static str, why: &str) -> Decision {
-    let name = facts.node.metadata.name.as_deref().unwrap_or_default();
+    let name = name(&facts.node);
     let message = format!("Node {name} status is now: {reason} ({why})");
     Decision::Do(vec![event(facts, reason, message)])
 }

@@ -45,6 +45,8 @@ pub const APPROVE: &str = "wasm-ccm.dev/approve";
 pub const RETRY: &str = "wasm-ccm.dev/retry";
 /// Set by a person on a Provider: this digest may be older than the minimum version.
 pub const ALLOW_DOWNGRADE: &str = "wasm-ccm.dev/allow-downgrade";
+/// Set by a person on a Provider: this digest may change many load balancers that the version that serves leaves alone.
+pub const ALLOW_CHANGES: &str = "wasm-ccm.dev/allow-changes";
 /// Source component of the Events about Providers.
 pub const PROVIDER_EVENTS: &str = "ccm";
 

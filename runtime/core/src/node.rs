@@ -333,13 +333,17 @@ fn synced() -> CloudEvent {
 
 pub(crate) fn node_ref(node: &Node) -> NodeRef {
     NodeRef {
-        name: node.metadata.name.clone().unwrap_or_default(),
+        name: name(node).to_owned(),
         uid: uid(node).to_owned(),
     }
 }
 
-fn uid(node: &Node) -> &str {
+pub(crate) fn uid(node: &Node) -> &str {
     node.metadata.uid.as_deref().unwrap_or_default()
+}
+
+pub(crate) fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
 }
 
 pub(crate) fn taints(node: &Node) -> &[Taint] {

@@ -28,8 +28,9 @@ use crate::brake::Brake;
 use crate::cloud::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, When};
 use crate::names::SHUTDOWN_TAINT;
-use crate::node::{is_ready, node_ref, taints};
+use crate::node::{is_ready, name, node_ref, taints, uid};
 use crate::ownership::owner;
+use crate::paid::Credit;
 use crate::patch::{NodePatch, TaintChange, Taints};
 use crate::permit::Moment;
 use crate::retry;
@@ -71,7 +72,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
         Finding::Back => untaint(facts),
         _ if is_ready(&facts.node) => Decision::Done(When::AwaitChange),
         Finding::Running => untaint(facts),
-        Finding::ShutDown => taint(facts),
+        Finding::ShutDown => taint(facts, now),
         Finding::Gone(_) if facts.has_changed() => {
             let why = "the node's readiness has changed meanwhile: all is asked again".to_owned();
             Decision::Done(When::Retry { after: SOON, why })
@@ -82,24 +83,21 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
 
 /// LIFE-013, LIFE-014: only while the brake has budget. A provider that calls every machine switched off would
 /// otherwise empty the cluster (F17).
-fn taint(facts: &Facts) -> Decision {
+fn taint(facts: &Facts, now: Now) -> Decision {
     let node = &facts.node;
     if taints(node).iter().any(is_shutdown_taint) {
         return Decision::Done(When::AwaitChange);
     }
-    match facts.budget(Brake::ShutdownTaint) {
-        None => {
-            let effect = Effect::TakeBudget(node_ref(node), Brake::ShutdownTaint);
-            Decision::Do(vec![effect])
-        }
-        Some(Err(_)) => {
+    match pay(facts, Brake::ShutdownTaint, now) {
+        Err(Unpaid::First(decision)) => decision,
+        Err(Unpaid::Braked(_)) => {
             let why = format!(
                 "the cloud says that the machine is switched off; the brake {} is engaged, because as many nodes as is allowed in a while got the shutdown taint",
                 Brake::ShutdownTaint
             );
             say(facts, "BrakeEngaged", &why).unwrap_or(Decision::Done(When::Blocked { why }))
         }
-        Some(Ok(())) => {
+        Ok(()) => {
             // One with the same key and effect, whatever its value, is replaced where it stands (LIFE-014).
             let mut all = taints(node).to_vec();
             let ours = shutdown_taint();
@@ -108,6 +106,35 @@ fn taint(facts: &Facts) -> Decision {
                 None => all.push(ours),
             }
             write(facts, all, TaintChange::Added("shutdown"))
+        }
+    }
+}
+
+/// Why a change may not be made yet.
+enum Unpaid {
+    /// This comes first.
+    First(Decision),
+    /// There is nothing left until then.
+    Braked(Moment),
+}
+
+/// Whether the change is paid for, in this conversation or by one before that has led to nothing.
+fn pay(facts: &Facts, brake: Brake, now: Now) -> Result<(), Unpaid> {
+    let credit = facts.past.paid.credit(brake, now.moment);
+    match (facts.budget(brake), credit) {
+        (Some(Ok(())), _) | (None, Credit::Covered) => Ok(()),
+        (Some(Err(free)), _) => Err(Unpaid::Braked(free)),
+        // A deletion that was refused is tried again at its own pace, and pays each time.
+        (None, Credit::InVain(until)) if brake == Brake::ShutdownTaint => {
+            let why = format!(
+                "a change of the node was refused after it had taken of the budget {brake}: the rest is for others for a while"
+            );
+            let after = now.moment.until(until);
+            Err(Unpaid::First(Decision::Done(When::Retry { after, why })))
+        }
+        (None, Credit::Nothing | Credit::InVain(_)) => {
+            let effect = Effect::TakeBudget(node_ref(&facts.node), brake);
+            Err(Unpaid::First(Decision::Do(vec![effect])))
         }
     }
 }
@@ -126,7 +153,7 @@ fn untaint(facts: &Facts) -> Decision {
 fn write(facts: &Facts, taints: Vec<Taint>, change: TaintChange) -> Decision {
     let node = &facts.node;
     let patch = NodePatch {
-        uid: facts.uid().to_owned(),
+        uid: uid(node).to_owned(),
         taints: Some(Taints {
             resource_version: node.metadata.resource_version.clone().unwrap_or_default(),
             taints,
@@ -150,20 +177,12 @@ fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decis
         true => Brake::WantedDeletion,
         false => Brake::NodeDeletion,
     };
-    // What was taken for this node just before and led to nothing is not taken again. Not for long: budget that many
-    // nodes have gathered while nothing could be deleted would be spent at once when it can.
-    let is_paid = facts
-        .past
-        .paid
-        .is_some_and(|at| at.after(PAID) > now.moment);
-    if !is_paid {
-        match facts.budget(brake) {
-            None => return Decision::Do(vec![Effect::TakeBudget(node_ref(&facts.node), brake)]),
-            Some(Err(free)) => return hold(facts, &Held::Braked { brake, free }, now),
-            Some(Ok(())) => {}
-        }
+    match pay(facts, brake, now) {
+        Err(Unpaid::First(decision)) => return decision,
+        Err(Unpaid::Braked(free)) => return hold(facts, &Held::Braked { brake, free }, now),
+        Ok(()) => {}
     }
-    let name = &node_ref(&facts.node).name;
+    let name = name(&facts.node);
     let mut effects = Vec::new();
     // The failure that follows is said instead, as long as it does.
     if facts.past.failures == 0 && !facts.has_told() {
@@ -225,7 +244,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision {
         Finding::Gone(_) => retry::cluster(error).after(failures).max(FORBIDDEN.first),
         _ => retry::cluster(error).after(failures),
     };
-    let name = &node_ref(&facts.node).name;
+    let name = name(&facts.node);
     let why = match &facts.finding {
         Finding::Gone(_) => format!("Failed deleting node {name}: {error}"),
         _ => format!("the API server did not store the taints of node {name}: {error}"),
@@ -243,9 +262,6 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision {
 
 /// The next pass: by then the cache should have what the API server has.
 const SOON: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// How long it counts that budget was taken for a deletion that has failed: for its next try.
-const PAID: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A deletion that has failed is not tried again before the next pass but one, and one that is refused waits for a
 /// person.

@@ -47,6 +47,8 @@ pub struct Claimant {
     pub has_instances: bool,
     /// The other providers that know machines.
     pub others: Vec<Claim>,
+    /// The other providers that make routes. Who is not among `others`, too, knows no machines.
+    pub routers: Vec<Claim>,
 }
 
 /// Who speaks for a node, seen from one provider.
@@ -101,6 +103,7 @@ impl Claimant {
             selector: None,
             has_instances: true,
             others: Vec::new(),
+            routers: Vec::new(),
         }
     }
 
@@ -124,6 +127,33 @@ impl Claimant {
             Some(recorded) => recorded == self.name,
             None => !self.is_others(node),
         }
+    }
+
+    /// Whether this provider, which knows no machines, makes the routes of `node`, so that nobody else does. A node's
+    /// owner makes them, if it makes any, and so does whoever may still become its owner. Of several that know no
+    /// machines it is whoever is written down, or the first by name of those whose selectors match.
+    pub fn routes_without_machine(&self, node: &Node) -> bool {
+        let owners = match self.whose(node) {
+            Whose::Recorded(name) if name == self.name => return true,
+            // What an owner makes that is not here, but may have its place here, nobody knows.
+            Whose::Recorded(name) if !self.others.is_empty() && !self.is_here(name) => {
+                return false;
+            }
+            Whose::Recorded(name) => vec![name],
+            Whose::Scheme(_, names) | Whose::Candidates(names) => names,
+            Whose::Unreadable(_) => Vec::new(),
+        };
+        let comes_first = |other: &Claim| {
+            let is_owner = owners.contains(&&*other.name);
+            let knows_machines = self.others.iter().any(|one| one.name == other.name);
+            is_owner || !knows_machines && other.name < self.name && other.selects(node)
+        };
+        selects(self.selector.as_ref(), node) && !self.routers.iter().any(comes_first)
+    }
+
+    fn is_here(&self, name: &str) -> bool {
+        let mut all = self.others.iter().chain(&self.routers);
+        all.any(|other| other.name == name)
     }
 
     /// Whether one of the others speaks for `node`, and this one does not.

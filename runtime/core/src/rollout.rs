@@ -3,7 +3,7 @@
 //! an argument.
 //!
 //! ```text
-//! offered → fetched → verified → inspected ─┬→ compiled → self-tested → shadow → canary → active → previous
+//! offered → fetched → verified → inspected ─┬→ compiled → self-tested → planned → shadow → canary → active → previous
 //!                                           └→ waits for grants or approval
 //!
 //! facts ──decide──► Do(effects) ──performed──► facts ──decide──► … ──► Wait(when to look again)
@@ -13,6 +13,8 @@
 //! # Guarantees
 //! - A rejected digest never serves and is never tried, until a person orders `retry`.
 //! - A version that requests more than the one that serves is not started before somebody approves it.
+//! - One that would change many load balancers which the one that serves leaves alone answers no call before somebody
+//!   allows it.
 //! - What is at fault decides what follows: a module's own fault rejects it; the operator's side (grants,
 //!   configuration, trust) is waited for; a fault of the host, the network or the cloud is tried again.
 //! - One thing at a time is loaded, and only the latest offer: what came and went meanwhile is never begun.
@@ -22,6 +24,7 @@ mod absorb;
 mod decide;
 mod facts;
 mod orders;
+mod plans;
 mod record;
 mod rules;
 mod state;
@@ -35,6 +38,7 @@ pub use facts::{
     Candidate, Cause, Decision, Effect, End, Facts, Happening, Loaded, Now, Offer, Order, Setback,
     Standing, Step, Work,
 };
+pub use plans::Plans;
 pub use record::{
     MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, Orders, Phase, Placed, Record, Rejected,
     Release, Trial,

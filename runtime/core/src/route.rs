@@ -12,6 +12,7 @@
 //! stays (F24). Networks are compared as networks (EDGE-082), and another's condition is never overwritten (EDGE-081).
 
 mod agenda;
+mod change;
 mod condition;
 mod facts;
 mod known;
@@ -34,7 +35,7 @@ use crate::node::node_ref;
 use crate::node_lifecycle::Now;
 use crate::retry::{self, Backoff, Retry};
 
-use facts::{Change, Doing, End};
+use change::{Change, Doing, End};
 
 pub use facts::{About, Facts, Key};
 pub use memory::{Foreign, Memory, Pass};
@@ -59,13 +60,17 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
         return Decision::Done(When::AwaitChange);
     }
     if let About::Node(node) = &facts.about
-        && facts.learnt.read_again
+        && facts.learnt.refusals.has_to_read_again()
     {
         return Decision::Do(vec![Effect::ReadNode(node_ref(node))]);
     }
-    if let Some(error) = &facts.learnt.trouble {
+    if let Some(error) = facts.learnt.refusals.trouble() {
         let after = after_trouble(facts, error);
-        let why = format!("the API server did not store the node's condition: {error}");
+        let what = match facts.current() {
+            Some(_) => "what a removal spends of the brake's budget",
+            None => "the node's condition",
+        };
+        let why = format!("the API server did not store {what}: {error}");
         return Decision::Done(When::Retry { after, why });
     }
     let ask = facts.current().and_then(|change| facts.ask(change));

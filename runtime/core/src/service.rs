@@ -99,10 +99,10 @@ fn step(facts: &Facts, now: Now) -> Step<'_> {
     if learnt.is_over {
         return Step::Rest;
     }
-    if learnt.read_again {
+    if learnt.refusals.has_to_read_again() {
         return Step::Do(vec![ServiceEffect::Read]);
     }
-    if let Some(trouble) = &learnt.trouble {
+    if let Some(trouble) = facts.trouble() {
         return Step::Wait(Obstacle::Cluster(trouble));
     }
     if !learnt.owed.is_empty() {

@@ -13,12 +13,16 @@
 //! destination, an identification or a node's address in two ways would undo each other's work, and half of the pods would
 //! lose their way meanwhile. A list shows such a difference without any risk, so that only lists are compared.
 //!
+//! Before it is tried at all, a candidate says in plan mode what it would change of load balancers that are as they should
+//! be: see [`Active::plans`].
+//!
 //! A call ends on the generation that it began with, whatever is put in its place meanwhile. Generations share no kept
 //! answers, no `state`, no hints and no connections: only what the cloud asked them to wait for.
 
 mod calls;
 mod compare;
 mod hint;
+mod plan;
 mod reads;
 mod routes;
 #[cfg(test)]
@@ -35,6 +39,7 @@ use ccm_core::rollout::{Release, Tally};
 use ccm_host::Provider;
 use tokio::sync::Notify;
 
+use plan::Settled;
 use reads::Seen;
 use trial::{Kind, Trial};
 
@@ -83,6 +88,7 @@ pub struct Active<P = Provider> {
     annotation_prefixes: Vec<String>,
     roles: ArcSwap<Roles<P>>,
     seen: Seen,
+    settled: Settled,
     changed: Arc<Notify>,
 }
 
@@ -106,6 +112,7 @@ impl<P: Holding> Active<P> {
                 trial: None,
             }),
             seen: Seen::default(),
+            settled: Settled::default(),
             changed: Arc::default(),
         })
     }

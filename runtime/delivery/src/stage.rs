@@ -2,11 +2,12 @@
 //! their place, and has it written down. Decides nothing itself, and never waits for another provider.
 //!
 //! ```text
-//! source ─(feed)─► facts ──decide──► effects ─┬─ work: one task at a time (examine, compile, self-test, ask)
+//! source ─(feed)─► facts ──decide──► effects ─┬─ work: one task at a time (examine, compile, self-test, plan, ask)
 //! book, orders, lead, terms ──► facts         ├─ Active: shadow, canary, replace, end of a trial: at once
 //!                                             └─ pen: record, orders that are done, Events; never waited for
 //! ```
 
+mod check;
 mod clock;
 mod failed;
 mod fault;
@@ -33,6 +34,7 @@ use crate::source::{Source, SourceError};
 use crate::store::ModuleStore;
 use crate::terms::TermsOf;
 use crate::trust::TrustPolicy;
+use check::Check;
 use clock::Clock;
 use feed::{Fed, Feed};
 use pen::Pen;
@@ -111,10 +113,7 @@ pub struct Stage {
     serving: Option<Arc<Inspection>>,
     /// The one work under way.
     works: JoinSet<Ended>,
-    /// Self-checks that nobody waits for.
-    checks: JoinSet<(String, Option<String>)>,
-    /// What a self-check of what serves has said.
-    check_said: String,
+    check: Check,
     info: Option<[(&'static str, String); 4]>,
 }
 
@@ -192,8 +191,7 @@ impl Stage {
             ready: None,
             serving: None,
             works: JoinSet::new(),
-            checks: JoinSet::new(),
-            check_said: String::new(),
+            check: Check::due(),
             info: None,
             name,
         }
@@ -209,8 +207,9 @@ impl Stage {
         self.look();
         loop {
             let wake = self.settle();
+            let check = self.check();
             self.show();
-            self.wait(wake).await;
+            self.wait(wake.into_iter().chain(check).min()).await;
         }
     }
 
@@ -260,7 +259,7 @@ impl Stage {
             () = changed(&mut inputs.notice) => self.notice(),
             Some(fed) = self.feed.next() => self.fed(fed),
             Some(ended) = self.works.join_next() => self.work_ended(ended),
-            Some(Ok((digest, said))) = self.checks.join_next() => self.check_ended(&digest, said),
+            Some(Ok((digest, said))) = self.check.asked.join_next() => self.check_ended(&digest, said),
             () = tallied => {}
             () = alarm => {}
         }
@@ -316,7 +315,7 @@ impl Stage {
 
     fn notice(&mut self) {
         let notice = self.inputs.notice.borrow().clone();
-        let said = [notice, self.check_said.clone()];
+        let said = [notice, self.check.said.clone()];
         let said: Vec<String> = said.into_iter().filter(|text| !text.is_empty()).collect();
         self.facts.notice = said.join("; ");
     }
@@ -344,14 +343,6 @@ impl Stage {
                 );
                 self.facts.unoffered(&error.to_string(), is_withdrawn);
             }
-        }
-    }
-
-    fn check_ended(&mut self, digest: &str, said: Option<String>) {
-        let serves = self.facts.serving.as_ref().is_some_and(|it| it.is(digest));
-        if serves {
-            self.check_said = said.unwrap_or_default();
-            self.notice();
         }
     }
 }

@@ -145,7 +145,7 @@ impl Manager {
         let Some(lease) = group.lease else {
             let settings = Settings {
                 tenure: Arc::new(Tenure::unlimited()),
-                // Nobody holds it, and it still remembers how many nodes were deleted. Without the right to write it,
+                // Nobody holds it, and it still remembers how much was deleted. Without the right to write it,
                 // which whoever elects nobody may not have given, that is said and kept in memory.
                 ledger: Some(LeaseName {
                     namespace: "kube-system".to_owned(),

@@ -126,6 +126,7 @@ impl Memory {
                     self.past.proposal = before.or(Some((next, now)));
                 }
                 self.past.is_unanswered = conclusion.facts.is_unanswered();
+                self.past.paid = conclusion.facts.paid(now);
                 initialised = self.tell_how_long_it_waited(provider, name, node, now);
                 (conclusion.when, is_uninitialized(node))
             }

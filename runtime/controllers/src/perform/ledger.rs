@@ -20,10 +20,16 @@ use kube::{Api, Client};
 use super::request::in_time;
 
 /// The brakes whose budgets outlive a restart, and the annotations that hold what was spent of them: dates, each with
-/// `=` and the provider's name, separated by commas.
-const KEPT: [(Brake, &str); 2] = [
+/// `=` and the provider's name, separated by commas. What is deleted does not come back, so that whoever is started
+/// again and again must not have a full budget each time; what the other brakes hold is put right by the next answer.
+const KEPT: [(Brake, &str); 4] = [
     (Brake::NodeDeletion, "wasm-ccm.dev/spent-node-deletions"),
     (Brake::WantedDeletion, "wasm-ccm.dev/spent-wanted-deletions"),
+    (
+        Brake::LoadBalancerDeletion,
+        "wasm-ccm.dev/spent-load-balancer-deletions",
+    ),
+    (Brake::RouteDeletion, "wasm-ccm.dev/spent-route-deletions"),
 ];
 /// The lease is renewed every two seconds by somebody else, so that a write meets a newer version now and then.
 const MOST_CONFLICTS: u32 = 10;
@@ -41,7 +47,8 @@ pub struct LeaseName {
 pub(crate) struct Ledger {
     leases: Option<(Api<Lease>, String)>,
     tenure: Arc<Tenure>,
-    is_read: bool,
+    /// How often something was taken that is written down.
+    written: u64,
 }
 
 impl Ledger {
@@ -50,7 +57,7 @@ impl Ledger {
         Ledger {
             leases: lease.map(|lease| (Api::namespaced(client, &lease.namespace), lease.name)),
             tenure,
-            is_read: false,
+            written: 0,
         }
     }
 
@@ -59,17 +66,12 @@ impl Ledger {
         KEPT.iter().any(|(kept, _)| *kept == brake)
     }
 
-    /// What was spent before this process began, once. Where the Lease may not be read, nothing is known, and that is
-    /// said.
+    /// What was spent before this process began. Where the Lease may not be read, nothing is known, and that is said.
     ///
     /// # Errors
     /// The API server cannot be asked now.
     pub(crate) async fn read(&mut self, at: Now) -> Result<Vec<(Brake, Vec<Spent>)>, ClusterError> {
-        if self.is_read {
-            return Ok(Vec::new());
-        }
         let Some((api, name)) = &self.leases else {
-            self.is_read = true;
             return Ok(Vec::new());
         };
         let lease = match in_time(&self.tenure, api.get(name)).await {
@@ -80,7 +82,6 @@ impl Ledger {
             }
             Err(error) => return Err(error),
         };
-        self.is_read = true;
         let annotations = lease.and_then(|lease| lease.metadata.annotations);
         let annotations = annotations.unwrap_or_default();
         let spent = |(brake, key): (Brake, &str)| {
@@ -90,13 +91,19 @@ impl Ledger {
         Ok(KEPT.into_iter().map(spent).collect())
     }
 
-    /// Writes down what is spent by now.
+    /// Whether the taking with this number is written down.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.written >= number
+    }
+
+    /// Writes down what is spent by now, after something was taken so often.
     ///
     /// # Errors
     /// The API server did not store it, and may do so later.
     pub(crate) async fn write(
         &mut self,
         budgets: &ClusterBudgets,
+        taken: u64,
         at: Now,
     ) -> Result<(), ClusterError> {
         let dates = |brake| {
@@ -130,7 +137,10 @@ impl Ledger {
                 }
             };
             match stored {
-                Ok(Some(_)) => return Ok(()),
+                Ok(Some(_)) => {
+                    self.written = taken;
+                    return Ok(());
+                }
                 // Gone in between.
                 Ok(None) => {}
                 Err(ClusterError::Conflict(why)) => last = why,
@@ -147,7 +157,7 @@ impl Ledger {
     /// Without the right to write the Lease, as with `--leader-elect=false`, the budget is kept in memory.
     fn give_up(&mut self, error: &ClusterError) {
         self.leases = None;
-        tracing::warn!(%error, "the Lease cannot be used to write down how many nodes were deleted: a restart gives the brake a new budget");
+        tracing::warn!(%error, "the Lease cannot be used to write down how much was deleted: a restart gives the brakes new budgets");
     }
 }
 

@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex as StdMutex};
 
 use ccm_core::audit::BrakeState;
-use ccm_core::brake::{Brake, ClusterBudgets, Objects};
-use ccm_core::effect::Outcome;
-use ccm_core::permit::Mode;
+use ccm_core::brake::{Brake, ClusterBudgets, Objects, Spent};
+use ccm_core::effect::{ClusterError, Outcome};
+use ccm_core::permit::{Mode, Moment};
 use ccm_core::tenure::Tenure;
 use kube::Client;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::ledger::Ledger;
 use super::request::stopping;
@@ -18,11 +18,21 @@ use crate::clock::{Clock, boottime};
 use crate::cluster::locked;
 use crate::metrics::Metrics;
 
+/// What was spent.
+struct Account {
+    budgets: ClusterBudgets,
+    /// How often something was taken: what is written down then has every earlier one.
+    taken: u64,
+}
+
 /// See the module's documentation.
 pub(crate) struct Purse {
-    budgets: StdMutex<ClusterBudgets>,
-    /// Held from the moment a deletion's budget is asked for until it is written down.
+    account: StdMutex<Account>,
+    /// Held while something is written down. Whoever waits for it finds, as a rule, that somebody else has written what
+    /// he took, too: of many that come together only the first two write.
     ledger: Mutex<Ledger>,
+    /// What the ledger said at the beginning is known.
+    is_restored: OnceCell<()>,
     clock: Clock,
     mode: Mode,
     tenure: Arc<Tenure>,
@@ -39,12 +49,16 @@ impl Purse {
     ) -> Purse {
         let allowances = &settings.node.rules.allowances;
         Purse {
-            budgets: StdMutex::new(ClusterBudgets::new(allowances)),
+            account: StdMutex::new(Account {
+                budgets: ClusterBudgets::new(allowances),
+                taken: 0,
+            }),
             ledger: Mutex::new(Ledger::new(
                 client,
                 settings.ledger.clone(),
                 settings.tenure.clone(),
             )),
+            is_restored: OnceCell::new(),
             clock,
             mode: settings.mode,
             tenure: settings.tenure.clone(),
@@ -66,32 +80,50 @@ impl Purse {
             return Outcome::Budget(Ok(()));
         }
         if !Ledger::keeps(brake) {
-            return Outcome::Budget(self.take_from_memory(provider, object, brake, objects()));
+            let taken = self.take_from_memory(provider, object, brake, objects());
+            return Outcome::Budget(taken.map(|_| ()));
         }
-        let mut ledger = self.ledger.lock().await;
-        match ledger.read(self.clock.both()).await {
-            Ok(spent) => {
-                let mut budgets = locked(&self.budgets);
-                for (brake, spent) in spent {
-                    budgets.restore(brake, spent);
-                }
-            }
-            Err(error) => return Outcome::Node(Err(error)),
+        if let Err(error) = self.restore().await {
+            return Outcome::Node(Err(error));
         }
         if !self.tenure.may_begin(boottime()) {
             return Outcome::Node(Err(stopping()));
         }
-        let before = locked(&self.budgets).spent(brake).to_vec();
-        let taken = self.take_from_memory(provider, object, brake, objects());
-        if taken.is_ok() {
-            let after = locked(&self.budgets).clone();
-            if let Err(error) = ledger.write(&after, self.clock.both()).await {
-                // Nobody else takes from these: the ledger is locked.
-                locked(&self.budgets).restore(brake, before);
-                return Outcome::Node(Err(error));
-            }
+        match self.take_from_memory(provider, object, brake, objects()) {
+            Ok((number, spent)) => match self.write_down(number).await {
+                Ok(()) => Outcome::Budget(Ok(())),
+                Err(error) => {
+                    locked(&self.account).budgets.give_back(brake, &spent);
+                    Outcome::Node(Err(error))
+                }
+            },
+            Err(free) => Outcome::Budget(Err(free)),
         }
-        Outcome::Budget(taken)
+    }
+
+    /// What was spent before this process began is known afterwards.
+    async fn restore(&self) -> Result<(), ClusterError> {
+        let read = self.is_restored.get_or_try_init(|| async {
+            let mut ledger = self.ledger.lock().await;
+            for (brake, spent) in ledger.read(self.clock.both()).await? {
+                locked(&self.account).budgets.restore(brake, spent);
+            }
+            Ok(())
+        });
+        read.await.copied()
+    }
+
+    /// What was taken so far, the one with this number included, is written down afterwards.
+    async fn write_down(&self, number: u64) -> Result<(), ClusterError> {
+        let mut ledger = self.ledger.lock().await;
+        if ledger.has(number) {
+            return Ok(());
+        }
+        let (budgets, taken) = {
+            let account = locked(&self.account);
+            (account.budgets.clone(), account.taken)
+        };
+        ledger.write(&budgets, taken, self.clock.both()).await
     }
 
     /// How full a provider's budget is, where it has so many objects of the kind.
@@ -99,22 +131,32 @@ impl Purse {
         let now = self.clock.now();
         BrakeState {
             brake,
-            standing: locked(&self.budgets).standing(provider, brake, now, objects),
+            standing: locked(&self.account)
+                .budgets
+                .standing(provider, brake, now, objects),
         }
     }
 
+    /// Says which taking it was, and what is spent by it.
     fn take_from_memory(
         &self,
         provider: &str,
         object: &str,
         brake: Brake,
         objects: Objects,
-    ) -> Result<(), ccm_core::permit::Moment> {
-        let taken = locked(&self.budgets).take(provider, brake, self.clock.now(), objects);
+    ) -> Result<(u64, Spent), Moment> {
+        let now = self.clock.now();
+        let mut account = locked(&self.account);
+        let taken = account.budgets.take(provider, brake, now, objects);
         if taken.is_err() {
             self.metrics.held(brake, provider);
             tracing::warn!(%brake, provider, object, "the brake is engaged: the change is held");
         }
-        taken
+        let spent = taken?;
+        account.taken += 1;
+        Ok((account.taken, spent))
     }
 }
+
+#[cfg(test)]
+mod tests;

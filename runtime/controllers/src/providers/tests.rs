@@ -445,3 +445,55 @@ async fn two_providers_that_are_wrong_on_the_same_day_change_no_more_of_the_clus
     assert_eq!(moved.values().sum::<usize>(), 4, "{moved:?}");
     assert!(moved.values().all(|count| *count <= 3), "{moved:?}");
 }
+
+#[test]
+fn providers_that_could_make_the_same_routes_are_named_with_the_one_that_does() {
+    let router = |name: &str, selector: Option<&str>, instances: bool| {
+        let cloud = Arc::new(Cloud {
+            can: Capabilities {
+                routes: true,
+                instances,
+                ..Capabilities::default()
+            },
+            ..Arc::into_inner(cloud(name, Mood::Good)).unwrap()
+        });
+        Provided {
+            nodes: NodeClaim {
+                selector: selector.map(|text| Selector::parse(text).unwrap()),
+                ..NodeClaim::default()
+            },
+            ..provided(&cloud)
+        }
+    };
+    for (list, expected) in [
+        (
+            vec![("b", None, false), ("a", None, false)],
+            vec!["\"a\" and \"b\""],
+        ),
+        (
+            vec![("b", Some("rack=b"), false), ("a", None, false)],
+            vec!["\"a\" and \"b\""],
+        ),
+        (
+            vec![("b", Some("rack=b"), false), ("a", Some("rack=a"), false)],
+            vec![],
+        ),
+        // Who knows machines makes the routes of its own nodes.
+        (vec![("b", None, true), ("a", None, false)], vec![]),
+        (
+            vec![("c", None, false), ("b", None, false), ("a", None, false)],
+            vec!["\"a\" and \"b\"", "\"a\" and \"c\"", "\"b\" and \"c\""],
+        ),
+    ] {
+        let list: Vec<Provided> = list
+            .into_iter()
+            .map(|(name, selector, instances)| router(name, selector, instances))
+            .collect();
+        let said = contested_routes(&list);
+        let begins: Vec<&str> = said
+            .iter()
+            .map(|text| text.split_once(" make").unwrap().0)
+            .collect();
+        assert_eq!(begins, expected);
+    }
+}

@@ -41,7 +41,7 @@ impl ClusterBudgets {
         }
     }
 
-    /// Takes one change of `provider` out of its budget and the cluster's.
+    /// Takes one change of `provider` out of its budget and the cluster's. Says what is spent by it.
     ///
     /// # Errors
     /// Nothing is left in one of them, and nothing was taken; the moment from which on there is something again.
@@ -51,7 +51,7 @@ impl ClusterBudgets {
         brake: Brake,
         now: Moment,
         objects: Objects,
-    ) -> Result<(), Moment> {
+    ) -> Result<Spent, Moment> {
         let (mut own, mut all) = (self.of_provider(provider, brake), self.of_all(brake));
         let taken = (own.take(now, objects.own), all.take(now, objects.all));
         match taken {
@@ -64,11 +64,20 @@ impl ClusterBudgets {
         let oldest = kept.first().copied().unwrap_or(now);
         let spent = self.spent.entry(brake).or_default();
         spent.retain(|one| one.at >= oldest);
-        spent.push(Spent {
+        let one = Spent {
             at: kept.last().copied().unwrap_or(now),
             by: Some(provider.to_owned()),
-        });
-        Ok(())
+        };
+        spent.push(one.clone());
+        Ok(one)
+    }
+
+    /// This was taken, and nothing comes of it.
+    pub fn give_back(&mut self, brake: Brake, taken: &Spent) {
+        let spent = self.spent.entry(brake).or_default();
+        if let Some(place) = spent.iter().rposition(|one| one == taken) {
+            spent.remove(place);
+        }
     }
 
     /// How full a provider's budget is.

@@ -244,6 +244,17 @@ proptest! {
     }
 }
 
+/// Takes one node's deletion.
+fn take(
+    budgets: &mut ClusterBudgets,
+    provider: &str,
+    seconds: u64,
+    objects: Objects,
+) -> Result<(), Moment> {
+    let taken = budgets.take(provider, Brake::NodeDeletion, at(seconds), objects);
+    taken.map(|spent| assert_eq!(spent.by.as_deref(), Some(provider)))
+}
+
 /// Where every provider has five objects, and the cluster these.
 fn of(all: usize) -> Objects {
     Objects { own: 5, all }
@@ -269,12 +280,12 @@ fn a_provider_spends_its_own_budget_and_all_together_the_clusters() {
         (600, "a", Err(at(601))),
         (601, "a", Ok(())),
     ] {
-        let taken = budgets.take(provider, brake, at(seconds), of(50));
+        let taken = take(&mut budgets, provider, seconds, of(50));
         assert_eq!(taken, expected, "{provider} at {seconds}");
     }
     let standing = |provider| budgets.standing(provider, brake, at(601), 5).taken;
     assert_eq!(["a", "b", "c", "d"].map(standing), [2, 2, 1, 0]);
-    assert_eq!(budgets.take("d", Brake::Relabel, at(601), of(50)), Ok(()));
+    assert!(budgets.take("d", Brake::Relabel, at(601), of(50)).is_ok());
 }
 
 #[test]
@@ -282,17 +293,17 @@ fn what_was_refused_has_spent_nothing() {
     let mut budgets = ClusterBudgets::new(&Allowances::default());
     let brake = Brake::NodeDeletion;
     for provider in ["a", "b", "c"] {
-        assert_eq!(budgets.take(provider, brake, at(0), of(3)), Ok(()));
+        assert_eq!(take(&mut budgets, provider, 0, of(3)), Ok(()));
     }
     for seconds in 1..100 {
-        let refused = budgets.take("a", brake, at(seconds), of(3));
+        let refused = take(&mut budgets, "a", seconds, of(3));
         assert_eq!(refused, Err(at(600)));
     }
     assert_eq!(budgets.spent(brake).len(), 3);
     // More nodes, and a has two left.
-    assert_eq!(budgets.take("a", brake, at(100), of(100)), Ok(()));
-    assert_eq!(budgets.take("a", brake, at(100), of(100)), Ok(()));
-    assert_eq!(budgets.take("a", brake, at(100), of(100)), Err(at(600)));
+    assert_eq!(take(&mut budgets, "a", 100, of(100)), Ok(()));
+    assert_eq!(take(&mut budgets, "a", 100, of(100)), Ok(()));
+    assert_eq!(take(&mut budgets, "a", 100, of(100)), Err(at(600)));
 }
 
 #[test]
@@ -307,8 +318,7 @@ fn of_one_provider_that_has_all_objects_the_clusters_budget_is_never_the_smaller
                 own: objects,
                 all: objects,
             };
-            let brake = Brake::NodeDeletion;
-            let taken = both.take("a", brake, at(seconds), objects_of);
+            let taken = take(&mut both, "a", seconds, objects_of);
             assert_eq!(
                 taken,
                 one.take(at(seconds), objects),
@@ -336,11 +346,11 @@ fn what_was_spent_before_a_restart_counts_for_its_provider_and_without_a_name_fo
     );
     let standing = |provider| budgets.standing(provider, brake, at(30), 5).taken;
     assert_eq!(["a", "b", "gone"].map(standing), [2, 1, 2]);
-    assert_eq!(budgets.take("a", brake, at(30), of(50)), Ok(()));
-    assert_eq!(budgets.take("a", brake, at(30), of(50)), Err(at(600)));
-    assert_eq!(budgets.take("b", brake, at(30), of(50)), Ok(()));
+    assert_eq!(take(&mut budgets, "a", 30, of(50)), Ok(()));
+    assert_eq!(take(&mut budgets, "a", 30, of(50)), Err(at(600)));
+    assert_eq!(take(&mut budgets, "b", 30, of(50)), Ok(()));
     assert_eq!(
-        budgets.take("b", brake, at(30), of(50)),
+        take(&mut budgets, "b", 30, of(50)),
         Err(at(600)),
         "the cluster's five"
     );
@@ -353,4 +363,23 @@ fn what_was_spent_before_a_restart_counts_for_its_provider_and_without_a_name_fo
     let many = (0..100).map(|seconds| spent(seconds, Some("a"))).collect();
     budgets.restore(brake, many);
     assert_eq!(budgets.spent(brake).len(), 20, "the newest decide alone");
+}
+
+#[test]
+fn what_is_given_back_is_spent_by_nobody_and_everybody_elses_stays() {
+    let brake = Brake::NodeDeletion;
+    let mut budgets = ClusterBudgets::new(&Allowances::default());
+    let mut spent = Vec::new();
+    for seconds in 0..3 {
+        let taken = budgets.take("a", brake, at(seconds), of(50)).unwrap();
+        spent.push(taken);
+    }
+    assert_eq!(take(&mut budgets, "b", 3, of(50)), Ok(()));
+    assert_eq!(take(&mut budgets, "a", 4, of(50)), Err(at(600)));
+    budgets.give_back(brake, &spent[1]);
+    budgets.give_back(brake, &spent[1]);
+    let left: Vec<Moment> = budgets.spent(brake).iter().map(|one| one.at).collect();
+    assert_eq!(left, [at(0), at(2), at(3)]);
+    assert_eq!(take(&mut budgets, "a", 5, of(50)), Ok(()));
+    assert_eq!(take(&mut budgets, "a", 6, of(50)), Err(at(600)));
 }

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::cidr_set::{CidrSet, CidrSetError};
 use super::holder::Holder;
+use crate::node::name;
 use crate::settings::IpamSettings;
 
 /// The longest text of somebody else's that is repeated to people.
@@ -320,8 +321,4 @@ pub fn pod_cidrs(node: &Node) -> &[String] {
             _ => &[],
         },
     }
-}
-
-fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
 }

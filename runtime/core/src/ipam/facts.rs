@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::allocator::{Exhausted, Misfit, pod_cidrs};
 use crate::effect::{ClusterError, Effect, Outcome};
+use crate::refusal::Refusals;
 
 /// How often a conversation reads the node again after a conflict; upstream's number (IPAM-026).
 const MAX_CONFLICTS: u32 = 3;
@@ -36,10 +37,7 @@ pub struct Facts {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Learnt {
-    conflicts: u32,
-    read_again: bool,
-    suspect: Option<ClusterError>,
-    trouble: Option<ClusterError>,
+    refusals: Refusals<MAX_CONFLICTS>,
     is_unanswered: bool,
     is_withheld: bool,
     is_gone: bool,
@@ -56,15 +54,16 @@ impl Facts {
         past: Past,
         is_unanswered: bool,
     ) -> Facts {
+        let mut learnt = Learnt::default();
+        if is_unanswered {
+            learnt.refusals.read_first();
+        }
         Facts {
             node,
             blocks,
             misfits,
             past,
-            learnt: Learnt {
-                read_again: is_unanswered,
-                ..Learnt::default()
-            },
+            learnt,
         }
     }
 
@@ -101,38 +100,23 @@ impl Facts {
     fn settle(&mut self, effect: &Effect) {
         let learnt = &mut self.learnt;
         match effect {
-            Effect::ReadNode(_) => {
-                learnt.read_again = false;
-                learnt.trouble = learnt.suspect.take();
-            }
+            Effect::ReadNode(_) => learnt.refusals.was_read(),
             Effect::PatchPodCidrs(..) if pod_cidrs(&self.node).is_empty() => {
                 let what = "the API server said yes and stored nothing".to_owned();
-                learnt.trouble = Some(ClusterError::Rejected(what));
+                learnt.refusals.fail(ClusterError::Rejected(what));
             }
             _ => {}
         }
     }
 
     fn absorb_error(&mut self, effect: &Effect, error: ClusterError) {
-        let is_read = matches!(effect, Effect::ReadNode(_));
         let learnt = &mut self.learnt;
-        match error {
-            ClusterError::Conflict(_) if !is_read && learnt.conflicts < MAX_CONFLICTS => {
-                learnt.conflicts += 1;
-                learnt.read_again = true;
-            }
-            // So it is when the node has pod CIDRs by now, which nobody may change, or is another one of its name: look
-            // before it is believed (IPAM-027b).
-            ClusterError::Rejected(_) if !is_read => {
-                learnt.suspect = Some(error);
-                learnt.read_again = true;
-            }
-            _ => {
-                learnt.is_unanswered |= !is_read && matches!(error, ClusterError::Unavailable(_));
-                learnt.read_again = false;
-                learnt.trouble = Some(error);
-            }
+        if let Effect::ReadNode(_) = effect {
+            return learnt.refusals.read_failed(error);
         }
+        learnt.is_unanswered |= matches!(error, ClusterError::Unavailable(_));
+        // Also a node that has pod CIDRs by now, which nobody may change, is read before that is believed (IPAM-027b).
+        learnt.refusals.write_failed(error);
     }
 
     /// Whether a write was made, or may have been, without anybody having said so.
@@ -161,12 +145,12 @@ impl Facts {
 
     /// The node has to be read from the API server before anything else.
     pub(super) fn has_to_read_again(&self) -> bool {
-        self.learnt.read_again
+        self.learnt.refusals.has_to_read_again()
     }
 
     /// What the API server would not do.
     pub(super) fn trouble(&self) -> Option<&ClusterError> {
-        self.learnt.trouble.as_ref()
+        self.learnt.refusals.trouble()
     }
 
     /// There is nothing more to say about this node.

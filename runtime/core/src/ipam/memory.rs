@@ -10,6 +10,7 @@ use super::allocator::{Allocator, Misfit, pod_cidrs};
 use super::cidr_set::CidrSetError;
 use super::facts::{Facts, Past};
 use crate::effect::When;
+use crate::node::name;
 use crate::settings::IpamSettings;
 
 /// See the module's documentation.
@@ -181,8 +182,4 @@ impl Memory {
         }
         woken
     }
-}
-
-fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
 }

@@ -10,6 +10,7 @@ use crate::answer::Checked;
 use crate::brake::Brake;
 use crate::cloud::{Address, AddressType};
 use crate::effect::Effect;
+use crate::paid::Credit;
 use crate::permit::Moment;
 
 use super::waiting::Obstacle;
@@ -113,10 +114,14 @@ fn permitted<'a>(
             again: now.until(confirmed),
         });
     }
-    match facts.budget(brake) {
-        None => Ok(Some(Effect::TakeBudget(node_ref(&facts.node), brake))),
-        Some(Ok(())) => Ok(None),
-        Some(Err(free)) => Err(Obstacle::Braked {
+    match (facts.budget(brake), facts.credit(brake, now)) {
+        (Some(Ok(())), _) | (None, Credit::Covered) => Ok(None),
+        (None, Credit::Nothing) => Ok(Some(Effect::TakeBudget(node_ref(&facts.node), brake))),
+        (None, Credit::InVain(until)) => Err(Obstacle::PaidInVain {
+            brake,
+            again: now.until(until),
+        }),
+        (Some(Err(free)), _) => Err(Obstacle::Braked {
             brake,
             again: now.until(free),
         }),

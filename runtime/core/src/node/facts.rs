@@ -1,6 +1,5 @@
 //! What one conversation about a node knows so far, and how outcomes become knowledge. Decides nothing.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -9,7 +8,9 @@ use crate::brake::Brake;
 use crate::cloud::{Lookup, ProviderError};
 use crate::effect::{ClusterError, Effect, Looked, Outcome};
 use crate::ownership::{Claimant, Verdict};
+use crate::paid::{Asked, Credit, Paid};
 use crate::permit::Moment;
+use crate::refusal::Refusals;
 use crate::settings::NodeRules;
 
 use super::confirm::Proposal;
@@ -31,6 +32,8 @@ pub struct Past {
     pub proposal: Option<(Proposal, Moment)>,
     /// The write that removes the taint was sent, and no answer came: it may have been made.
     pub is_unanswered: bool,
+    /// What was taken of budgets for changes that were not made.
+    pub paid: Paid,
 }
 
 /// The facts of one conversation. [`Facts::absorb`] adds to them.
@@ -52,16 +55,24 @@ struct Learnt {
     looked: Option<Result<Looked, ProviderError>>,
     /// What all candidates say together, and whether people are to be told of it.
     conferred: Option<(Verdict, bool)>,
-    conflicts: u32,
-    read_again: bool,
-    suspect: Option<ClusterError>,
-    trouble: Option<ClusterError>,
+    refusals: Refusals<MAX_CONFLICTS>,
     addresses_settled: bool,
     labels_settled: bool,
-    budgets: BTreeMap<Brake, Result<(), Moment>>,
+    /// What budgets were asked for, and what was taken of them before, for changes that are not made yet.
+    budgets: Asked,
+    paid: Paid,
+    is_withheld: bool,
     is_unanswered: bool,
     told: bool,
     over: bool,
+}
+
+impl Learnt {
+    /// The change that was paid for is made.
+    fn use_up(&mut self, brake: Brake) {
+        self.budgets.remove(&brake);
+        self.paid.forget(brake);
+    }
 }
 
 impl Facts {
@@ -72,12 +83,16 @@ impl Facts {
         rules: Arc<NodeRules>,
         past: Past,
     ) -> Facts {
+        let learnt = Learnt {
+            paid: past.paid.clone(),
+            ..Learnt::default()
+        };
         Facts {
             node,
             claimant,
             rules,
             past,
-            learnt: Learnt::default(),
+            learnt,
         }
     }
 
@@ -90,7 +105,7 @@ impl Facts {
     /// The provider's answer, when it is not its fault that the conversation has failed.
     pub fn unstored_answer(&self) -> Option<&Looked> {
         let waits = matches!(self.learnt.conferred, Some((Verdict::WaitsFor(_), _)));
-        if self.learnt.trouble.is_none() && !waits {
+        if self.trouble().is_none() && !waits {
             return None;
         }
         self.learnt.looked.as_ref()?.as_ref().ok()
@@ -138,18 +153,21 @@ impl Facts {
         let learnt = &mut self.learnt;
         match effect {
             Effect::ReadNode(_) => {
-                learnt.read_again = false;
+                learnt.refusals.was_read();
                 learnt.addresses_settled = false;
                 learnt.labels_settled = false;
-                learnt.trouble = learnt.suspect.take();
             }
-            Effect::PatchNodeStatus(..) => learnt.addresses_settled = true,
+            Effect::PatchNodeStatus(..) => {
+                learnt.addresses_settled = true;
+                learnt.use_up(Brake::InternalIp);
+            }
             Effect::PatchNode(_, patch) => {
                 learnt.labels_settled = true;
+                learnt.use_up(Brake::Relabel);
                 if patch.taints.is_some() && is_waiting {
                     // An admission webhook has put it back. Writing it again at once would never end.
                     let what = "the taint is there again after its removal".to_owned();
-                    learnt.trouble = Some(ClusterError::Rejected(what));
+                    learnt.refusals.fail(ClusterError::Rejected(what));
                 }
             }
             _ => {}
@@ -159,6 +177,7 @@ impl Facts {
     /// A write was worked out and not made, in plan mode: the rest is worked out as if it had been.
     fn withhold(&mut self, effect: &Effect) {
         let learnt = &mut self.learnt;
+        learnt.is_withheld |= matches!(effect, Effect::PatchNodeStatus(..) | Effect::PatchNode(..));
         match effect {
             Effect::PatchNodeStatus(..) => learnt.addresses_settled = true,
             // The last write of an initialisation: everything has been said.
@@ -170,33 +189,36 @@ impl Facts {
     }
 
     fn absorb_error(&mut self, effect: &Effect, error: ClusterError) {
-        let is_read = matches!(effect, Effect::ReadNode(_));
         let learnt = &mut self.learnt;
-        match error {
-            ClusterError::Conflict(_) if !is_read && learnt.conflicts < MAX_CONFLICTS => {
-                learnt.conflicts += 1;
-                learnt.read_again = true;
-            }
-            // A patch with a UID that is no longer the object's is rejected too: look before it is believed.
-            ClusterError::Rejected(_) if !is_read => {
-                learnt.suspect = Some(error);
-                learnt.read_again = true;
-            }
-            _ => {
-                let is_last =
-                    matches!(effect, Effect::PatchNode(_, patch) if patch.taints.is_some());
-                let is_lost = matches!(error, ClusterError::Unavailable(_));
-                learnt.is_unanswered |= is_last && is_lost;
-                learnt.read_again = false;
-                learnt.trouble = Some(error);
-            }
+        if let Effect::ReadNode(_) = effect {
+            return learnt.refusals.read_failed(error);
         }
+        let is_last = matches!(effect, Effect::PatchNode(_, patch) if patch.taints.is_some());
+        let is_lost = matches!(error, ClusterError::Unavailable(_));
+        learnt.is_unanswered |= is_last && is_lost;
+        learnt.refusals.write_failed(error);
     }
 
     /// Whether the write that removes the taint may have been made without anybody having said so.
     pub fn is_unanswered(&self) -> bool {
         let is_told = self.learnt.told && !super::is_uninitialized(&self.node);
         (self.past.is_unanswered || self.learnt.is_unanswered) && !is_told
+    }
+
+    /// What was taken of budgets and has led to nothing: the next conversation has to know.
+    pub fn paid(&self, now: Moment) -> Paid {
+        let learnt = &self.learnt;
+        let paid = learnt.paid.clone().and(&learnt.budgets, now);
+        if learnt.is_withheld {
+            paid.for_ever()
+        } else {
+            paid
+        }
+    }
+
+    /// What was taken of a budget before is worth so much.
+    pub(super) fn credit(&self, brake: Brake, now: Moment) -> Credit {
+        self.learnt.paid.credit(brake, now)
     }
 
     /// The provider's answer, when it has been asked.
@@ -211,12 +233,12 @@ impl Facts {
 
     /// The node has to be read from the API server before anything else.
     pub(super) fn has_to_read_again(&self) -> bool {
-        self.learnt.read_again
+        self.learnt.refusals.has_to_read_again()
     }
 
     /// What the API server would not do.
     pub(super) fn trouble(&self) -> Option<&ClusterError> {
-        self.learnt.trouble.as_ref()
+        self.learnt.refusals.trouble()
     }
 
     /// The addresses were written (or withheld) in this conversation and nobody has read the node since.

@@ -62,6 +62,13 @@ pub(super) enum Obstacle<'a> {
         /// When there is something again.
         again: Duration,
     },
+    /// The change was refused after it had taken of the budget.
+    PaidInVain {
+        /// What kind of change.
+        brake: Brake,
+        /// When it is tried again.
+        again: Duration,
+    },
     /// The kubelet's `--node-ip` cannot be honoured (NODE-025).
     NodeIp(NodeIpError),
     /// The API server did not do what was asked (NODE-043, NODE-059).
@@ -95,8 +102,14 @@ pub(super) fn is_patience_over(facts: &Facts, now: Moment) -> bool {
 /// The same in the periodic pass, where the next pass is the retry (NODE-053): only what a person has to
 /// change is told. Failed writes, and changes that one answer is not enough for, are retried before.
 pub(super) fn skip(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decision {
-    if let Obstacle::Cluster(_) | Obstacle::Unconfirmed { .. } | Obstacle::Braked { .. } = obstacle
-    {
+    let is_soon = matches!(
+        obstacle,
+        Obstacle::Cluster(_)
+            | Obstacle::Unconfirmed { .. }
+            | Obstacle::Braked { .. }
+            | Obstacle::PaidInVain { .. }
+    );
+    if is_soon {
         return wait(facts, now, obstacle);
     }
     let why = obstacle.why();
@@ -148,6 +161,9 @@ impl Obstacle<'_> {
                 "the brake {brake} is engaged, because as much as is allowed in a while was changed: {}",
                 brake.danger()
             ),
+            Obstacle::PaidInVain { brake, .. } => format!(
+                "a change of the node was refused after it had taken of the budget {brake}: the rest is for others for a while"
+            ),
             Obstacle::NodeIp(error) => format!("provided node ip is not valid: {error}"),
             Obstacle::Cluster(error) => format!("the API server did not store the node: {error}"),
         }
@@ -165,7 +181,7 @@ impl Obstacle<'_> {
             Obstacle::Unconfirmed { .. } => "ChangeUnconfirmed",
             Obstacle::Braked { .. } => "BrakeEngaged",
             Obstacle::NodeIp(_) => "InvalidProvidedNodeIP",
-            Obstacle::Cluster(_) => "NodeUpdateFailed",
+            Obstacle::PaidInVain { .. } | Obstacle::Cluster(_) => "NodeUpdateFailed",
         }
     }
 
@@ -176,7 +192,7 @@ impl Obstacle<'_> {
             Obstacle::Answer(_) | Obstacle::NodeIp(_) | Obstacle::Unserved(_) => true,
             Obstacle::Candidates { tell, .. } => *tell,
             Obstacle::Twin { .. } | Obstacle::Braked { .. } => true,
-            Obstacle::Unconfirmed { .. } => false,
+            Obstacle::Unconfirmed { .. } | Obstacle::PaidInVain { .. } => false,
             Obstacle::Cluster(error) => matches!(error, ClusterError::Rejected(_)),
             Obstacle::Gone | Obstacle::NotMine | Obstacle::Unknown(_) => false,
         }
@@ -186,7 +202,9 @@ impl Obstacle<'_> {
         let backoff: Backoff = match self {
             Obstacle::Provider(error) => return retry::after(error, failures),
             Obstacle::Cluster(error) => retry::cluster(error),
-            Obstacle::Unconfirmed { again, .. } => return Retry::After(*again),
+            Obstacle::Unconfirmed { again, .. } | Obstacle::PaidInVain { again, .. } => {
+                return Retry::After(*again);
+            }
             // The budget of ten minutes is not asked for by every node at the moment the first change is free.
             Obstacle::Braked { again, .. } => {
                 return Retry::After((*again).clamp(retry::CLOUD.first, retry::CLOUD.most));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 
+use crate::node::uid;
 use crate::ownership::stored_provider_id;
 use crate::permit::Moment;
 use crate::retry::Backoff;
@@ -77,7 +78,7 @@ pub(super) struct Gone {
 impl Case {
     pub(super) fn new(node: &Node, now: Moment) -> Case {
         Case {
-            uid: node.metadata.uid.clone().unwrap_or_default(),
+            uid: uid(node).to_owned(),
             provider_id: stored_provider_id(node).map(str::to_owned),
             not_ready_since: now,
             transition: transition(node),
@@ -97,14 +98,16 @@ impl Case {
 
     /// Whether this is about `node`: one that was made again, or has got a provider ID since, has a case of its own.
     pub(super) fn is_about(&self, node: &Node) -> bool {
-        node.metadata.uid.as_deref().unwrap_or_default() == self.uid
-            && stored_provider_id(node) == self.provider_id.as_deref()
+        uid(node) == self.uid && stored_provider_id(node) == self.provider_id.as_deref()
     }
 
     /// The node is NotReady now. Between two passes it may have been Ready.
     pub(super) fn see(&mut self, node: &Node, now: Moment) {
         let transition = transition(node);
         if transition != self.transition || self.was_ready {
+            if self.was_ready {
+                self.hurry(now);
+            }
             self.was_ready = false;
             self.transition = transition;
             self.not_ready_since = now;
@@ -168,6 +171,13 @@ impl Case {
             Some(at) if at.after(MEMORY) > now => self.changes,
             Some(_) | None => 0,
         }
+    }
+
+    /// Whatever was waited for was about what is over.
+    pub(super) fn hurry(&mut self, now: Moment) {
+        self.quiet = 0;
+        self.next = now;
+        self.earliest = now;
     }
 
     /// The next question, after an answer that gives no reason to hurry.

@@ -1,6 +1,5 @@
 //! What one conversation about a NotReady node, or one that is back, knows. Decides nothing.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -8,7 +7,9 @@ use k8s_openapi::api::core::v1::Node;
 use crate::brake::Brake;
 use crate::effect::{ClusterError, Effect, Outcome};
 use crate::ownership::Claimant;
+use crate::paid::{Asked, Credit, Paid};
 use crate::permit::Moment;
+use crate::refusal::Refusals;
 use crate::settings::LifecycleRules;
 
 use super::case::transition;
@@ -39,8 +40,8 @@ pub struct Past {
     pub held: Option<(&'static str, Moment)>,
     /// The reason of the last Event about a failure.
     pub said: Option<&'static str>,
-    /// When budget was taken for its deletion, which did not happen.
-    pub paid: Option<Moment>,
+    /// What was taken of budgets for changes that were not made.
+    pub paid: Paid,
 }
 
 /// The facts of one conversation. [`Facts::absorb`] adds to them.
@@ -62,15 +63,14 @@ pub struct Facts {
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Learnt {
     is_read: bool,
-    conflicts: u32,
-    read_again: bool,
+    refusals: Refusals<MAX_CONFLICTS>,
     /// As it was read, its readiness has changed since the question was asked.
     has_changed: bool,
-    /// Its deletion was worked out and not made: nothing may be changed.
+    /// A change was worked out and not made: nothing may be changed.
     is_withheld: bool,
-    suspect: Option<ClusterError>,
-    trouble: Option<ClusterError>,
-    budgets: BTreeMap<Brake, Result<(), Moment>>,
+    /// One was made.
+    is_changed: bool,
+    budgets: Asked,
     /// Reasons of the Events of this conversation.
     said: Vec<String>,
     held: Option<&'static str>,
@@ -113,10 +113,12 @@ impl Facts {
                 match effect {
                     Effect::ReadNode(_) => {
                         learnt.is_read = true;
-                        learnt.read_again = false;
-                        learnt.trouble = learnt.suspect.take();
+                        learnt.refusals.was_read();
                     }
-                    _ => learnt.over = true,
+                    _ => {
+                        learnt.is_changed = true;
+                        learnt.over = true;
+                    }
                 }
             }
             // Gone, or made again under the same name: the new one has a conversation of its own (EDGE-005).
@@ -135,8 +137,7 @@ impl Facts {
         match effect {
             Effect::RecordNodeEvent(_, event) => self.learnt.said.push(event.reason.clone()),
             Effect::Hold(_, condition) => self.learnt.held = Some(condition),
-            Effect::PatchNode(..) => self.learnt.over = true,
-            Effect::DeleteNode(..) => {
+            Effect::PatchNode(..) | Effect::DeleteNode(..) => {
                 self.learnt.is_withheld = true;
                 self.learnt.over = true;
             }
@@ -145,28 +146,20 @@ impl Facts {
     }
 
     fn absorb_error(&mut self, effect: &Effect, error: ClusterError) {
-        let is_read = matches!(effect, Effect::ReadNode(_));
-        let learnt = &mut self.learnt;
-        match error {
-            ClusterError::Conflict(_) if !is_read && learnt.conflicts < MAX_CONFLICTS => {
-                learnt.conflicts += 1;
-                learnt.read_again = true;
-            }
-            ClusterError::Rejected(_) if !is_read => {
-                learnt.suspect = Some(error);
-                learnt.read_again = true;
-            }
-            _ => {
-                learnt.read_again = false;
-                learnt.trouble = Some(error);
-            }
+        match effect {
+            Effect::ReadNode(_) => self.learnt.refusals.read_failed(error),
+            _ => self.learnt.refusals.write_failed(error),
         }
     }
 
     /// What the next conversation about this node has to know.
     pub(super) fn left_behind(&self, now: Moment) -> Past {
-        let failures = match self.learnt.trouble {
+        // What was refused is not tried yet.
+        let credit = self.past.paid.credit(Brake::ShutdownTaint, now);
+        let is_spared = !self.learnt.is_changed && matches!(credit, Credit::InVain(_));
+        let failures = match self.trouble() {
             Some(_) => self.past.failures.saturating_add(1),
+            None if is_spared => self.past.failures,
             None => 0,
         };
         let failed = self.learnt.said.iter().rev().find_map(|reason| {
@@ -175,10 +168,6 @@ impl Facts {
                 .find(|repeated| *repeated == reason.as_str())
         });
         let is_blocked = self.learnt.budgets.values().any(Result::is_err);
-        let deletions = [Brake::NodeDeletion, Brake::WantedDeletion];
-        let has_paid = deletions
-            .map(|brake| self.budget(brake))
-            .contains(&Some(Ok(())));
         Past {
             failures,
             held: self
@@ -186,21 +175,16 @@ impl Facts {
                 .held
                 .map(|condition| (condition, now))
                 .or(self.past.held),
-            said: match self.learnt.trouble.is_some() || is_blocked {
+            said: match self.trouble().is_some() || is_blocked || is_spared {
                 true => failed.or(self.past.said),
                 false => None,
             },
-            paid: match has_paid {
-                // Where nothing is deleted, each node pays once: what is planned next is planned on what is left then.
-                _ if self.learnt.is_withheld => Some(Moment(std::time::Duration::MAX)),
-                true => Some(now),
-                false => self.past.paid,
+            paid: match self.learnt.is_changed {
+                true => Paid::default(),
+                false if self.learnt.is_withheld => self.paid(now).for_ever(),
+                false => self.paid(now),
             },
         }
-    }
-
-    pub(super) fn uid(&self) -> &str {
-        self.node.metadata.uid.as_deref().unwrap_or_default()
     }
 
     /// Whether the node is as the API server itself has it.
@@ -214,12 +198,16 @@ impl Facts {
     }
 
     pub(super) fn has_to_read_again(&self) -> bool {
-        self.learnt.read_again
+        self.learnt.refusals.has_to_read_again()
     }
 
     /// What the API server would not do.
     pub(super) fn trouble(&self) -> Option<&ClusterError> {
-        self.learnt.trouble.as_ref()
+        self.learnt.refusals.trouble()
+    }
+
+    fn paid(&self, now: Moment) -> Paid {
+        self.past.paid.clone().and(&self.learnt.budgets, now)
     }
 
     /// Whether there was something left in a brake's budget, when it was asked.

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
-use super::memory::{Pass, name};
+use super::memory::Pass;
 use super::survey::scheme;
+use crate::node::name;
 use crate::ownership::owner;
 use k8s_openapi::api::core::v1::Node;
 

@@ -9,8 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::cloud::{FindReply, Lookup, ProviderError};
 use crate::effect::When;
-use crate::names::SHUTDOWN_TAINT;
-use crate::node::{is_ready, is_uninitialized};
+use crate::node::{is_ready, is_uninitialized, name, uid as uid_of};
 use crate::ownership::{Claimant, Owner, owner, stored_provider_id};
 use crate::permit::Moment;
 use crate::settings::LifecycleRules;
@@ -23,7 +22,7 @@ use super::last::LastOfScheme;
 use super::lookup::{is_its_machine, power, vouches};
 use super::mass::{Called, Mass};
 use super::survey::{Survey, scheme, surveys};
-use super::{Now, taints};
+use super::{Now, has_shutdown_key_and_effect, taints};
 
 /// One pass: the cluster as it is known now.
 pub struct Pass<'a> {
@@ -193,7 +192,7 @@ impl Memory {
 
     /// LIFE-005: the only thing there is to do about a Ready node is to take the shutdown taint away.
     fn ready(&mut self, node: &Node, now: Moment) {
-        if !taints(node).iter().any(|one| one.key == SHUTDOWN_TAINT) {
+        if !taints(node).iter().any(has_shutdown_key_and_effect) {
             self.cases.remove(name(node));
             return;
         }
@@ -203,8 +202,11 @@ impl Memory {
             *case = Case::new(node, now);
         }
         case.gone = None;
-        case.was_ready = true;
-        if !case.is_busy {
+        if !case.was_ready {
+            case.was_ready = true;
+            case.hurry(now);
+        }
+        if case.next <= now && !case.is_busy {
             case.finding = Some(Noted::Back);
         }
     }
@@ -460,12 +462,4 @@ impl Memory {
             }
         }
     }
-}
-
-pub(super) fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
-}
-
-fn uid_of(node: &Node) -> &str {
-    node.metadata.uid.as_deref().unwrap_or_default()
 }

@@ -52,6 +52,7 @@ fn each(claims: &[Claim]) -> Vec<Claimant> {
             selector,
             has_instances: true,
             others,
+            routers: Vec::new(),
         }
     };
     (0..claims.len()).map(one).collect()
@@ -244,6 +245,75 @@ fn traffic_goes_to_the_providers_own_nodes_and_to_those_that_nobody_here_speaks_
             ..Claimant::alone("balancer", Vec::new())
         };
         assert!(without_machines.reaches(&node));
+    }
+}
+
+/// Who of `routers`, none of which knows machines, makes the routes of `node`, beside `others` that do; those whose names
+/// begin with `r` make routes, too.
+fn routed_by(node: &Node, routers: &[Claim], others: &[Claim]) -> String {
+    let makes_routes = |other: &&Claim| other.name.starts_with('r');
+    let all = routers.iter().chain(others.iter().filter(makes_routes));
+    let all: Vec<Claim> = all.cloned().collect();
+    let claimant = |one: &Claim| Claimant {
+        selector: one.selector.clone(),
+        has_instances: false,
+        others: others.to_vec(),
+        routers: all
+            .iter()
+            .filter(|other| other.name != one.name)
+            .cloned()
+            .collect(),
+        ..Claimant::alone(one.name.clone(), Vec::new())
+    };
+    let theirs = routers
+        .iter()
+        .filter(|one| claimant(one).routes_without_machine(node));
+    let names: Vec<&str> = theirs.map(|one| &*one.name).collect();
+    names.join(" ")
+}
+
+#[test]
+fn routes_to_a_node_are_its_owners_or_else_one_providers_that_knows_no_machines() {
+    let anybody = [claim("y", "", None), claim("x", "", None)];
+    let racks = [
+        claim("x", "", Some("rack=x")),
+        claim("y", "", Some("rack=y")),
+    ];
+    let others = [
+        claim("routing", "one", None),
+        claim("plain", "two", Some("pool=two")),
+    ];
+    let plain = [claim("plain", "two", None)];
+    let owned = |name: &str| format!("{OWNER_LABEL}={name}");
+    for (labels, provider_id, routers, others, expected) in [
+        // The owner makes them, written down or by its scheme.
+        (owned("routing"), Some("one://1"), &anybody, &others[..], ""),
+        (String::new(), Some("one://1"), &anybody, &others, ""),
+        // It makes none.
+        (owned("plain"), Some("two://1"), &anybody, &others, "x"),
+        (String::new(), Some("two://1"), &anybody, &others, "x"),
+        // It may still become the owner.
+        (String::new(), None, &anybody, &others, ""),
+        ("pool=two".to_owned(), None, &anybody, &others, ""),
+        (String::new(), None, &anybody, &plain, "x"),
+        // Nobody here is the owner.
+        (String::new(), Some("three://1"), &anybody, &others, "x"),
+        (String::new(), Some("nonsense"), &anybody, &others, "x"),
+        // The owner is on its way, perhaps; where nobody here knows machines, it is elsewhere.
+        (owned("gone"), Some("two://1"), &anybody, &others, ""),
+        (owned("gone"), Some("two://1"), &anybody, &[], "x"),
+        // By their selectors.
+        ("rack=y".to_owned(), Some("two://1"), &racks, &others, "y"),
+        ("rack=x".to_owned(), Some("two://1"), &racks, &[], "x"),
+        ("rack=z".to_owned(), Some("two://1"), &racks, &others, ""),
+        ("rack=y".to_owned(), Some("one://1"), &racks, &others, ""),
+        // What is written down decides.
+        (owned("y"), Some("two://1"), &anybody, &others, "y"),
+        (owned("y"), Some("two://1"), &racks, &others, "y"),
+    ] {
+        let node = node(&labels, provider_id);
+        let said = routed_by(&node, routers, others);
+        assert_eq!(said, expected, "{labels} {provider_id:?}");
     }
 }
 

@@ -21,6 +21,8 @@ impl Facts {
 
     fn load_ended(&mut self, wanted: &Release, end: End, now: Now) {
         match end {
+            // Nobody asks what is only loaded.
+            End::Planned(_) => {}
             End::Fine { release, .. } => {
                 self.named(&release);
                 self.setbacks.remove(&wanted.digest);
@@ -57,7 +59,7 @@ impl Facts {
                     (Work::SelfTest(_), Step::Compiled { fits }) => {
                         Step::SelfTested { fits: *fits }
                     }
-                    (Work::Ask(_), Step::SelfTested { .. }) => Step::Asked,
+                    (Work::Ask(_), Step::Planned { .. }) => Step::Asked,
                     (_, step) => step.clone(),
                 };
                 candidate.step = step;
@@ -69,6 +71,12 @@ impl Facts {
                 }
                 self.setbacks.remove(digest);
                 self.named(&release);
+            }
+            End::Planned(plans) => {
+                if let Step::SelfTested { fits } = candidate.step {
+                    candidate.step = Step::Planned { fits, plans };
+                }
+                self.setbacks.remove(digest);
             }
             End::Ungranted(lines) => candidate.step = Step::Ungranted(lines),
             End::Distrusted(why) => {

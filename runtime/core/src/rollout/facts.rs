@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::plans::Plans;
 use super::record::{Orders, Record, Release, cut};
 use super::rules::RolloutRules;
 use super::tally::Tally;
@@ -73,6 +74,13 @@ pub enum Step {
     SelfTested {
         /// The same.
         fits: bool,
+    },
+    /// It has said what it would change.
+    Planned {
+        /// The same.
+        fits: bool,
+        /// What it said, and the version that serves.
+        plans: Plans,
     },
     /// Its answers are compared.
     Shadow(Trying),
@@ -145,6 +153,8 @@ pub enum Work {
     Compile(Release),
     /// Let it prove its credential.
     SelfTest(Release),
+    /// Let it say what it would change of what the version that serves leaves alone.
+    Plan(Release),
     /// One read for each capability.
     Ask(Release),
 }
@@ -157,6 +167,7 @@ impl Work {
             | Work::Examine(release)
             | Work::Compile(release)
             | Work::SelfTest(release)
+            | Work::Plan(release)
             | Work::Ask(release) => release,
         }
     }
@@ -174,6 +185,8 @@ pub enum End {
         /// Of [`Work::Compile`]: whether it can be compared call by call with the version that serves.
         fits: bool,
     },
+    /// Of [`Work::Plan`]: what would be changed.
+    Planned(Plans),
     /// The operator's side does not cover it: these lines.
     Ungranted(Vec<String>),
     /// Nobody vouches for it.

@@ -119,6 +119,9 @@ pub struct Orders {
     pub retry: Option<String>,
     /// `wasm-ccm.dev/allow-downgrade`: the minimum version does not hold for this digest.
     pub allow_downgrade: Option<String>,
+    /// `wasm-ccm.dev/allow-changes`: this digest may change what the version that serves leaves alone. Another order than
+    /// an approval, which is given before anybody knows what a version would change.
+    pub allow_changes: Option<String>,
 }
 
 impl Record {

@@ -29,6 +29,11 @@ pub struct RolloutRules {
     pub excess_percent: u32,
     /// How long a trial waits for traffic before it asks by itself: one read for each capability.
     pub quiet: Duration,
+    /// From how many load balancers on it is too much what a version would change of those that were left alone. One or two
+    /// may be in the middle of something; a version with other defaults changes all of them.
+    pub planned_changes: u32,
+    /// How many times as many as the version that serves it has to want to change for that.
+    pub planned_times: u32,
     /// Whether requests that are wider than those of the version that serves, but within the grants, need nobody's
     /// approval. The grants are the operator's word; that a module uses more of it is still worth a look.
     pub approve_within_grants: bool,
@@ -50,6 +55,8 @@ impl Default for RolloutRules {
             errors_at_once: 2,
             excess_percent: 10,
             quiet: Duration::from_secs(10),
+            planned_changes: 3,
+            planned_times: 10,
             approve_within_grants: false,
             again: Backoff {
                 first: Duration::from_secs(1),

@@ -17,8 +17,14 @@ impl Step {
 
     /// Whether it is loaded.
     fn needs_code(&self) -> bool {
-        let is_tested = matches!(self, Step::SelfTested { .. } | Step::Asked);
-        is_tested || self.is_trying() || matches!(self, Step::Compiled { .. })
+        self.is_trying()
+            || matches!(
+                self,
+                Step::Compiled { .. }
+                    | Step::SelfTested { .. }
+                    | Step::Planned { .. }
+                    | Step::Asked
+            )
     }
 }
 
@@ -40,6 +46,9 @@ fn judge(turn: &Turn<'_>, candidate: &Candidate) -> Verdict {
     match &candidate.step {
         Step::Shadow(trying) => tally.shadow(rules, elapsed(trying)),
         Step::Canary(trying) => tally.canary(rules, elapsed(trying)),
+        Step::Planned { plans, .. } if !may_change(turn, candidate) => {
+            plans.excess(rules).map_or(Verdict::Open, Verdict::Failed)
+        }
         _ => Verdict::Open,
     }
 }
@@ -83,8 +92,9 @@ fn step(turn: &mut Turn<'_>, candidate: &Candidate) -> Option<Vec<Effect>> {
         Step::Examined(_) if waits_for_approval(turn, candidate) => return None,
         Step::Examined(_) => Effect::Begin(Work::Compile(release())),
         Step::Compiled { .. } => Effect::Begin(Work::SelfTest(release())),
-        Step::SelfTested { fits: true } => Effect::Shadow(release()),
-        Step::SelfTested { fits: false } => Effect::Begin(Work::Ask(release())),
+        Step::SelfTested { .. } => Effect::Begin(Work::Plan(release())),
+        Step::Planned { fits: true, .. } => Effect::Shadow(release()),
+        Step::Planned { fits: false, .. } => Effect::Begin(Work::Ask(release())),
         Step::Asked => return Some(promote(turn, candidate)),
         Step::Shadow(trying) => {
             let time = turn.facts.rules.shadow_time;
@@ -159,6 +169,12 @@ fn waits_for_approval(turn: &Turn<'_>, candidate: &Candidate) -> bool {
         && !turn.record.is_approved(&candidate.release.digest)
 }
 
+/// Whether a person allows it to change what the version that serves leaves alone.
+fn may_change(turn: &Turn<'_>, candidate: &Candidate) -> bool {
+    let allowed = turn.facts.orders.allow_changes.as_ref();
+    allowed.is_some_and(|digest| *digest == candidate.release.digest)
+}
+
 /// What is written down about the version on its way.
 pub(super) fn shown(turn: &Turn<'_>) -> Option<Trial> {
     let Some(candidate) = &turn.facts.candidate else {
@@ -182,7 +198,9 @@ pub(super) fn shown(turn: &Turn<'_>) -> Option<Trial> {
         }
         Step::Examined(_) => (Phase::Verified, Vec::new()),
         Step::Compiled { .. } => (Phase::Compiled, Vec::new()),
-        Step::SelfTested { .. } | Step::Asked => (Phase::SelfTested, Vec::new()),
+        Step::SelfTested { .. } | Step::Planned { .. } | Step::Asked => {
+            (Phase::SelfTested, Vec::new())
+        }
         Step::Shadow(_) => (Phase::Shadow, Vec::new()),
         Step::Canary(_) => (Phase::Canary, Vec::new()),
     };

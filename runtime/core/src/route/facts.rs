@@ -1,29 +1,26 @@
 //! What one conversation about routes knows: about those that one node wants, or about those to one destination that
 //! nobody wants. Decides nothing.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 
+use super::change::{Change, Doing, End};
 use super::condition::{self, Network};
 use crate::answer;
 use crate::cloud::{CloudEvent, ProviderError};
 use crate::cloud_node::cloud_node;
-use crate::cloud_route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply};
+use crate::cloud_route::{CreateRouteRequest, DeleteRouteRequest, RouteReply};
 use crate::effect::{Answered, ClusterError, Effect, Outcome, RouteEffect, RouteOutcome};
-use crate::load_balancer::{Pending, Progress};
 use crate::node::node_ref;
 use crate::node_lifecycle::Now;
 use crate::patch::NetworkConditionPatch;
 use crate::permit::{Mode, Moment};
+use crate::refusal::Refusals;
 
 /// How often a conversation reads the node again after a conflict; upstream's number (ROUTE-043).
 const MAX_CONFLICTS: u32 = 5;
-
-/// How many routes to one destination a conversation removes. Clouds have one, and some may have a few.
-const MOST_REMOVALS: usize = 16;
 
 /// Whom a conversation is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,85 +38,6 @@ pub enum Key {
     Node(String),
     /// A destination that nobody wants.
     Destination(IpNet),
-}
-
-/// What earlier conversations about one destination have left behind.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Past {
-    /// How many have failed in a row.
-    pub(super) failures: u32,
-    /// Since when the cloud has only begun, in an unbroken row of answers.
-    pub(super) begun: Option<Moment>,
-    /// How many listings there were since, because nothing came of it.
-    pub(super) in_vain: u32,
-    /// What the last pending call carried.
-    pub(super) hint: Option<Hint>,
-    /// The routes for whose removal budget was taken.
-    pub(super) paid: Vec<Arc<CloudRoute>>,
-    /// The kinds of errors that people were told of.
-    pub(super) told: BTreeSet<&'static str>,
-    /// When it is tried again.
-    pub(super) due: Option<Moment>,
-    /// Not earlier either when the node changes: the cloud asked for it.
-    pub(super) is_firm: bool,
-    /// The brake held it.
-    pub(super) is_held: bool,
-    /// What the node was like then, in what matters.
-    pub(super) fingerprint: u64,
-}
-
-/// What a pending call carried.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Hint {
-    /// Which route it was to remove; none: it was to make one.
-    removal: Option<Arc<CloudRoute>>,
-    carried: Arc<[u8]>,
-}
-
-impl Past {
-    /// Whether the cloud is at it, so that it is asked about again at the cloud's own pace and without a listing.
-    pub(super) fn is_begun(&self) -> bool {
-        self.begun.is_some() && self.in_vain == 0
-    }
-}
-
-/// What is to be changed about one destination: first some routes go, then one is made.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Change {
-    pub(super) destination: IpNet,
-    pub(super) remove: Vec<Arc<CloudRoute>>,
-    pub(super) past: Past,
-    /// How many of `remove` are gone.
-    removed: usize,
-    /// There are more than one conversation removes.
-    has_more: bool,
-    pub(super) end: Option<End>,
-}
-
-/// How a change ended.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum End {
-    /// All is as it has to be.
-    Done,
-    /// So far; the rest is left to the next conversation.
-    More,
-    /// The brake is engaged until then.
-    Held(Moment),
-    /// The cloud has begun.
-    Begun(Pending),
-    /// The cloud would not.
-    Failed(Doing, ProviderError),
-    /// The provider makes no route for this node: somebody else does.
-    Elsewhere,
-    /// Nothing may be changed in this mode.
-    Planned,
-}
-
-/// What a provider was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
-    Make,
-    Remove,
 }
 
 /// The facts of one conversation. [`Facts::absorb`] adds to them.
@@ -148,11 +66,7 @@ pub struct Facts {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Learnt {
-    conflicts: u32,
-    pub(super) read_again: bool,
-    suspect: Option<ClusterError>,
-    /// What the API server would not do.
-    pub(super) trouble: Option<ClusterError>,
+    pub(super) refusals: Refusals<MAX_CONFLICTS>,
     /// The provider's events that are fit to be recorded.
     owed: Vec<CloudEvent>,
     /// How many of [`Facts::to_tell`] were told.
@@ -161,82 +75,6 @@ pub(super) struct Learnt {
     pub(super) has_written: bool,
     /// There is nothing more to say.
     pub(super) is_over: bool,
-}
-
-impl Change {
-    pub(super) fn new(destination: IpNet, mut remove: Vec<Arc<CloudRoute>>, past: Past) -> Change {
-        let has_more = remove.len() > MOST_REMOVALS;
-        remove.truncate(MOST_REMOVALS);
-        Change {
-            destination,
-            remove,
-            past,
-            removed: 0,
-            has_more,
-            end: None,
-        }
-    }
-
-    /// The same, from where it is now.
-    pub(super) fn again(&self, past: Past) -> Change {
-        let remove = self.remove.get(self.removed..).unwrap_or_default();
-        Change {
-            has_more: self.has_more,
-            ..Change::new(self.destination, remove.to_vec(), past)
-        }
-    }
-
-    /// The route that has to go next.
-    pub(super) fn next_removal(&self) -> Option<&Arc<CloudRoute>> {
-        self.remove.get(self.removed)
-    }
-
-    /// Whether budget was taken for its removal.
-    pub(super) fn is_paid(&self, route: &Arc<CloudRoute>) -> bool {
-        self.past.paid.contains(route)
-    }
-
-    /// The routes that are gone.
-    pub(super) fn gone(&self) -> &[Arc<CloudRoute>] {
-        self.remove.get(..self.removed).unwrap_or_default()
-    }
-
-    fn hint(&self, removal: Option<&Arc<CloudRoute>>) -> Option<Arc<[u8]>> {
-        let hint = self.past.hint.as_ref();
-        let hint = hint.filter(|hint| hint.removal.as_ref() == removal);
-        hint.map(|hint| hint.carried.clone())
-    }
-
-    fn hear(&mut self, removal: Option<Arc<CloudRoute>>, answer: &Result<Progress, ProviderError>) {
-        let is_removal = removal.is_some();
-        match answer {
-            Ok(Progress::Done) if is_removal => {
-                self.removed += 1;
-                if self.has_more && self.next_removal().is_none() {
-                    self.end = Some(End::More);
-                }
-            }
-            Ok(Progress::Done) => self.end = Some(End::Done),
-            Ok(Progress::Pending(pending)) => {
-                self.past.hint = pending
-                    .hint
-                    .clone()
-                    .map(|carried| Hint { removal, carried });
-                self.end = Some(End::Begun(pending.clone()));
-                return;
-            }
-            Err(ProviderError::Elsewhere) if !is_removal => self.end = Some(End::Elsewhere),
-            Err(error) => {
-                let doing = if is_removal {
-                    Doing::Remove
-                } else {
-                    Doing::Make
-                };
-                self.end = Some(End::Failed(doing, error.clone()));
-            }
-        }
-        self.past.hint = None;
-    }
 }
 
 impl Facts {
@@ -311,7 +149,7 @@ impl Facts {
 
     fn absorb_node(&mut self, effect: &Effect, result: Result<Option<Box<Node>>, ClusterError>) {
         if let (Effect::Route(RouteEffect::TakeBudget(..)), Err(error)) = (effect, &result) {
-            self.learnt.trouble = Some(error.clone());
+            self.learnt.refusals.fail(error.clone());
             return;
         }
         let About::Node(known) = &self.about else {
@@ -320,38 +158,17 @@ impl Facts {
         match result {
             Ok(Some(node)) if node.metadata.uid == known.metadata.uid => {
                 self.about = About::Node(Arc::from(node));
-                let learnt = &mut self.learnt;
                 match effect {
-                    Effect::ReadNode(_) => {
-                        learnt.read_again = false;
-                        learnt.trouble = learnt.suspect.take();
-                    }
-                    _ => learnt.has_written = true,
+                    Effect::ReadNode(_) => self.learnt.refusals.was_read(),
+                    _ => self.learnt.has_written = true,
                 }
             }
             // Gone, or made again under the same name.
             Ok(_) => self.learnt.is_over = true,
-            Err(error) => self.absorb_error(effect, error),
-        }
-    }
-
-    fn absorb_error(&mut self, effect: &Effect, error: ClusterError) {
-        let is_read = matches!(effect, Effect::ReadNode(_));
-        let learnt = &mut self.learnt;
-        match error {
-            ClusterError::Conflict(_) if !is_read && learnt.conflicts < MAX_CONFLICTS => {
-                learnt.conflicts += 1;
-                learnt.read_again = true;
-            }
-            // A patch with a UID that is no longer the object's is rejected too.
-            ClusterError::Rejected(_) if !is_read => {
-                learnt.suspect = Some(error);
-                learnt.read_again = true;
-            }
-            _ => {
-                learnt.read_again = false;
-                learnt.trouble = Some(error);
-            }
+            Err(error) => match effect {
+                Effect::ReadNode(_) => self.learnt.refusals.read_failed(error),
+                _ => self.learnt.refusals.write_failed(error),
+            },
         }
     }
 
@@ -488,13 +305,5 @@ pub(super) fn worse(network: Network) -> Network {
     match network {
         Network::Available => Network::Doubtful,
         Network::Unavailable | Network::Doubtful => network,
-    }
-}
-
-impl Change {
-    fn end_if_nothing_is_left(&mut self, makes: bool) {
-        if self.end.is_none() && !makes && self.next_removal().is_none() {
-            self.end = Some(End::Done);
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! one. Only of these it is believed that they may go although they lead to something alive, once their node has
 //! vanished. Lost at a restart: then they are reported and left alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
@@ -46,7 +46,7 @@ impl Known {
             *count.entry(destination).or_default() += 1;
         }
         let mut listed = BTreeMap::new();
-        let mut contradicted = Vec::new();
+        let mut contradicted = BTreeSet::new();
         for (destination, route) in routes {
             let key = (destination, route.id.clone());
             match &route.target {
@@ -67,7 +67,7 @@ impl Known {
                     // It leads elsewhere although its node is there: somebody else has taken it over.
                     _ => {
                         self.made.remove(&destination);
-                        contradicted.push(key);
+                        contradicted.insert(key);
                     }
                 },
                 _ => {}

@@ -1,7 +1,7 @@
 //! What a provider's listing of routes says, held against the nodes: which routes are right, which may go, and which
 //! are nobody's business here (F24). A listing is hostile input: where there is a doubt, a route stays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -91,13 +91,13 @@ impl Listing {
         judge: &Judge<'_>,
     ) -> Listing {
         let mut inside: BTreeMap<IpNet, Vec<Entry>> = BTreeMap::new();
+        let mut seen = HashSet::new();
         for (destination, route) in routes {
-            let entries = inside.entry(*destination).or_default();
             // The same thing twice is one thing.
-            if entries.iter().any(|entry| *entry.route == **route) {
+            if !seen.insert(*route) {
                 continue;
             }
-            entries.push(Entry {
+            inside.entry(*destination).or_default().push(Entry {
                 verdict: judge.verdict(destination, route),
                 route: Arc::new((*route).clone()),
             });
@@ -105,13 +105,13 @@ impl Listing {
         Listing { inside, outside }
     }
 
-    /// The routes that are not ours, with what they lead to.
-    pub(super) fn foreign(&self) -> impl Iterator<Item = (&IpNet, &str)> {
+    /// The routes that are not ours: where they lead from, to what, and how the cloud calls them.
+    pub(super) fn foreign(&self) -> impl Iterator<Item = (&IpNet, &str, &str)> {
         self.inside.iter().flat_map(|(destination, entries)| {
             entries
                 .iter()
                 .filter_map(move |entry| match &entry.verdict {
-                    Verdict::Foreign(what) => Some((destination, what.as_str())),
+                    Verdict::Foreign(what) => Some((destination, what.as_str(), &*entry.route.id)),
                     _ => None,
                 })
         })

@@ -13,18 +13,21 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 
 use super::agenda::Agenda;
-use super::facts::{About, Change, Facts, Key, Learnt, Past};
+use super::change::{Change, Past};
+use super::facts::{About, Facts, Key, Learnt};
 use super::known::Known;
 use super::listing::{Asked, Entry, Judge, Listing, Verdict, inside, leads_to};
 use super::network::pod_cidrs;
 use super::pass::{Planning, Tally, Work};
 use super::wishes::{Standing, Wishes, is_served, is_told, wishes};
 use super::{BEGUN, name, not_listed};
+use crate::answer::quoted;
 use crate::cloud::ProviderError;
 use crate::cloud_route::{CloudRoute, ListRoutesReply};
 use crate::effect::When;
 use crate::ownership::{Claimant, recorded_owner, stored_provider_id};
 use crate::permit::{Mode, Moment};
+use crate::retry;
 use crate::settings::RouteSettings;
 
 /// How long a cache that is older than our own write is waited for.
@@ -304,7 +307,8 @@ impl Memory {
             self.agenda.retry(pass.now, BEGUN.first);
         }
         if plan.is_unproven {
-            let after = BEGUN.after(self.unproven);
+            // In the end as seldom as the resync: a provider that never brings a whole answer must not cost more.
+            let after = retry::CLOUD.after(self.unproven);
             self.agenda.retry(pass.now, after);
         }
     }
@@ -317,7 +321,13 @@ impl Memory {
             let about = match &key {
                 Key::Destination(destination) => About::Destination(*destination),
                 Key::Node(name) => match node(name) {
-                    Some(node) if fingerprint(&node) == work.fingerprint => About::Node(node),
+                    Some(node)
+                        if fingerprint(&node) == work.fingerprint
+                            && (self.seen.contains_key(name) || pod_cidrs(&node).is_empty()) =>
+                    {
+                        About::Node(node)
+                    }
+                    // Or it is not ours any more: there are other providers than when it was planned.
                     _ => continue,
                 },
             };
@@ -338,9 +348,13 @@ impl Memory {
                 Key::Node(name) => self.notes.get(name),
                 Key::Destination(_) => None,
             };
+            let failures = || work.changes.iter().map(|change| change.past.failures).max();
             return Some(Facts {
                 about,
-                failures: note.map_or(0, |note| note.failures),
+                failures: match is_node {
+                    true => note.map_or(0, |note| note.failures),
+                    false => failures().unwrap_or_default(),
+                },
                 changes: work.changes,
                 rest: work.rest,
                 right: work.right,
@@ -427,19 +441,21 @@ impl Memory {
 }
 
 fn foreign(listing: &Listing) -> Foreign {
+    // A cloud that lists the same in another order has nothing new to say.
+    let all: BTreeSet<_> = listing.foreign().collect();
     let mut hasher = DefaultHasher::new();
-    let mut foreign = Foreign::default();
-    for (destination, what) in listing.foreign() {
-        (destination, what).hash(&mut hasher);
-        foreign.count += 1;
-        if foreign.named.len() < NAMED {
-            foreign.named.push(format!("{destination} to {what}"));
-        }
+    all.hash(&mut hasher);
+    let first = all.iter().take(NAMED);
+    let named =
+        first.map(|(destination, what, id)| format!("{destination} to {what}, as {}", quoted(id)));
+    Foreign {
+        count: all.len(),
+        named: named.collect(),
+        fingerprint: match all.is_empty() {
+            true => 0,
+            false => hasher.finish(),
+        },
     }
-    if foreign.count > 0 {
-        foreign.fingerprint = hasher.finish();
-    }
-    foreign
 }
 
 /// Whether it matters to routes what `node` is like.

@@ -8,8 +8,9 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 
+use super::change::{Change, Past};
 use super::condition::{self, Network};
-use super::facts::{Change, Key, Past, worse};
+use super::facts::{Key, worse};
 use super::listing::{Entry, Listing, Verdict};
 use super::memory::{Note, fingerprint};
 use super::network::pod_cidrs;
@@ -91,6 +92,8 @@ enum Place {
     Lacking(Vec<Arc<CloudRoute>>),
     /// Something that is not ours is in its place.
     Taken(String),
+    /// The route leads to this other node, which has the same pod network, and is right there.
+    Led(String),
     /// Nobody knows now.
     Unsaid,
 }
@@ -133,6 +136,7 @@ impl Planning<'_> {
             complaints: Vec::new(),
             fingerprint,
         };
+        let mut faults = wish.faults.clone();
         for destination in &wish.destinations {
             if note.is_some_and(|note| note.is_elsewhere(destination, fingerprint)) {
                 // Whatever leads there is theirs.
@@ -157,9 +161,14 @@ impl Planning<'_> {
                 Place::Taken(what) => {
                     work.rest = work.rest.map(worse);
                     let message = format!(
-                        "no route to {destination} is made: the one that there is leads to {what}, which is no node of this cluster, and is left alone"
+                        "no route to {destination} is made: the one that there is leads to {what}, which is no node of this cluster, and is left alone; whoever knows that nobody needs it deletes it at the cloud"
                     );
                     work.complaints.push(warning("ForeignRoute", &message));
+                }
+                // Not doubtful: what is sent to its pods arrives at the other node.
+                Place::Led(other) => {
+                    work.rest = work.rest.map(|_| Network::Unavailable);
+                    faults.push(Fault::Overlaps(*destination, other));
                 }
                 Place::Lacking(remove) => {
                     match self.turn(&place_key, fingerprint) {
@@ -185,7 +194,7 @@ impl Planning<'_> {
             // All of them are somebody else's to make.
             work.rest = None;
         }
-        let faults = wish.faults.iter();
+        let faults = faults.iter();
         let faults = faults.map(|fault| warning(fault.reason(), &fault.to_string()));
         work.complaints.extend(faults);
         let is_told =
@@ -206,6 +215,8 @@ impl Planning<'_> {
             return None;
         }
         match (wish.faults.is_empty(), wish.destinations.is_empty()) {
+            // Whose the addresses are is decided, and this node has no route to its own.
+            (false, _) if self.is_complete => Some(Network::Unavailable),
             (false, _) => Some(Network::Doubtful),
             (true, false) => Some(Network::Available),
             // ROUTE-040: a node without pod networks says nothing, unless there are routes to it.
@@ -254,7 +265,8 @@ impl Planning<'_> {
                     plan.is_unproven = true;
                     return Place::Unsaid;
                 }
-                Verdict::Right(_) | Verdict::Left => return Place::Unsaid,
+                Verdict::Right(other) => return Place::Led(other.clone()),
+                Verdict::Left => return Place::Unsaid,
             }
         }
         Place::Lacking(remove)

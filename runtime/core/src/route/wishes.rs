@@ -68,7 +68,7 @@ impl fmt::Display for Fault {
 pub(super) fn is_served(node: &Node, claimant: &Claimant) -> bool {
     let is_ours = match claimant.has_instances {
         true => matches!(owner(node, claimant), Owner::Recorded | Owner::Implied),
-        false => claimant.reaches(node),
+        false => claimant.routes_without_machine(node),
     };
     // Before that it has no addresses that somebody has checked.
     is_ours && !is_uninitialized(node)
@@ -78,7 +78,7 @@ pub(super) fn is_served(node: &Node, claimant: &Claimant) -> bool {
 pub(super) fn is_told(node: &Node, claimant: &Claimant) -> bool {
     match claimant.has_instances {
         true => owner(node, claimant).is_ours(),
-        false => claimant.reaches(node),
+        false => claimant.routes_without_machine(node),
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
 /// Whether the last ensure of the conversation has come to its end, and everything is written down.
 pub(super) fn is_concluded(facts: &Facts, now: Now) -> bool {
     let learnt = &facts.learnt;
-    learnt.ensured.is_some() && learnt.trouble.is_none() && after_ensure(facts, now).is_none()
+    learnt.ensured.is_some() && facts.trouble().is_none() && after_ensure(facts, now).is_none()
 }
 
 /// Whether the answer has no address and the Service has: believed when it is repeated (F20).

@@ -19,6 +19,7 @@ use crate::effect::{
 use crate::load_balancer::{CloudService, EnsureReply, Ensured, GetReply, Pending, Progress};
 use crate::patch::ServicePatch;
 use crate::permit::Moment;
+use crate::refusal::Refusals;
 
 /// How often a conversation reads the Service again after a conflict before it gives up and comes back later.
 const MAX_CONFLICTS: u32 = 20;
@@ -43,12 +44,9 @@ pub struct Facts {
 /// What the conversation has brought so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Learnt {
-    conflicts: u32,
-    /// The Service has to be read from the API server before anything else.
-    pub(super) read_again: bool,
-    suspect: Option<Trouble>,
-    /// What the API server would not do.
-    pub(super) trouble: Option<Trouble>,
+    pub(super) refusals: Refusals<MAX_CONFLICTS>,
+    /// What was about to be done when the API server refused last, as the end of "failed to …".
+    refused: &'static str,
     budgets: BTreeMap<Brake, Result<(), Moment>>,
     /// The provider's events that are not recorded yet.
     pub(super) owed: Vec<CloudEvent>,
@@ -86,9 +84,9 @@ pub(super) struct Asked {
 }
 
 /// A write, or a read, that failed.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Trouble {
-    pub(super) error: ClusterError,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Trouble<'a> {
+    pub(super) error: &'a ClusterError,
     /// What was about to be done, as the end of "failed to …".
     pub(super) doing: &'static str,
 }
@@ -242,10 +240,9 @@ impl Facts {
         let learnt = &mut self.learnt;
         match effect {
             ServiceEffect::Read => {
-                learnt.read_again = false;
+                learnt.refusals.was_read();
                 learnt.is_marked = false;
                 learnt.is_stored = false;
-                learnt.trouble = learnt.suspect.take();
             }
             ServiceEffect::Patch(patch) => {
                 self.write(patch);
@@ -254,10 +251,9 @@ impl Facts {
                 if is_lost && !super::stored::is_deleting(&self.service) {
                     // An admission webhook has taken it away. Writing it again at once would never end.
                     let what = "finalizer and owner are not there after they were written";
-                    self.learnt.trouble = Some(Trouble {
-                        error: ClusterError::Rejected(what.to_owned()),
-                        doing: doing(effect),
-                    });
+                    let error = ClusterError::Rejected(what.to_owned());
+                    self.learnt.refused = doing(effect);
+                    self.learnt.refusals.fail(error);
                 }
             }
             _ => {}
@@ -309,29 +305,26 @@ impl Facts {
     }
 
     fn absorb_error(&mut self, effect: &ServiceEffect, error: ClusterError) {
-        let is_read = matches!(effect, ServiceEffect::Read);
         let learnt = &mut self.learnt;
-        let trouble = Trouble {
-            error,
-            doing: doing(effect),
-        };
-        match &trouble.error {
+        if is_only_conditions(effect) {
             // It only says what the Event says: not worth another wait than what it is about.
-            _ if is_only_conditions(effect) => learnt.is_stored = true,
-            ClusterError::Conflict(_) if !is_read && learnt.conflicts < MAX_CONFLICTS => {
-                learnt.conflicts += 1;
-                learnt.read_again = true;
-            }
-            // A patch with a UID that is no longer the object's is rejected too: look before it is believed.
-            ClusterError::Rejected(_) if !is_read => {
-                learnt.suspect = Some(trouble);
-                learnt.read_again = true;
-            }
-            _ => {
-                learnt.read_again = false;
-                learnt.trouble = Some(trouble);
-            }
+            learnt.is_stored = true;
+            return;
         }
+        learnt.refused = doing(effect);
+        match effect {
+            ServiceEffect::Read => learnt.refusals.read_failed(error),
+            _ => learnt.refusals.write_failed(error),
+        }
+    }
+
+    /// What the API server would not do.
+    pub(super) fn trouble(&self) -> Option<Trouble<'_>> {
+        let error = self.learnt.refusals.trouble()?;
+        Some(Trouble {
+            error,
+            doing: self.learnt.refused,
+        })
     }
 
     /// Whether there was something left in a brake's budget, when it was asked.
@@ -389,7 +382,7 @@ fn is_only_conditions(effect: &ServiceEffect) -> bool {
     patch.finalizer.is_none() && patch.annotations.is_empty() && patch.status.is_none()
 }
 
-/// Upstream's words (SVC-031, SVC-043, SVC-084).
+/// Upstream's words (SVC-031, SVC-043, SVC-084), where it does the same.
 fn doing(effect: &ServiceEffect) -> &'static str {
     match effect {
         ServiceEffect::Patch(patch) if super::is_mark(patch) => {
@@ -399,6 +392,7 @@ fn doing(effect: &ServiceEffect) -> &'static str {
             "remove load balancer cleanup finalizer"
         }
         ServiceEffect::Patch(_) => "update load balancer status",
+        ServiceEffect::TakeBudget(_) => "write down what was taken of a budget",
         _ => "read the service",
     }
 }

@@ -69,7 +69,7 @@ pub(super) enum Obstacle<'a> {
     /// Whether it is still there could not be told.
     Unproven,
     /// The API server did not do what was asked.
-    Cluster(&'a Trouble),
+    Cluster(Trouble<'a>),
 }
 
 /// What the provider was asked for.
@@ -280,7 +280,7 @@ impl Obstacle<'_> {
             Obstacle::Braked { again, .. } => {
                 return Retry::After((*again).clamp(retry::CLOUD.first, retry::CLOUD.most));
             }
-            Obstacle::Cluster(trouble) => retry::cluster(&trouble.error),
+            Obstacle::Cluster(trouble) => retry::cluster(trouble.error),
             Obstacle::StillThere | Obstacle::Unproven => retry::CLOUD,
             Obstacle::SourceRanges(_)
             | Obstacle::Answer(_)

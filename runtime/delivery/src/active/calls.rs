@@ -76,7 +76,10 @@ impl<P: Holding> CloudProvider for Active<P> {
             let reply = turn.heard("load-balancer.ensure", answer.await, &permit)?;
             let ensured = match reply.ensured {
                 Ensured::Pending(pending) => Ensured::Pending(turn.tagged(pending)),
-                ready @ Ensured::Ready(_) => ready,
+                ready @ Ensured::Ready(_) => {
+                    self.settled.agreed(&request.service, &request.targets);
+                    ready
+                }
             };
             Ok(EnsureReply { ensured, ..reply })
         })
@@ -96,6 +99,9 @@ impl<P: Holding> CloudProvider for Active<P> {
             let provider = &turn.generation().provider;
             let answer = provider.update_targets(&request, permit.clone());
             let reply = turn.heard("load-balancer.update-targets", answer.await, &permit)?;
+            if reply.progress == Progress::Done {
+                self.settled.agreed(&request.service, &request.targets);
+            }
             Ok(turn.progress(reply))
         })
     }
@@ -206,6 +212,7 @@ impl<P: Holding> Active<P> {
     /// Whose turn it is about a Service.
     fn turn(&self, service: &Arc<CloudService>) -> Turn<P> {
         self.seen.service(service);
+        self.settled.begins(&service.uid);
         let roles = self.roles.load_full();
         let takes = |trial: &Arc<Trial<P>>| trial.takes_service(&service.uid);
         Turn {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod canary;
+mod plans;
 mod routes;
 mod scripted;
 mod shadow;

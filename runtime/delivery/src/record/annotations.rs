@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ccm_core::names::{ALLOW_DOWNGRADE, APPROVE, PAUSE, PIN, RETRY, ROLL_BACK};
+use ccm_core::names::{ALLOW_CHANGES, ALLOW_DOWNGRADE, APPROVE, PAUSE, PIN, RETRY, ROLL_BACK};
 use ccm_core::rollout::{Order, Orders};
 
 use super::form::is_digest;
@@ -23,6 +23,7 @@ pub(super) fn orders(annotations: Option<&BTreeMap<String, String>>) -> Orders {
         approve: digest(APPROVE),
         retry: digest(RETRY),
         allow_downgrade: digest(ALLOW_DOWNGRADE),
+        allow_changes: digest(ALLOW_CHANGES),
     }
 }
 

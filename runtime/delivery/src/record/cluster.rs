@@ -90,7 +90,7 @@ impl ClusterBook {
                 Ok(watcher::Event::InitDone) if !is_there => self.saw_none(),
                 Ok(watcher::Event::InitDone) => {}
                 Ok(watcher::Event::Delete(_)) => self.saw_none(),
-                Err(error) if is_unknown_kind(&error) => break,
+                Err(error) if self.is_elsewhere(&error) => break,
                 Err(error) => self.failed(&error),
             }
         }
@@ -113,6 +113,17 @@ impl ClusterBook {
             if remembered.changed().await.is_err() {
                 return;
             }
+        }
+    }
+
+    /// Whether the record has to be somewhere else than in the cluster. What was read once is there: a right that is gone
+    /// comes back, when roles are made anew for example.
+    fn is_elsewhere(&self, error: &watcher::Error) -> bool {
+        let was_read = matches!(*self.seen.borrow(), Seen::Known { .. });
+        match code_of_list(error) {
+            Some(403) => !was_read,
+            Some(404) => true,
+            _ => false,
         }
     }
 
@@ -268,12 +279,33 @@ impl ClusterBook {
     async fn clear_now(&self, order: &Order) -> Result<(), BookError> {
         let api = self.api(self.writing()?);
         let key = annotations::key(order);
-        let patch = json!({ "metadata": { "annotations": { key: null } } });
-        let (how, what) = (params(), Patch::Merge(&patch));
-        // An object that is gone has no orders.
-        in_time_or(api.patch(&self.name, &how, &what))
-            .await
-            .map(drop)
+        for _ in 0..MOST_CONFLICTS {
+            // An object that is gone has no orders, and what was ordered since is not done.
+            let Some(object) = in_time(api.get_opt(&self.name)).await? else {
+                return Ok(());
+            };
+            let orders = annotations::orders(object.metadata.annotations.as_ref());
+            let stands = match order {
+                Order::RollBack => orders.roll_back,
+                Order::Retry(digest) => orders.retry.as_ref() == Some(digest),
+            };
+            if !stands {
+                return Ok(());
+            }
+            let version = object.metadata.resource_version;
+            let patch = json!({
+                "metadata": { "resourceVersion": version, "annotations": { key: null } }
+            });
+            let (how, what) = (params(), Patch::Merge(&patch));
+            match in_time_or(api.patch(&self.name, &how, &what)).await? {
+                Err(409) => {}
+                // Taken away, or gone with its object.
+                Ok(_) | Err(_) => return Ok(()),
+            }
+        }
+        Err(BookError::Unavailable(
+            "others keep changing the object Provider".to_owned(),
+        ))
     }
 
     async fn tell_now(&self, happening: &Happening) -> Result<(), BookError> {
@@ -337,13 +369,13 @@ fn params() -> PatchParams {
     }
 }
 
-/// Whether a list of the kind, not of one object, was not found. Whoever has no right to the kind is only told that,
-/// whether there is such a kind or not.
-fn is_unknown_kind(error: &watcher::Error) -> bool {
-    matches!(
-        error,
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) if matches!(status.code, 403 | 404)
-    )
+/// How a list of the kind, not of one object, was refused: 404 says that there is no such kind. Whoever has no right to
+/// it is only told that, whether there is such a kind or not.
+fn code_of_list(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
+    }
 }
 
 async fn in_time<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, BookError> {

@@ -102,10 +102,20 @@ async fn serve(
                 source = other;
                 Fed::Place(source.place().to_owned())
             }
-            Some(Again { release, answer }) = asked.recv() => {
-                // Whoever asked may have gone.
-                let _ = answer.send(source.again(&release).await);
-                continue;
+            Some(Again { release, mut answer }) = asked.recv() => {
+                // A source may take minutes, or never end.
+                let other = tokio::select! {
+                    biased;
+                    Some(other) = sources.recv() => other,
+                    () = answer.closed() => continue,
+                    brought = source.again(&release) => {
+                        // Whoever asked may have gone.
+                        let _ = answer.send(brought);
+                        continue;
+                    }
+                };
+                source = other;
+                Fed::Place(source.place().to_owned())
             }
             brought = source.next() => match brought {
                 Ok(artifact) => Fed::Offered(Arc::new(artifact)),
@@ -115,5 +125,122 @@ async fn serve(
         if feeds.send(fed).await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use std::time::Duration;
+
+    use ccm_host::Digest;
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::source::Brought;
+
+    /// Offers what it is told to, and never ends bringing anything again.
+    struct Stuck {
+        place: &'static str,
+        offers: mpsc::UnboundedReceiver<Artifact>,
+    }
+
+    impl Source for Stuck {
+        fn next(&mut self) -> Brought<'_> {
+            Box::pin(async {
+                match self.offers.recv().await {
+                    Some(artifact) => Ok(artifact),
+                    None => std::future::pending().await,
+                }
+            })
+        }
+
+        fn again<'a>(&'a self, _: &'a Release) -> Brought<'a> {
+            Box::pin(std::future::pending())
+        }
+
+        fn place(&self) -> &str {
+            self.place
+        }
+    }
+
+    fn artifact() -> Artifact {
+        Artifact {
+            digest: Digest::of(b"module"),
+            wasm: b"module"[..].into(),
+            origin: "one".to_owned(),
+            manifest_digest: None,
+            is_pinned: false,
+            evidence: Vec::new(),
+        }
+    }
+
+    fn release() -> Release {
+        Release {
+            digest: Digest::of(b"another").to_string(),
+            version: String::new(),
+            origin: String::new(),
+        }
+    }
+
+    /// A feed with a source that is stuck, the way to have it offer something and the way to another source.
+    async fn stuck() -> (
+        Feed,
+        mpsc::UnboundedSender<Artifact>,
+        mpsc::Sender<Box<dyn Source>>,
+    ) {
+        let (sources, given) = mpsc::channel(1);
+        let (offers, offered) = mpsc::unbounded_channel();
+        let one = Stuck {
+            place: "one",
+            offers: offered,
+        };
+        assert!(sources.try_send(Box::new(one) as Box<dyn Source>).is_ok());
+        let mut feed = Feed::start(given);
+        assert!(matches!(next(&mut feed).await, Fed::Place(place) if place == "one"));
+        (feed, offers, sources)
+    }
+
+    async fn next(feed: &mut Feed) -> Fed {
+        let next = tokio::time::timeout(Duration::from_secs(60), feed.next());
+        next.await.unwrap().unwrap()
+    }
+
+    /// Lets the feed's task take what it was asked.
+    async fn settle() {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_waits_for_any_more_keeps_no_offer_waiting() {
+        let (mut feed, offers, _sources) = stuck().await;
+        let (asks, release) = (feed.again(), release());
+        let mut given_up = Box::pin(asks.bytes(&release));
+        assert!((&mut given_up).now_or_never().is_none());
+        settle().await;
+        drop(given_up);
+        offers.send(artifact()).unwrap();
+        assert!(matches!(next(&mut feed).await, Fed::Offered(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_source_takes_over_from_one_that_does_not_answer() {
+        let (mut feed, _offers, sources) = stuck().await;
+        let (asks, release) = (feed.again(), release());
+        let mut asking = Box::pin(asks.bytes(&release));
+        assert!((&mut asking).now_or_never().is_none());
+        settle().await;
+        let (_none, offers) = mpsc::unbounded_channel();
+        let two = Stuck {
+            place: "two",
+            offers,
+        };
+        assert!(sources.try_send(Box::new(two)).is_ok());
+        assert!(matches!(next(&mut feed).await, Fed::Place(place) if place == "two"));
+        // Whoever asked is told, and asks the new one.
+        assert!(asking.await.is_none());
     }
 }

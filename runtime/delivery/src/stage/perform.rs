@@ -6,7 +6,9 @@ use std::time::Duration;
 use ccm_core::audit::NoAudit;
 use ccm_core::cloud::EventType;
 use ccm_core::permit::{Mode, Permit};
-use ccm_core::rollout::{Cause, Effect, End, Happening, Record, Setback, Standing, Work, state};
+use ccm_core::rollout::{
+    Candidate, Cause, Effect, End, Happening, Record, Setback, Standing, Work, state,
+};
 use ccm_host::Digest;
 use ccm_host::egress::now;
 use tokio::task::{JoinError, JoinSet};
@@ -111,7 +113,7 @@ impl Stage {
     }
 
     /// A permit for reads within the tenure.
-    fn permit(&self) -> Option<Arc<Permit>> {
+    pub(super) fn permit(&self) -> Option<Arc<Permit>> {
         let lead = self.inputs.lead.borrow().clone()?;
         let until = now().after(CALL);
         let permit = Permit::new(until, Mode::Enforce, 0, lead.tenure, Arc::new(NoAudit));
@@ -150,7 +152,7 @@ impl Stage {
         let provider = &self.name;
         let (digest, version) = (&work.release().digest, &work.release().version);
         let (what, why) = match end {
-            End::Fine { .. } => return,
+            End::Fine { .. } | End::Planned(_) => return,
             End::Ungranted(lines) => ("it is not covered by what is granted", lines.join("; ")),
             End::Distrusted(why) => ("it is not trusted", why.clone()),
             End::Fault(why) => ("it is at fault", why.clone()),
@@ -189,18 +191,14 @@ impl Stage {
         let release = &generation.release;
         tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "serves");
         self.serving = Some(inspection);
-        self.check_said.clear();
-        self.notice();
-        if is_first && let Some(permit) = self.permit() {
-            let digest = release.digest.clone();
-            self.checks.spawn(async move {
-                let said = generation.provider.self_check(permit).await.err();
-                (
-                    digest,
-                    said.map(|error| format!("its self-check fails: {error}")),
-                )
-            });
+        let is_tried = |it: &Candidate| it.release.digest == release.digest;
+        let was_tried = self.facts.candidate.as_ref().is_some_and(is_tried);
+        self.check.is_replaced(was_tried);
+        // Of a module that is part of the program nothing is written down where people could read it.
+        if is_first && self.room.is_embedded() && self.permit().is_none() {
+            self.check.is_needless();
         }
+        self.notice();
     }
 
     fn tell(&mut self, happening: &Happening) {

@@ -62,6 +62,11 @@ impl Room {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place.to_owned();
     }
 
+    /// Whether the source is this program.
+    pub(super) fn is_embedded(&self) -> bool {
+        matches!(Location::parse(&self.place()), Ok(Location::Embedded(_)))
+    }
+
     /// Where the source is.
     pub(super) fn place(&self) -> String {
         self.place
@@ -96,6 +101,7 @@ pub(super) async fn run(room: Arc<Room>, job: Job) -> Ended {
             Err(end) => end,
         },
         Work::SelfTest(release) => job.self_test(release).await,
+        Work::Plan(_) => job.plan().await,
         Work::Ask(release) => job.ask(&room, release).await,
     };
     Ended {
@@ -286,6 +292,18 @@ impl Job {
             ));
         }
         end
+    }
+
+    /// What the candidate would change of what the version that serves leaves alone.
+    async fn plan(&self) -> End {
+        let (Some(ready), Some(active), Some(permit)) = (&self.ready, &self.active, &self.permit)
+        else {
+            return End::Trouble("it is not loaded any more".to_owned());
+        };
+        match active.plans(&ready.generation, permit.tenure()).await {
+            Ok(plans) => End::Planned(plans),
+            Err(error) => of_call(&error),
+        }
     }
 
     /// One read for each capability: of a candidate on trial, or by itself of one that cannot be compared.

@@ -4,7 +4,7 @@ use super::world::*;
 use crate::brake::Brake;
 use crate::cloud::AddressType::{ExternalIp, InternalIp};
 use crate::cloud::{Address, Instance, ProviderError};
-use crate::effect::{Looked, When};
+use crate::effect::{ClusterError, Looked, When};
 use crate::neighbours::{AddressClash, Clashes, Twin};
 use crate::permit::Moment;
 use serde_json::{Value, json};
@@ -121,6 +121,33 @@ fn without_budget_an_internal_ip_stays_and_an_event_says_so() {
     later(&mut world, 120);
     world.talk();
     assert_eq!(internal_ips(&world), ["10.0.0.9"]);
+}
+
+#[test]
+fn a_change_that_is_refused_for_ever_leaves_the_budget_to_the_others() {
+    let mut world = ready(initialised());
+    answers(&mut world, &[(InternalIp, "10.0.0.9")]);
+    world.talk();
+    let mut taken = 0;
+    for _ in 0..60 {
+        later(&mut world, 10);
+        world.errors = vec![ClusterError::Rejected("a webhook says no".to_owned())];
+        let talk = world.talk();
+        let budgets = talk.effects.iter().filter(|act| act.starts_with("take"));
+        taken += budgets.count();
+    }
+    assert_eq!(taken, 2, "in ten minutes");
+    world.errors.clear();
+    later(&mut world, 300);
+    world.talk();
+    assert_eq!(internal_ips(&world), ["10.0.0.9"]);
+    // Another change is paid for.
+    answers(&mut world, &[(InternalIp, "10.0.0.8")]);
+    world.talk();
+    later(&mut world, 10);
+    let talk = world.talk();
+    assert_eq!(talk.effects[1], "take budget internal-ip node/node0");
+    assert_eq!(internal_ips(&world), ["10.0.0.8"]);
 }
 
 #[test]

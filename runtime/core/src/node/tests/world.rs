@@ -36,6 +36,8 @@ pub(super) struct World {
     /// What the last conversation proposed, and when.
     pub(super) proposal: Option<(Proposal, Moment)>,
     pub(super) is_unanswered: bool,
+    /// What was paid in vain.
+    pub(super) paid: crate::paid::Paid,
     /// Whether the next write is made and its answer lost.
     pub(super) loses: bool,
     pub(super) rules: NodeRules,
@@ -72,6 +74,7 @@ pub(super) fn world() -> World {
         waiting_since: None,
         proposal: None,
         is_unanswered: false,
+        paid: Default::default(),
         loses: false,
         rules: NodeRules::default(),
         now: NOW,
@@ -153,6 +156,7 @@ impl World {
                 waiting_since: self.waiting_since,
                 proposal: self.proposal.clone(),
                 is_unanswered: self.is_unanswered,
+                paid: self.paid.clone(),
             },
         );
         let mut talk = Talk {
@@ -165,6 +169,7 @@ impl World {
                 Decision::Done(end) => {
                     talk.end = end;
                     self.is_unanswered = facts.is_unanswered();
+                    self.paid = facts.paid(self.now);
                     if let Some(proposed) = proposal(&facts) {
                         let before = self.proposal.take();
                         let before = before.filter(|(before, _)| *before == proposed);

@@ -94,3 +94,60 @@ fn f17_everybody_switched_off_taints_three_in_ten_minutes() {
         .count();
     assert_eq!(tainted, 6);
 }
+
+#[test]
+fn a_node_whose_taint_is_refused_for_ever_leaves_the_budget_to_the_others() {
+    let mut world = World::new(&["a", "b", "c", "d"]);
+    world.locked.insert("a".to_owned());
+    for name in ["a", "b", "c"] {
+        world.says_found(name, Some(true));
+    }
+    world.ready("a", "Unknown");
+    world.run(200);
+    for name in ["b", "c"] {
+        world.ready(name, "Unknown");
+    }
+    world.run(10);
+    let tainted = ["b", "c"].map(|name| taints(&world, name));
+    assert_eq!(tainted, [1, 1], "{:#?}", world.done());
+    world.locked.clear();
+    world.run(610);
+    assert_eq!(taints(&world, "a"), 1, "{:#?}", world.done());
+}
+
+#[test]
+fn a_taint_that_was_paid_for_and_made_is_paid_for_again_the_next_time() {
+    let mut world = World::new(&["a", "b"]);
+    world.says_found("a", Some(true));
+    for _ in 0..4 {
+        world.ready("a", "Unknown");
+        world.run(10);
+        world.ready("a", "True");
+        world.run(10);
+    }
+    let done = world.done();
+    let made = done.iter().filter(|line| line.contains("+taint")).count();
+    assert_eq!(made, 3, "{done:#?}");
+}
+
+#[test]
+fn a_taint_that_cannot_be_taken_away_is_tried_again_less_and_less_often() {
+    let mut world = World::new(&["a", "b"]);
+    world.says_found("a", Some(true));
+    world.ready("a", "Unknown");
+    world.run(10);
+    world.done();
+    world.locked.insert("a".to_owned());
+    world.ready("a", "True");
+    world.run(1800);
+    let done = world.done();
+    let tries = done.iter().filter(|line| line.contains("-taint")).count();
+    assert!((8..=16).contains(&tries), "{tries}: {done:#?}");
+    let said = done.iter().filter(|line| line.contains("event")).count();
+    assert_eq!(said, 1, "{done:#?}");
+    // A node that is NotReady then is asked about at once, whatever was waited for.
+    world.ready("a", "Unknown");
+    let asked = world.asked;
+    world.run(5);
+    assert_eq!(world.asked, asked + 1);
+}

@@ -1,6 +1,6 @@
 //! A cluster of nodes, a cloud, and a manager that holds passes. Time goes on in steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub(super) struct World {
     pub(super) asked: usize,
     /// The answers of the API server to the next deletions.
     pub(super) refusals: Vec<ClusterError>,
+    /// The nodes that an admission webhook lets nobody change.
+    pub(super) locked: BTreeSet<String>,
     memory: Memory,
     budgets: Budgets,
     versions: u64,
@@ -47,6 +49,7 @@ impl World {
             log: Vec::new(),
             asked: 0,
             refusals: Vec::new(),
+            locked: BTreeSet::new(),
             memory: Memory::default(),
             budgets: Budgets::new(&Allowances::default()),
             versions: 1,
@@ -193,6 +196,12 @@ impl World {
             Effect::TakeBudget(_, brake) => {
                 let (now, count) = (self.both().moment, self.nodes.len());
                 Outcome::Budget(self.budgets.of(*brake).take(now, count))
+            }
+            Effect::PatchNode(node, _) | Effect::DeleteNode(node, _)
+                if self.locked.contains(&node.name) =>
+            {
+                let why = "an admission webhook says no".to_owned();
+                Outcome::Node(Err(ClusterError::Rejected(why)))
             }
             Effect::PatchNode(node, patch) => {
                 let stored = self.nodes.get_mut(&node.name).unwrap();

@@ -78,9 +78,11 @@ fn what_becomes_of_a_version_depends_on_whose_fault_it_is() {
                 State::WaitsForGrants,
             ),
             Kind::Distrusted => (false, false, Some(Phase::Fetched), State::Degraded),
-            Kind::Broken | Kind::FailsSelfTest | Kind::Differs | Kind::FailsCalls => {
-                (false, true, None, State::RolledBack)
-            }
+            Kind::Broken
+            | Kind::FailsSelfTest
+            | Kind::Rewrites
+            | Kind::Differs
+            | Kind::FailsCalls => (false, true, None, State::RolledBack),
         };
         assert_eq!(found, expected, "{kind:?}");
         if !found.0 {
@@ -143,6 +145,40 @@ fn a_wider_version_waits_for_its_approval_and_goes_on_with_it() {
     assert_eq!(asked, 1, "once, whoever leads: {told:?}");
     world.order(Orders {
         approve: Some(digest(2)),
+        ..Orders::default()
+    });
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(2)));
+}
+
+#[test]
+fn g7_a_version_that_would_change_everything_is_rejected_before_it_is_tried_until_a_person_allows_it()
+ {
+    let mut world = World::serving();
+    world.offer(2, Kind::Rewrites);
+    // An approval is of requests, and may have been given before anybody knew.
+    world.order(Orders {
+        approve: Some(digest(2)),
+        ..Orders::default()
+    });
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(1)));
+    let rejected = &world.stored.rejected[0];
+    assert_eq!(rejected.digest, digest(2));
+    assert!(
+        rejected.reason.starts_with(
+            "it would change 6 of 6 load balancers that the version that serves leaves alone"
+        ),
+        "{}",
+        rejected.reason
+    );
+    assert!(world.told().contains(&"ProviderRejected"));
+    let shadows = world.done.iter();
+    let shadows = shadows.filter(|effect| matches!(effect, Effect::Shadow(_)));
+    assert_eq!(shadows.count(), 0);
+    world.order(Orders {
+        allow_changes: Some(digest(2)),
+        retry: Some(digest(2)),
         ..Orders::default()
     });
     world.run(LONG);

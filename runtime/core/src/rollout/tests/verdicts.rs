@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::rollout::tally::Verdict;
-use crate::rollout::{Counts, RolloutRules, Tally};
+use crate::rollout::{Counts, Plans, RolloutRules, Tally};
 
 fn counts(calls: u32, errors: &[(&'static str, u32)]) -> Counts {
     Counts {
@@ -146,4 +146,40 @@ fn a_trap_ends_either_at_once() {
     let rules = RolloutRules::default();
     assert_eq!(tally.shadow(&rules, Duration::ZERO), expected);
     assert_eq!(tally.canary(&rules, Duration::ZERO), expected);
+}
+
+#[test]
+fn g7_from_three_load_balancers_and_ten_times_as_many_on_it_is_too_much() {
+    let rules = RolloutRules::default();
+    let alone = "that the version that serves leaves alone";
+    for (asked, serving, candidate, expected) in [
+        (0, 0, 0, None),
+        (6, 0, 0, None),
+        (6, 0, 2, None),
+        (6, 0, 3, Some(alone)),
+        (6, 0, 6, Some(alone)),
+        (6, 6, 6, None),
+        (12, 1, 10, None),
+        (
+            12,
+            1,
+            11,
+            Some("of which the version that serves would change 1"),
+        ),
+        (12, 2, 12, None),
+        (u32::MAX, u32::MAX, u32::MAX, None),
+    ] {
+        let plans = Plans {
+            asked,
+            serving,
+            candidate,
+        };
+        let why = plans.excess(&rules);
+        let expected = expected.map(|other| {
+            format!(
+                "it would change {candidate} of {asked} load balancers {other}; if that is meant, set wasm-ccm.dev/allow-changes and wasm-ccm.dev/retry to its digest"
+            )
+        });
+        assert_eq!(why, expected, "{plans:?}");
+    }
 }

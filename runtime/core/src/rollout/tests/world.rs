@@ -21,6 +21,8 @@ pub(super) enum Kind {
     Broken,
     /// Cannot prove its credential.
     FailsSelfTest,
+    /// Would change all load balancers.
+    Rewrites,
     /// Answers otherwise.
     Differs,
     /// Fails when it is called.
@@ -31,13 +33,14 @@ pub(super) enum Kind {
     Flaky,
 }
 
-pub(super) const KINDS: [Kind; 10] = [
+pub(super) const KINDS: [Kind; 11] = [
     Kind::Good,
     Kind::Wider,
     Kind::Ungranted,
     Kind::Distrusted,
     Kind::Broken,
     Kind::FailsSelfTest,
+    Kind::Rewrites,
     Kind::Differs,
     Kind::FailsCalls,
     Kind::Reshaped,
@@ -49,7 +52,7 @@ impl Kind {
     pub(super) fn is_bad(self) -> bool {
         matches!(
             self,
-            Kind::Broken | Kind::FailsSelfTest | Kind::Differs | Kind::FailsCalls
+            Kind::Broken | Kind::FailsSelfTest | Kind::Rewrites | Kind::Differs | Kind::FailsCalls
         )
     }
 
@@ -265,6 +268,11 @@ impl World {
                     "something else is ready"
                 );
                 assert!(!record.is_rejected(&release.digest));
+                let may_change = self.orders.allow_changes.as_ref() == Some(&release.digest);
+                assert!(
+                    may_change || self.kinds[&release.digest] != Kind::Rewrites,
+                    "what would change everything is tried"
+                );
             }
             Effect::Keep(new) => self.check_record(new),
             _ => {}
@@ -334,6 +342,11 @@ impl World {
                 End::Trouble("the disk is full".to_owned())
             }
             (Work::SelfTest(_), Kind::FailsSelfTest) => End::Fault("denied".to_owned()),
+            (Work::Plan(_), kind) => End::Planned(Plans {
+                asked: 6,
+                serving: 0,
+                candidate: if kind == Kind::Rewrites { 6 } else { 0 },
+            }),
             (Work::Examine(_), Kind::Wider) => fine(vec!["+ POST /servers".to_owned()], false),
             (Work::Ask(_), Kind::FailsCalls) if self.facts.serving.is_none() => {
                 End::Fault("it traps".to_owned())

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Memory;
 use crate::permit::Moment;
-use crate::route::facts::{Change, Key};
+use crate::route::change::Change;
+use crate::route::facts::Key;
 use crate::route::pass::Work;
 
 impl Memory {

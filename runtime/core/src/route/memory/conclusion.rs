@@ -6,8 +6,9 @@ use super::{Memory, Note, uid, version};
 use crate::node_lifecycle::Now;
 use crate::permit::Moment;
 use crate::retry;
+use crate::route::change::{Change, Doing, End};
 use crate::route::condition::Network;
-use crate::route::facts::{About, Change, Doing, End, Facts, Key};
+use crate::route::facts::{About, Facts, Key};
 use crate::route::pass::Work;
 use crate::route::{Again, PATIENCE, after_trouble, again, name};
 
@@ -51,7 +52,7 @@ impl Memory {
         if facts.learnt.has_written {
             note.written = version(node).map(|version| (version, now.moment));
         }
-        match &facts.learnt.trouble {
+        match facts.learnt.refusals.trouble() {
             Some(error) => {
                 note.failures = note.failures.saturating_add(1);
                 let after = after_trouble(facts, error);
@@ -99,7 +100,12 @@ impl Memory {
             other => {
                 past.begun = None;
                 past.in_vain = 0;
-                let has_failed = matches!(other, Some(End::Failed(..)));
+                let has_failed = match other {
+                    Some(End::Failed(..)) => true,
+                    // A node's conversations are counted with the node.
+                    None => !facts.makes(),
+                    Some(_) => false,
+                };
                 past.failures = past.failures.saturating_add(u32::from(has_failed));
             }
         }
@@ -171,7 +177,7 @@ impl Memory {
 
 /// A change that the conversation did not come to is due with the node.
 fn interrupted(facts: &Facts, change: &Change) -> Option<Again> {
-    let error = facts.learnt.trouble.as_ref()?;
+    let error = facts.learnt.refusals.trouble()?;
     change.end.is_none().then(|| Again {
         after: after_trouble(facts, error),
         is_firm: false,

@@ -163,6 +163,122 @@ fn edge_081_while_something_else_is_in_its_place_the_node_says_that_its_route_is
     assert_eq!(world.condition("a"), "False/RouteCreated");
 }
 
+/// Two nodes with the same pod CIDR: `a` has the route, and `b` says that it has none.
+fn twins() -> World {
+    let mut world = one();
+    world.settle();
+    world.add("b", &[TO_A], "10.0.0.2");
+    assert_eq!(
+        world.settle(),
+        [
+            "event node/b Warning PodCIDROverlaps",
+            "patch node/b/status NetworkUnavailable=true(NoRouteCreated)"
+        ]
+    );
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+    world.log.clear();
+    world
+}
+
+/// Somebody has led the only route to the other one.
+fn lead_to_b(world: &mut World) {
+    world.routes.clear();
+    world.route_to(TO_A, "b");
+}
+
+#[test]
+fn f25_of_two_nodes_with_the_same_pod_cidr_the_one_that_lost_its_route_to_the_other_says_so() {
+    let mut world = twins();
+    lead_to_b(&mut world);
+    world.pass();
+    assert_eq!(
+        world.acts(),
+        [
+            "event node/a Warning PodCIDROverlaps",
+            "patch node/a/status NetworkUnavailable=true(NoRouteCreated)",
+            "patch node/b/status NetworkUnavailable=false(RouteCreated)"
+        ]
+    );
+    world.log.clear();
+    world.run(3_600_000);
+    assert_eq!(world.acts(), [""; 0], "whoever has it keeps it");
+    // Whoever had it first gets it again when it is free.
+    world.routes.clear();
+    world.run(3_600_000);
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+    assert_eq!(world.condition("b"), "True/NoRouteCreated");
+}
+
+#[test]
+fn f25_of_two_nodes_with_the_same_pod_cidr_the_one_that_lost_its_route_says_so_after_a_restart() {
+    let mut world = twins();
+    lead_to_b(&mut world);
+    world.restart();
+    assert_eq!(
+        world.settle(),
+        [
+            "event node/a Warning PodCIDROverlaps",
+            "patch node/a/status NetworkUnavailable=true(NoRouteCreated)",
+            "patch node/b/status NetworkUnavailable=false(RouteCreated)"
+        ]
+    );
+    // An answer that is not complete does not prove that a route is not there.
+    let mut world = twins();
+    world.restart();
+    world.is_complete = false;
+    world.change("a", |node| {
+        node["metadata"]["creationTimestamp"] = json!("2026-02-01T00:00:00Z");
+    });
+    let routes = std::mem::take(&mut world.routes);
+    let answer = unavailable();
+    world.changes.insert(TO_A.to_owned(), Err(answer));
+    world.run(1_000);
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+    world.routes = routes;
+    world.is_complete = true;
+    world.run(60_000);
+    assert_eq!(world.condition("a"), "False/RouteCreated");
+    assert_eq!(world.condition("b"), "True/NoRouteCreated");
+}
+
+#[test]
+fn f25_a_wide_pod_cidr_that_is_not_given_its_route_back_is_said_to_have_none() {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.add("wide", &["10.1.0.0/16"], "10.0.0.1");
+    world.settle();
+    world.add("narrow", &[TO_A], "10.0.0.2");
+    world.route_to(TO_A, "narrow");
+    world.settle();
+    assert_eq!(world.condition("wide"), "False/RouteCreated");
+    assert_eq!(world.condition("narrow"), "False/RouteCreated");
+    world.routes.retain(|route| route.destination == TO_A);
+    world.restart();
+    assert_eq!(
+        world.settle(),
+        [
+            "event node/wide Warning PodCIDROverlaps",
+            "patch node/wide/status NetworkUnavailable=true(NoRouteCreated)"
+        ]
+    );
+    assert_eq!(world.condition("narrow"), "False/RouteCreated");
+}
+
+#[test]
+fn f25_another_ones_condition_stays_also_where_two_nodes_have_the_same_pod_cidr() {
+    let mut world = twins();
+    let theirs =
+        json!([{ "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp" }]);
+    world.change("a", |node| node["status"]["conditions"] = theirs);
+    lead_to_b(&mut world);
+    world.pass();
+    assert_eq!(world.condition("a"), "False/CiliumIsUp");
+    assert!(
+        world
+            .acts()
+            .contains(&"event node/a Warning PodCIDROverlaps".to_owned())
+    );
+}
+
 #[test]
 fn a_network_of_the_cluster_that_is_written_down_wrongly_takes_no_node_out_of_service() {
     let mut world = world(&["10.9.0.0/16"]);

@@ -47,6 +47,21 @@ fn what_has_begun_meanwhile_is_asked_about_with_its_hint_and_without_another_lis
 }
 
 #[test]
+fn what_was_planned_for_a_node_that_is_another_providers_by_now_is_not_made() {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.add("a", &[TO_A], "10.0.0.1");
+    world.add("b", &[TO_B], "10.0.0.2");
+    world.run(0);
+    world.now += 1_000;
+    world.with_listing();
+    let first = world.next().unwrap();
+    world.claimant.schemes = vec!["other".to_owned()];
+    world.with_pass(|memory, pass| memory.look_around(pass));
+    world.converse(first);
+    assert!(world.next().is_none(), "the other one is not begun");
+}
+
+#[test]
 fn what_has_failed_meanwhile_is_tried_again_also_when_that_was_due_before_the_answer_came() {
     for took in [10, 60_000] {
         let mut world = ends_meanwhile(Err(unavailable()), took);

@@ -85,7 +85,59 @@ fn f24_what_leads_to_something_alive_that_was_never_known_as_ours_stays() {
         }
     );
     let foreign = world.memory.foreign();
-    assert_eq!(foreign.named, ["10.1.0.0/24 to \"server a\""]);
+    assert_eq!(foreign.named, ["10.1.0.0/24 to \"server a\", as \"r1\""]);
+}
+
+#[test]
+fn routes_that_are_not_ours_are_news_when_they_are_others_and_not_when_their_order_is() {
+    let mut world = one();
+    for server in ["x", "y"] {
+        let target = RouteTarget::Other(format!("server {server}"));
+        world.says("10.1.9.0/24", target);
+    }
+    world.settle();
+    let first = world.memory.foreign().clone();
+    assert_eq!(
+        first.named,
+        [
+            "10.1.9.0/24 to \"server x\", as \"r1\"",
+            "10.1.9.0/24 to \"server y\", as \"r2\""
+        ]
+    );
+    world.routes.reverse();
+    world.run(600_000);
+    assert!(world.listings_at().len() > 1);
+    assert_eq!(*world.memory.foreign(), first);
+    world.says("10.1.8.0/24", RouteTarget::Other("server x".to_owned()));
+    world.run(600_000);
+    assert_ne!(*world.memory.foreign(), first);
+}
+
+#[test]
+fn while_what_a_removal_spends_cannot_be_written_down_nothing_goes_and_listings_become_few() {
+    let mut world = one();
+    world.says("10.1.9.0/24", RouteTarget::Blackhole);
+    world.is_ledger_away = true;
+    world.run(3_600_000);
+    assert_eq!(world.deleted, []);
+    let listings = world.listings_at();
+    let [.., before, last] = listings.as_slice() else {
+        panic!("{listings:?}");
+    };
+    assert_eq!(last - before, 30_000, "{listings:?}");
+    world.is_ledger_away = false;
+    world.run(30_000);
+    assert_eq!(world.deleted.len(), 1);
+}
+
+#[test]
+fn listings_that_are_never_complete_become_as_few_as_those_of_the_resync() {
+    let mut world = one();
+    world.is_complete = false;
+    world.says("10.1.9.0/24", RouteTarget::Blackhole);
+    world.run(3_600_000);
+    let listings = world.listings_at();
+    assert!(listings.len() < 25, "{listings:?}");
 }
 
 #[test]

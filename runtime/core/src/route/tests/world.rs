@@ -61,6 +61,8 @@ pub(super) struct World {
     /// Events of the provider in each answer.
     pub(super) events: Vec<CloudEvent>,
     pub(super) budgets: Option<Budgets>,
+    /// What is spent of them cannot be written down.
+    pub(super) is_ledger_away: bool,
     pub(super) claimant: Claimant,
     pub(super) mode: Mode,
     pub(super) now: u64,
@@ -92,6 +94,7 @@ pub(super) fn world(cluster: &[&str]) -> World {
         refusals: VecDeque::new(),
         events: Vec::new(),
         budgets: None,
+        is_ledger_away: false,
         claimant: Claimant::alone("sim", vec!["sim".to_owned()]),
         mode: Mode::Enforce,
         now: 1_000_000,
@@ -216,7 +219,7 @@ impl World {
             .collect()
     }
 
-    fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
+    pub(super) fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
         let nodes = self.nodes();
         let pass = Pass {
             nodes: &nodes,

@@ -1,5 +1,6 @@
 //! A provider that answers as it is told, and writes down what it was asked.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,11 +16,12 @@ use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply,
     LoadBalancerStatus, Pending, Progress, ProgressReply, UpdateRequest,
 };
-use ccm_core::permit::{Mode, Moment, Permit};
+use ccm_core::permit::{Access, Mode, Moment, Permit};
 use ccm_core::rollout::Release;
 use ccm_core::tenure::Tenure;
 use tokio::sync::Semaphore;
 
+use super::shadow::may;
 use crate::active::{Active, Generation, Holding};
 
 pub(super) struct Scripted {
@@ -32,6 +34,9 @@ pub(super) struct Scripted {
     /// What `list` answers, call by call; the last one again and again.
     pub(super) lists: Mutex<Vec<Result<Vec<CloudRoute>, ProviderError>>>,
     pub(super) held: Mutex<Option<Duration>>,
+    /// What `ensure` does about the Services with these UIDs, call by call; the last one again and again. `true`: it wants
+    /// to change something, and is ready otherwise. For all others it is pending.
+    pub(super) wants: Mutex<BTreeMap<String, Vec<bool>>>,
     /// A call takes one, and keeps it.
     pub(super) gate: Semaphore,
     asked: Mutex<Vec<&'static str>>,
@@ -49,6 +54,7 @@ impl Scripted {
             balance: Mutex::new(Ok(())),
             lists: Mutex::new(vec![Ok(Vec::new())]),
             held: Mutex::new(None),
+            wants: Mutex::default(),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
             asked: Mutex::default(),
             hints: Mutex::default(),
@@ -76,6 +82,16 @@ impl Scripted {
 
     pub(super) fn answers(&self, answer: Result<Lookup, ProviderError>) {
         *self.find.lock().unwrap() = answer;
+    }
+
+    /// What it wants about this Service, now.
+    fn wish(&self, uid: &str) -> Option<bool> {
+        let mut wants = self.wants.lock().unwrap();
+        let wishes = wants.get_mut(uid)?;
+        Some(match wishes.len() {
+            1 => wishes[0],
+            _ => wishes.remove(0),
+        })
     }
 
     /// From now on calls wait.
@@ -176,9 +192,17 @@ impl CloudProvider for Scripted {
         permit: Arc<Permit>,
     ) -> Reply<'a, EnsureReply> {
         Box::pin(async move {
-            let pending = self.balanced("ensure", request.hint.as_ref(), permit);
+            let pending = self.balanced("ensure", request.hint.as_ref(), permit.clone());
+            let pending = pending.await?;
+            let ensured = match self.wish(&request.service.uid) {
+                None => Ensured::Pending(pending),
+                Some(true) if may(&permit, Access::Write).is_err() => {
+                    return Err(ProviderError::Denied("changes are not made".to_owned()));
+                }
+                Some(_) => Ensured::Ready(LoadBalancerStatus::default()),
+            };
             Ok(EnsureReply {
-                ensured: Ensured::Pending(pending.await?),
+                ensured,
                 events: Vec::new(),
                 annotations: Vec::new(),
             })

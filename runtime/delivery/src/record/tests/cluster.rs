@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::EventType;
 use ccm_core::rollout::{Happening, Order, Orders, Record};
-use ccm_sim::cluster::Cluster;
+use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -128,6 +128,48 @@ async fn orders_come_by_annotations_and_go_when_they_are_done() {
     world
         .seen("one is done", |_, orders| {
             !orders.roll_back && pinned(orders)
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn an_order_that_was_given_meanwhile_is_not_taken_away_with_the_one_that_is_done() {
+    let world = World::start(true, MemoryBook::new());
+    world
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    world.book.write(&report()).await.unwrap();
+    for (set, done, left) in [(2, 1, Some(digest(2))), (2, 2, None)] {
+        world.annotate("wasm-ccm.dev/retry", &digest(set)).await;
+        let done = Order::Retry(digest(done));
+        world.book.clear(&done).await.unwrap();
+        let object = world.api().get("hcloud").await.unwrap();
+        let annotations = object.metadata.annotations.unwrap_or_default();
+        let found = annotations.get("wasm-ccm.dev/retry");
+        assert_eq!(found, left.as_ref());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_was_read_once_stays_in_the_cluster_when_the_right_to_it_is_gone_for_a_while()
+{
+    let world = World::start(true, MemoryBook::new());
+    world
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    world.book.write(&report()).await.unwrap();
+    world.seen("the record", |record, _| record.is_some()).await;
+    let refused = FaultEffect::Refused {
+        code: 403,
+        retry_after: None,
+    };
+    let fault = Fault::next(Verb::List, "providers", refused);
+    world.cluster.inject(fault.times(3));
+    world.cluster.expire_watches();
+    world.annotate("wasm-ccm.dev/pin", &digest(1)).await;
+    world
+        .seen("an order, and the record", |record, orders| {
+            record == Some(&full()) && orders.pin == Some(digest(1))
         })
         .await;
 }

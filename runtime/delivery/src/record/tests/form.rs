@@ -113,6 +113,14 @@ fn orders_are_read_from_annotations_and_from_nothing_else() {
                 ..Orders::default()
             },
         ),
+        (
+            "wasm-ccm.dev/allow-changes",
+            sha.as_str(),
+            Orders {
+                allow_changes: Some(sha.clone()),
+                ..Orders::default()
+            },
+        ),
         ("example.com/pause", "true", Orders::default()),
     ] {
         let found = BTreeMap::from([(key.to_owned(), value.to_owned())]);

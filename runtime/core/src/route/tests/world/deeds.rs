@@ -28,6 +28,9 @@ impl World {
             return Outcome::Route(RouteOutcome::Changed(Err(ProviderError::Denied(why))));
         }
         match effect {
+            Effect::Route(RouteEffect::TakeBudget(..)) if self.is_ledger_away => {
+                Outcome::Node(Err(ClusterError::Unavailable("away".to_owned())))
+            }
             Effect::Route(RouteEffect::TakeBudget(_, brake, ours)) => {
                 let taken = self.budgets.as_mut().map(|budgets| {
                     let budget = budgets.of(*brake);
