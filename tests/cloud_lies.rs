@@ -8,7 +8,7 @@
 //! and between two lies the cloud is honest for longer than any node is left alone. Answers take three seconds at most:
 //! where a slow one about one node overlaps with that about the others, it may be believed before there is a mass.
 //!
-//! `CCM_LIES_RUNS` says how many runs are made; `.ci/run` makes ten thousand. The same runs are made with a guard that
+//! `CCM_LIES_RUNS` says how many runs are made; `.ci/run` makes two thousand. The same runs are made with a guard that
 //! lacks one condition, for each condition: every such guard has to be caught.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
