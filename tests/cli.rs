@@ -119,8 +119,13 @@ fn help_names_every_command_and_the_exit_codes() {
         "--provider-module",
         "--leader-elect",
         "--node-status-update-frequency",
+        "Exit codes",
     ] {
         assert!(said.out.contains(word), "{word}");
+    }
+    for (command, about) in [("provider", "Make provider"), ("config", "Look at a")] {
+        let said = ccm(&[command, "--help"]);
+        assert!(said.out.starts_with(about), "{command}: {}", said.out);
     }
 }
 
@@ -137,6 +142,7 @@ fn completion_scripts_know_the_flags() {
         ] {
             assert!(said.out.contains(word), "{shell}: {word}");
         }
+        assert!(!said.out.contains("__compile"), "{shell}");
     }
 }
 
@@ -178,6 +184,10 @@ fn run_says_what_is_missing() {
         (
             &["run", "--cloud-provider=hcloud", "extra"],
             "unexpected argument 'extra'",
+        ),
+        (
+            &["run", "--cloud-provider=hcloud", "--leader-elect", "false"],
+            "--leader-elect=false",
         ),
         (
             &["run", "--cloud-provider=hcloud", "--kubeconfig=/nowhere"],

@@ -1,5 +1,5 @@
 //! The house rules, held by a test: what may depend on what, where `unsafe` may stand, how long a file may be,
-//! who may write to a cluster. A rule that is broken names the file and the rule.
+//! who may write to a cluster; and that what the documents name exists. A rule that is broken names the file and the rule.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -325,4 +325,101 @@ fn the_root_holds_the_agreed_folders() {
         found.iter().map(String::as_str).collect::<Vec<_>>(),
         expected
     );
+}
+
+/// What stands behind each `open`, up to the next `close`.
+fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<Item = &'a str> {
+    let parts = text.split(open).skip(1);
+    parts.filter_map(move |part| part.split(close).next())
+}
+
+#[test]
+fn operators_find_every_event_and_none_that_nobody_records() {
+    let page = text("deploy/docs/troubleshooting.md");
+    let tables = page.split("\n## Events of ").skip(1);
+    let cells = tables.flat_map(str::lines).filter_map(|line| {
+        let cell = line.strip_prefix("| `")?;
+        cell.split(" |").next()
+    });
+    let explained: BTreeSet<String> = cells
+        .flat_map(|cell| cell.split(", "))
+        .map(|reason| reason.replace('`', ""))
+        .collect();
+    assert!(explained.len() > 30, "{explained:?}");
+
+    let runtime: String = sources()
+        .filter(|(file, _)| file.starts_with("runtime/core/src/") && !file.contains("tests"))
+        .map(|(_, text)| text)
+        .collect();
+    let stale = explained.iter();
+    let stale = stale.filter(|reason| !runtime.contains(&format!("\"{reason}\"")));
+    assert_none(
+        "explained, and recorded by nobody",
+        stale.cloned().collect(),
+    );
+
+    // Transcripts show what is recorded. What a provider said itself stands in their scripts.
+    let mut missing = BTreeSet::new();
+    let transcripts = files().into_iter().filter(|file| file.ends_with(".txt"));
+    for file in transcripts.filter(|file| file.starts_with("tests/scenarios/")) {
+        let transcript = text(&file);
+        for line in transcript.lines().filter(|line| line.contains(" event ")) {
+            let reason = [" Warning ", " Normal "]
+                .into_iter()
+                .find_map(|kind| line.split(kind).nth(1)?.split_whitespace().next());
+            missing.extend(
+                reason
+                    .filter(|reason| {
+                        !explained.contains(*reason) && runtime.contains(&format!("\"{reason}\""))
+                    })
+                    .map(|reason| format!("{file}: {reason}")),
+            );
+        }
+    }
+    assert_none("recorded, and not explained", missing.into_iter().collect());
+}
+
+#[test]
+fn flags_that_the_documents_name_exist() {
+    let mut known: BTreeSet<String> =
+        between(&text("runtime/ccm/src/flags/table.rs"), "flag(\"", "\n")
+            .filter_map(|row| row.split('"').nth(2).map(str::to_owned))
+            .collect();
+    assert!(known.len() > 90, "{known:?}");
+    let options = text("runtime/ccm/src/provider/arguments.rs");
+    known.extend(between(&options, "    pub ", ":").map(|field| field.replace('_', "-")));
+    // Of other programs: apt-get, cargo, kubectl, the kubelet; and `--help`, which every command has.
+    let others = "no-install-recommends package profile release target server-side from-literal from-file dry-run \
+                  docker-server node-ip node-labels provider-id help";
+    known.extend(others.split_whitespace().map(str::to_owned));
+    let mut unknown = Vec::new();
+    let rooms = [
+        "README.md",
+        "SECURITY.md",
+        "deploy/",
+        "guest-sdk/",
+        "guests/",
+    ];
+    let pages = files().into_iter().filter(|file| {
+        let is_page = [".md", ".yaml"].iter().any(|end| file.ends_with(end));
+        is_page && rooms.iter().any(|room| file.starts_with(room))
+    });
+    for file in pages {
+        let page = text(&file);
+        let words =
+            page.split(|character: char| character.is_whitespace() || "`(|\"'".contains(character));
+        for word in words {
+            let Some(rest) = word.strip_prefix("--") else {
+                continue;
+            };
+            let name: String = rest
+                .chars()
+                .take_while(|one| one.is_ascii_lowercase() || one.is_ascii_digit() || *one == '-')
+                .collect();
+            if name.len() > 1 && !name.starts_with('-') && !known.contains(&name) {
+                unknown.push(format!("{file}: --{name}"));
+            }
+        }
+    }
+    assert_none("a flag that no program has", unknown);
 }

@@ -18,6 +18,8 @@ providers:
   nodes: {{ selector: 'cloud=hcloud' }}
 - name: nimbus
   source: oci://registry.example.com/clouds/nimbus:1
+  registry:
+    credentials: {{ secret: {{ namespace: kube-system, name: registry, key: .dockerconfigjson }} }}
   trust: {{ digest: 'sha256:{digest}' }}
   nodes: {{ selector: 'cloud=nimbus' }}
   defaultLoadBalancer: false

@@ -64,6 +64,7 @@ impl Answer {
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Answer> {
     let arguments = arguments.into_iter().map(flags::dashed);
     let matches = command()
+        .subcommand(clap::Command::new("__compile").hide(true))
         .try_get_matches_from(arguments)
         .map_err(|error| Answer(hint(error)))?;
     Ok(match matches.subcommand() {
@@ -87,19 +88,29 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     })
 }
 
-/// A flag of the Go binary without `run` is the likeliest mistake of an operator who comes from there.
+/// A flag of the Go binary without `run` is the likeliest mistake of an operator who comes from there; a switch whose
+/// value has no equals sign is another one, and Go takes no such value either.
 fn hint(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
-    let flag = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(flag)) => flag.trim_start_matches('-').to_owned(),
+    let word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => word.clone(),
         _ => return error,
     };
-    if error.kind() == ErrorKind::UnknownArgument
-        && flags::FLAGS.iter().any(|known| known.name == flag)
-    {
-        let tip = "the controllers are started with `ccm run`, which takes this flag".into();
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
     }
+    let flag = word.trim_start_matches('-');
+    let tip = if flags::FLAGS.iter().any(|known| known.name == flag) {
+        "the controllers are started with `ccm run`, which takes this flag"
+    } else if ["true", "false"].contains(&word.as_str()) {
+        "a switch takes its value with an equals sign, such as --leader-elect=false"
+    } else {
+        return error;
+    };
+    error.insert(
+        ContextKind::Suggested,
+        ContextValue::StyledStrs(vec![tip.into()]),
+    );
     error
 }
 
@@ -114,12 +125,13 @@ fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Opti
     matches.get_one::<T>(id).cloned()
 }
 
-/// The whole command line as clap knows it.
+/// The whole command line, as people see it: without the compile child's, which completion scripts would offer.
 pub(crate) fn command() -> clap::Command {
     let output = |values: &'static [&'static str]| {
         Arg::new("output")
             .short('o')
             .long("output")
+            .value_name("FORM")
             .value_parser(PossibleValuesParser::new(values))
             .default_value("text")
             .help("How the result is printed")
@@ -138,25 +150,32 @@ pub(crate) fn command() -> clap::Command {
                 .arg(flag("tls", "Serve the simulated cloud over TLS with a private CA that the grant names")),
         )
         .subcommand(flags::run_command())
-        .subcommand(ProviderCommand::augment_subcommands(
-            clap::Command::new("provider")
+        // Said last: the derived form brings the documentation of its type.
+        .subcommand(
+            ProviderCommand::augment_subcommands(clap::Command::new("provider"))
                 .about("Make provider modules, look at them, compare, carry and sign them")
                 .subcommand_required(true)
                 .arg_required_else_help(true),
-        ))
-        .subcommand(ConfigCommand::augment_subcommands(
-            clap::Command::new("config")
+        )
+        .subcommand(
+            ConfigCommand::augment_subcommands(clap::Command::new("config"))
                 .about("Look at a configuration")
                 .subcommand_required(true)
                 .arg_required_else_help(true),
-        ))
+        )
         .subcommand(
             clap::Command::new("completion")
                 .about("Print a shell completion script")
-                .arg(Arg::new("shell").required(true).value_parser(value_parser!(Shell))),
+                .arg(
+                    Arg::new("shell")
+                        .required(true)
+                        .value_name("SHELL")
+                        .value_parser(value_parser!(Shell))
+                        .help("Which shell reads the script"),
+                )
+                .after_help("Examples:\n  source <(ccm completion bash)\n  ccm completion zsh > \"${fpath[1]}/_ccm\"\n  ccm completion fish > ~/.config/fish/completions/ccm.fish"),
         )
         .subcommand(clap::Command::new("version").about("Print the version"))
-        .subcommand(clap::Command::new("__compile").hide(true))
 }
 
 /// Prints the completion script.

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use ccm_core::ownership::{self, Claim, NodeClaim};
+use ccm_core::provider_id::ProviderId;
 use ccm_core::rollout::RolloutRules;
 use ccm_core::selector::Selector;
 use ccm_delivery::source::{Location, is_label};
@@ -24,7 +25,7 @@ pub(crate) use secret::SecretKey;
 pub(crate) use source::RegistryConfig;
 
 use crate::flags::go_duration;
-use raw::{RawConfig, RawProvider, RawRollout};
+use raw::{RawConfig, RawLimits, RawProvider, RawRollout};
 
 /// Version of the file's form.
 pub(crate) const API_VERSION: &str = "wasm-ccm.dev/v1alpha1";
@@ -111,6 +112,12 @@ impl Written {
     /// # Errors
     /// A syntax error, with its line.
     pub(crate) fn read(text: &str) -> Result<Written, Mistakes> {
+        if text.trim().is_empty() {
+            let mistake = format!(
+                "it is empty: expected apiVersion {API_VERSION}, kind {KIND} and providers"
+            );
+            return Err(Mistakes(vec![mistake]));
+        }
         serde_saphyr::from_str(text)
             .map(Written)
             .map_err(|error| Mistakes(vec![error.to_string()]))
@@ -184,6 +191,9 @@ fn meaning(
 /// All that is between them.
 pub(crate) fn together(providers: &[ProviderConfig]) -> Result<(), Mistakes> {
     let mut mistakes = claimed_twice(providers);
+    if providers.is_empty() {
+        mistakes.push("providers: there is none in the list".to_owned());
+    }
     mistakes.extend(load_balancers::rivals(providers));
     mistakes.extend(load_balancers::defaults(providers));
     if mistakes.is_empty() {
@@ -230,6 +240,14 @@ fn provider(
     let selector = selector
         .transpose()
         .map_err(|error| mistakes.push(format!("{place}: nodes: selector: {error}")));
+    for scheme in &raw.nodes.schemes {
+        if !is_scheme(scheme) {
+            mistakes.push(format!(
+                "{place}: nodes: scheme {scheme:?}: expected what stands before :// in provider IDs, such as hcloud"
+            ));
+        }
+    }
+    let limits = limits(&place, &raw.limits, mistakes);
     let rollout = rollout(&place, &raw.rollout, mistakes);
     Some(ProviderConfig {
         name: raw.name,
@@ -238,10 +256,7 @@ fn provider(
         trust,
         values: raw.config,
         grants,
-        limits: LimitsGranted {
-            memory_mib: raw.limits.memory_mib,
-            call_seconds: raw.limits.call_seconds,
-        },
+        limits,
         nodes: NodeClaim {
             schemes: raw.nodes.schemes,
             // Taken for none, it would seem to want all nodes.
@@ -251,6 +266,28 @@ fn provider(
         rollout,
         ambient: Vec::new(),
     })
+}
+
+/// A scheme as it stands in provider IDs.
+fn is_scheme(text: &str) -> bool {
+    let id = format!("{text}://x");
+    ProviderId::parse(&id).is_ok_and(|read| read.scheme == text)
+}
+
+/// With none of something no call could ever end.
+fn limits(place: &str, raw: &RawLimits, mistakes: &mut Vec<String>) -> LimitsGranted {
+    for (key, value) in [
+        ("memoryMiB", raw.memory_mib),
+        ("callSeconds", raw.call_seconds),
+    ] {
+        if value == Some(0) {
+            mistakes.push(format!("{place}: limits: {key} has to be at least 1"));
+        }
+    }
+    LimitsGranted {
+        memory_mib: raw.memory_mib,
+        call_seconds: raw.call_seconds,
+    }
 }
 
 fn rollout(place: &str, raw: &RawRollout, mistakes: &mut Vec<String>) -> RolloutRules {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, ValueHint};
 use ipnet::IpNet;
 use k8s_openapi::jiff::SignedDuration;
 
@@ -150,7 +150,7 @@ impl ServiceFlags {
     fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> ServiceFlags {
         let concurrent_syncs = count(matches, "concurrent-service-syncs");
         if concurrent_syncs.is_none() {
-            mistakes.push("concurrent-service-syncs must be a positive number".to_owned());
+            mistakes.push("--concurrent-service-syncs must be a positive number".to_owned());
         }
         let drift_check = matches.get_one::<Duration>("load-balancer-drift-check");
         ServiceFlags {
@@ -179,16 +179,35 @@ pub(crate) fn run_command() -> clap::Command {
         .version(env!("CARGO_PKG_VERSION"))
         // As in Go, the last one counts of a flag that is given twice; lists are made longer.
         .args_override_self(true)
-        .after_help("Flags that are accepted and do nothing yet say so when they are set to anything but their default.");
+        .after_help(AFTER_HELP);
     FLAGS
         .iter()
         .fold(command, |command, flag| command.arg(argument(flag)))
 }
 
+const AFTER_HELP: &str = "\
+The flags under `wasm` are ours. All others have the names, the defaults and the meaning of the Go
+binary's; where a default means something else here, its text says so. Those with \"no effect\" are
+accepted, so that its manifests start, and warn when they are set to anything but their default.
+
+DURATION is written as in Go: 500ms, 30s, 1h30m. A switch takes its value with an equals sign:
+--leader-elect=false. A LIST is comma-separated, and grows when the flag is given again; of all
+other flags the last one counts.
+
+Examples:
+  HCLOUD_TOKEN=… ccm run --kubeconfig ~/.kube/config --cloud-provider hcloud
+  ccm run --config /etc/ccm/ccm.yaml --mode plan --plan-for 2m
+
+Exit codes: 0 told to stop, or the plan is empty; 1 wrong options, a provider that cannot be
+loaded, or the lease is lost; 2 the plan is not empty; 3 the plan is empty, and not everything could
+be judged (2 and 3 with --plan-for).";
+
 fn argument(flag: &'static table::Flag) -> Arg {
-    let mut argument = Arg::new(flag.name)
-        .help(flag.help)
-        .help_heading(flag.section);
+    let help = match flag.state {
+        State::Works => flag.help.to_owned(),
+        State::Accepted(reason) => format!("{}; no effect: {reason}", flag.help),
+    };
+    let mut argument = Arg::new(flag.name).help(help).help_heading(flag.section);
     argument = if flag.name == "v" {
         argument.short('v')
     } else {
@@ -206,6 +225,9 @@ fn argument(flag: &'static table::Flag) -> Arg {
             .value_name("BOOL")
             .value_parser(go_bool),
         Kind::Text => argument.value_name("TEXT"),
+        Kind::File => argument.value_name("FILE").value_hint(ValueHint::FilePath),
+        Kind::Folder => argument.value_name("FOLDER").value_hint(ValueHint::DirPath),
+        Kind::Cidrs => argument.value_name("CIDRS"),
         Kind::Number => argument
             .value_name("N")
             .value_parser(clap::value_parser!(u32)),
@@ -250,7 +272,10 @@ impl RunFlags {
         let cloud_config = path(matches, "cloud-config");
         let cloud_provider = text(matches, "cloud-provider").filter(|name| !name.is_empty());
         if cloud_provider.is_none() && config.is_none() && cloud_config.is_none() {
-            mistakes.push("--cloud-provider cannot be empty".to_owned());
+            mistakes.push(
+                "--cloud-provider cannot be empty: name a provider that is embedded, or give --config"
+                    .to_owned(),
+            );
         }
         if config.is_some() && cloud_config.is_some() && config != cloud_config {
             mistakes.push("--config and --cloud-config mean the same: give one of them".to_owned());
@@ -265,12 +290,22 @@ impl RunFlags {
         for entry in &controllers {
             let name = entry.strip_prefix('-').unwrap_or(entry);
             if entry != "*" && !KNOWN_CONTROLLERS.contains(&name) {
-                mistakes.push(format!("{name:?} is not in the list of known controllers"));
+                mistakes.push(format!(
+                    "--controllers: {name:?} is not in the list of known controllers: {}",
+                    KNOWN_CONTROLLERS.join(", ")
+                ));
             }
         }
         let concurrent_syncs = count(matches, "concurrent-node-syncs");
         if concurrent_syncs.is_none() {
-            mistakes.push("concurrent-node-syncs must be a positive number".to_owned());
+            mistakes.push("--concurrent-node-syncs must be a positive number".to_owned());
+        }
+        let status_update_frequency = matches
+            .get_one::<Duration>("node-status-update-frequency")
+            .copied()
+            .unwrap_or(NodeFlags::UNSET.status_update_frequency);
+        if status_update_frequency.is_zero() {
+            mistakes.push("--node-status-update-frequency must be longer than nothing".to_owned());
         }
         let internal_cidrs = cidrs(matches, "node-internal-ip-cidrs", &mut mistakes);
         let service_cidrs = cidrs(matches, "service-cluster-ip-range", &mut mistakes);
@@ -317,10 +352,7 @@ impl RunFlags {
                 concurrent_syncs: concurrent_syncs
                     .filter(|_| given(matches, "concurrent-node-syncs")),
                 concurrent_status_updates: count(matches, "concurrent-node-status-updates"),
-                status_update_frequency: matches
-                    .get_one::<Duration>("node-status-update-frequency")
-                    .copied()
-                    .unwrap_or(NodeFlags::UNSET.status_update_frequency),
+                status_update_frequency,
                 reconcile_labels: matches.get_one("reconcile-node-labels") == Some(&true),
                 internal_cidrs,
                 service_cidrs,

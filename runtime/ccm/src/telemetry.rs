@@ -28,14 +28,39 @@ pub(crate) fn start(verbosity: u32, json: bool) -> anyhow::Result<()> {
 fn directives(verbosity: u32) -> &'static str {
     match verbosity {
         0..=1 => {
-            "warn,ccm=info,ccm_controllers=info,ccm_host=info,ccm_delivery=info,rollout=info,decision=info,waiting=info,guest=info,egress=warn,plan=info,audit=info"
+            "warn,ccm=info,ccm_controllers=info,ccm_host=info,ccm_delivery=info,rollout=info,decision=info,waiting=info,initialised=info,guest=info,egress=warn,plan=info,audit=info"
         }
         2..=3 => {
-            "warn,ccm=debug,ccm_controllers=debug,ccm_host=info,ccm_delivery=debug,rollout=debug,decision=debug,waiting=info,guest=info,egress=info,plan=info,audit=info"
+            "warn,ccm=debug,ccm_controllers=debug,ccm_host=info,ccm_delivery=debug,rollout=debug,decision=debug,waiting=info,initialised=info,guest=info,egress=info,plan=info,audit=info"
         }
         4..=5 => {
             "info,ccm=debug,ccm_controllers=debug,ccm_host=debug,ccm_delivery=debug,rollout=debug,decision=debug,waiting=debug,guest=debug,egress=debug,plan=debug,audit=debug"
         }
         _ => "trace",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_operators_are_told_to_look_for_is_shown_without_a_flag() {
+        for verbosity in [0, 2, 4] {
+            for target in [
+                "rollout",
+                "waiting",
+                "initialised",
+                "guest",
+                "plan",
+                "audit",
+            ] {
+                let shown = [format!("{target}=info"), format!("{target}=debug")];
+                let mut all = directives(verbosity).split(',');
+                let is_shown =
+                    all.any(|one| shown.iter().any(|shown| shown == one) || one == "info");
+                assert!(is_shown, "{target} at -v {verbosity}");
+            }
+        }
     }
 }

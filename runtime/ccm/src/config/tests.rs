@@ -293,4 +293,67 @@ fn times_and_limits_are_read_and_refused_with_their_key() {
         );
     }
     assert!(mistakes_of("  limits: { memoryGiB: 1 }")[0].contains("memoryGiB"));
+    assert_eq!(
+        mistakes_of("  limits: { memoryMiB: 0, callSeconds: 0 }"),
+        [
+            "provider \"one\": limits: memoryMiB has to be at least 1",
+            "provider \"one\": limits: callSeconds has to be at least 1",
+        ]
+    );
+}
+
+#[test]
+fn schemes_are_written_as_they_stand_in_provider_ids() {
+    assert_eq!(
+        mistakes_of("  nodes: { schemes: [hcloud, gce-x, a.b+c] }"),
+        Vec::<String>::new()
+    );
+    let found = mistakes_of("  nodes: { schemes: ['hcloud://', HCLOUD, '', 'a b', '1a'] }");
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert!(found[0].contains("scheme \"hcloud://\""), "{found:?}");
+}
+
+#[test]
+fn a_file_that_says_nothing_is_told_what_it_should_say() {
+    for text in ["", " \n\n"] {
+        let Mistakes(mistakes) = read(text).err().unwrap();
+        assert!(mistakes[0].starts_with("it is empty"), "{mistakes:?}");
+    }
+    let Mistakes(mistakes) = together(&[]).err().unwrap();
+    assert_eq!(mistakes, ["providers: there is none in the list"]);
+}
+
+/// Of nobody.
+const PUBLIC_KEY: &str = "\
+-----BEGIN PUBLIC KEY-----\n\
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEezQuZXwaIrPg0bNNvXqX4XRY4BCL\n\
+C/a0GSjtONkfnH7WXZ8EgZ+WS4tf5QQiSowjgKY0vJb0WzEIBXRqY3xB4g==\n\
+-----END PUBLIC KEY-----\n";
+
+#[test]
+fn the_configurations_that_operators_are_shown_are_valid() {
+    let surroundings = Surroundings {
+        variable: &|_| Some("a-token".to_owned()),
+        file: &|path| match path.extension() {
+            Some(end) if end == "pub" => Ok(PUBLIC_KEY.to_owned()),
+            _ => Ok("a-token".to_owned()),
+        },
+        // A docker configuration without log-ins, and a token as good as any.
+        secret: &|_| Ok(r#"{"auths":{}}"#.to_owned()),
+    };
+    for page in [
+        include_str!("../../../../deploy/docs/providers.md"),
+        include_str!("../../../../deploy/docs/load-balancers.md"),
+        include_str!("../../../../deploy/kustomize/variants/configmap/ccm.yaml"),
+        include_str!("../../../../deploy/kustomize/variants/configmap-volume/ccm.yaml"),
+        include_str!("../../../../deploy/kustomize/variants/image-volume/ccm.yaml"),
+        include_str!("../../../../deploy/kustomize/variants/registry/ccm.yaml"),
+    ] {
+        // The first one of a page, or all of a file.
+        let block = page.split("```yaml\n").nth(1);
+        let text = block.and_then(|rest| rest.split("```").next());
+        let text = text.unwrap_or(page);
+        let read = parse(text, &surroundings);
+        assert_eq!(read.err().map(|Mistakes(all)| all), None, "{text}");
+    }
 }

@@ -46,7 +46,9 @@ fn proc_003_all_mistakes_are_reported_at_once() {
         .unwrap();
     assert!(text.contains("--cloud-provider cannot be empty"), "{text}");
     assert!(
-        text.contains("\"nonsense\" is not in the list of known controllers"),
+        text.contains(
+            "\"nonsense\" is not in the list of known controllers: cloud-node-controller, "
+        ),
         "{text}"
     );
     assert!(text.contains("expected text or json"), "{text}");
@@ -58,6 +60,37 @@ fn proc_004_zero_workers_are_refused() {
         .err()
         .unwrap();
     assert!(text.contains("must be a positive number"), "{text}");
+}
+
+#[test]
+fn looks_without_a_pause_are_refused() {
+    for flag in [
+        "node-status-update-frequency",
+        "node-monitor-period",
+        "route-reconciliation-period",
+    ] {
+        let text = run(&format!("--cloud-provider=x --{flag}=0s")).err();
+        let expected = format!("--{flag} must be longer than nothing");
+        assert!(text.clone().unwrap().contains(&expected), "{text:?}");
+    }
+}
+
+#[test]
+fn the_help_marks_every_flag_that_does_nothing() {
+    let command = run_command();
+    for flag in FLAGS {
+        let argument = command
+            .get_arguments()
+            .find(|one| one.get_id() == flag.name);
+        let help = argument.unwrap().get_help().unwrap().to_string();
+        let is_marked = help.contains("; no effect: ");
+        assert_eq!(
+            is_marked,
+            flag.state != State::Works,
+            "{}: {help}",
+            flag.name
+        );
+    }
 }
 
 #[test]

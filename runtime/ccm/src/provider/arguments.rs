@@ -359,7 +359,7 @@ pub(crate) struct Access {
 pub(crate) enum ConfigCommand {
     /// Read a configuration as `run` would, and say all that is wrong with it, or what it allows
     #[command(
-        after_help = "Example:\n  ccm config check ccm.yaml\n\nNothing is fetched, and nothing is sent to a cluster or a cloud. Exit codes: 0 it is valid, 1 it could not be read, 2 it has mistakes."
+        after_help = "Example:\n  ccm config check ccm.yaml\n\nFiles and variables that it names have to be there; Secrets of the cluster are taken for granted. Nothing is fetched, and nothing is sent to a cluster or a cloud.\n\nExit codes: 0 it is valid, 1 it could not be read, 2 it has mistakes."
     )]
     Check(ConfigCheck),
 }

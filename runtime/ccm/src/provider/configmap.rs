@@ -33,7 +33,12 @@ impl Target {
     /// # Errors
     /// It is none of them.
     pub(crate) fn parse(text: &str) -> Result<Target, String> {
-        let has_key = text.matches('/').count() > 1;
+        let expected = || "expected NAMESPACE/NAME or NAMESPACE/NAME/KEY".to_owned();
+        let has_key = match text.matches('/').count() {
+            1 => false,
+            2 => true,
+            _ => return Err(expected()),
+        };
         let whole = if has_key {
             format!("configmap://{text}")
         } else {
@@ -41,7 +46,7 @@ impl Target {
         };
         match Location::parse(&whole) {
             Ok(Location::ConfigMap(place)) => Ok(Target { place, has_key }),
-            Ok(_) => Err("expected NAMESPACE/NAME or NAMESPACE/NAME/KEY".to_owned()),
+            Ok(_) => Err(expected()),
             Err(error) => Err(error.to_string()),
         }
     }
