@@ -178,19 +178,8 @@ fn service(ports: &[u16]) -> CloudService {
         namespace: "default".to_owned(),
         name: "web".to_owned(),
         uid: "11111111-2222-3333-4444-555555555555".to_owned(),
-        annotations: Default::default(),
-        labels: Default::default(),
         ports: ports.iter().map(port).collect(),
-        class: None,
-        requested_ip: None,
-        source_ranges: Vec::new(),
-        external_traffic_policy: None,
-        health_check_node_port: None,
-        ip_families: Vec::new(),
-        ip_family_policy: None,
-        session_affinity_seconds: None,
-        cluster_ips: Vec::new(),
-        status: Default::default(),
+        ..CloudService::default()
     }
 }
 

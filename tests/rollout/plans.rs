@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudNode, CloudProvider as _};
-use ccm_core::load_balancer::{
-    CloudService, EnsureRequest, Ensured, LoadBalancerStatus, Protocol, ServicePort,
-};
+use ccm_core::load_balancer::{CloudService, EnsureRequest, Ensured, Protocol, ServicePort};
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::rollout::Orders;
 use ccm_core::tenure::Tenure;
@@ -105,8 +103,6 @@ fn service(number: u16) -> CloudService {
         name: format!("web-{number}"),
         // The first digits become the load balancer's name.
         uid: format!("{number:08x}-7a0b-4a55-9d2f-1f1f7b1f2a10"),
-        annotations: Default::default(),
-        labels: Default::default(),
         ports: vec![ServicePort {
             name: None,
             protocol: Protocol::Tcp,
@@ -114,15 +110,6 @@ fn service(number: u16) -> CloudService {
             port: 80,
             node_port: Some(30_080 + number),
         }],
-        class: None,
-        requested_ip: None,
-        source_ranges: Vec::new(),
-        external_traffic_policy: None,
-        health_check_node_port: None,
-        ip_families: Vec::new(),
-        ip_family_policy: None,
-        session_affinity_seconds: None,
-        cluster_ips: Vec::new(),
-        status: LoadBalancerStatus::default(),
+        ..CloudService::default()
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, ProviderError};
 use ccm_core::load_balancer::{
-    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, LoadBalancerStatus, Pending,
-    Protocol, ServicePort, UpdateRequest,
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Pending, Protocol,
+    ServicePort, UpdateRequest,
 };
 use ccm_core::permit::Mode;
 use ccm_host::Provider;
@@ -242,8 +242,6 @@ pub(crate) fn service() -> CloudService {
         namespace: "default".to_owned(),
         name: "web".to_owned(),
         uid: "uid-1".to_owned(),
-        annotations: Default::default(),
-        labels: Default::default(),
         ports: vec![ServicePort {
             name: None,
             protocol: Protocol::Tcp,
@@ -251,16 +249,8 @@ pub(crate) fn service() -> CloudService {
             port: 80,
             node_port: Some(30_080),
         }],
-        class: None,
-        requested_ip: None,
-        source_ranges: Vec::new(),
-        external_traffic_policy: None,
-        health_check_node_port: None,
-        ip_families: Vec::new(),
-        ip_family_policy: None,
-        session_affinity_seconds: None,
         cluster_ips: vec!["10.96.0.1".to_owned()],
-        status: LoadBalancerStatus::default(),
+        ..CloudService::default()
     }
 }
 

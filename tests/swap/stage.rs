@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudNode, Readiness};
-use ccm_core::load_balancer::{CloudService, LoadBalancerStatus};
+use ccm_core::load_balancer::CloudService;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::rollout::Release;
 use ccm_core::tenure::Tenure;
@@ -202,19 +202,7 @@ pub(crate) fn service(uid: &str) -> CloudService {
         namespace: "default".to_owned(),
         name: format!("service-{uid}"),
         uid: uid.to_owned(),
-        annotations: Default::default(),
-        labels: Default::default(),
-        ports: Vec::new(),
-        class: None,
-        requested_ip: None,
-        source_ranges: Vec::new(),
-        external_traffic_policy: None,
-        health_check_node_port: None,
-        ip_families: Vec::new(),
-        ip_family_policy: None,
-        session_affinity_seconds: None,
-        cluster_ips: Vec::new(),
-        status: LoadBalancerStatus::default(),
+        ..CloudService::default()
     }
 }
 

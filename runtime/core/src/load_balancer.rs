@@ -82,8 +82,8 @@ pub struct ServicePort {
     pub node_port: Option<u16>,
 }
 
-/// A Service of type LoadBalancer as a provider sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A Service of type LoadBalancer as a provider sees it. The default one has no name and asks for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CloudService {
     /// `metadata.namespace`.
     pub namespace: String,

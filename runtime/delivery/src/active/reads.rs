@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, FindReply, ProviderError, Readiness};
-use ccm_core::load_balancer::{CloudService, LoadBalancerStatus};
+use ccm_core::load_balancer::CloudService;
 use ccm_core::permit::Permit;
 use ccm_host::egress::now;
 use tokio::sync::OwnedSemaphorePermit;
@@ -224,18 +224,6 @@ fn nobodys_service() -> CloudService {
         namespace: "default".to_owned(),
         name: NOBODYS_NAME.to_owned(),
         uid: NOBODY.to_owned(),
-        annotations: Default::default(),
-        labels: Default::default(),
-        ports: Vec::new(),
-        class: None,
-        requested_ip: None,
-        source_ranges: Vec::new(),
-        external_traffic_policy: None,
-        health_check_node_port: None,
-        ip_families: Vec::new(),
-        ip_family_policy: None,
-        session_affinity_seconds: None,
-        cluster_ips: Vec::new(),
-        status: LoadBalancerStatus::default(),
+        ..CloudService::default()
     }
 }

@@ -415,18 +415,6 @@ pub(super) fn service(uid: &str) -> Arc<CloudService> {
         namespace: "default".to_owned(),
         name: "web".to_owned(),
         uid: uid.to_owned(),
-        annotations: Default::default(),
-        labels: Default::default(),
-        ports: Vec::new(),
-        class: None,
-        requested_ip: None,
-        source_ranges: Vec::new(),
-        external_traffic_policy: None,
-        health_check_node_port: None,
-        ip_families: Vec::new(),
-        ip_family_policy: None,
-        session_affinity_seconds: None,
-        cluster_ips: Vec::new(),
-        status: LoadBalancerStatus::default(),
+        ..CloudService::default()
     })
 }
