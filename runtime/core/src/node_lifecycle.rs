@@ -30,7 +30,7 @@ use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, When};
 use crate::names::SHUTDOWN_TAINT;
 use crate::node::{is_ready, name, node_ref, taints, uid};
 use crate::ownership::owner;
-use crate::paid::Credit;
+use crate::paid::{Credit, why_in_vain};
 use crate::patch::{NodePatch, TaintChange, Taints};
 use crate::permit::Moment;
 use crate::retry;
@@ -126,9 +126,7 @@ fn pay(facts: &Facts, brake: Brake, now: Now) -> Result<(), Unpaid> {
         (Some(Err(free)), _) => Err(Unpaid::Braked(free)),
         // A deletion that was refused is tried again at its own pace, and pays each time.
         (None, Credit::InVain(until)) if brake == Brake::ShutdownTaint => {
-            let why = format!(
-                "a change of the node was refused after it had taken of the budget {brake}: the rest is for others for a while"
-            );
+            let why = why_in_vain(brake);
             let after = now.moment.until(until);
             Err(Unpaid::First(Decision::Done(When::Retry { after, why })))
         }

@@ -33,6 +33,13 @@ pub(crate) enum Credit {
     InVain(Moment),
 }
 
+/// Why an object's change waits that was paid for in vain, for people.
+pub(crate) fn why_in_vain(brake: Brake) -> String {
+    format!(
+        "a change of the node was refused after it had taken of the budget {brake}: the rest is for others for a while"
+    )
+}
+
 impl Paid {
     /// What was taken for this kind of change is worth so much.
     pub(crate) fn credit(&self, brake: Brake, now: Moment) -> Credit {

@@ -8,6 +8,7 @@ use crate::brake::Brake;
 use crate::cloud::{CloudEvent, EventType, ProviderError};
 use crate::effect::{ClusterError, Decision, Effect, When};
 use crate::ownership::Verdict;
+use crate::paid::why_in_vain;
 use crate::permit::Moment;
 use crate::retry::{self, Backoff, Retry};
 
@@ -161,9 +162,7 @@ impl Obstacle<'_> {
                 "the brake {brake} is engaged, because as much as is allowed in a while was changed: {}",
                 brake.danger()
             ),
-            Obstacle::PaidInVain { brake, .. } => format!(
-                "a change of the node was refused after it had taken of the budget {brake}: the rest is for others for a while"
-            ),
+            Obstacle::PaidInVain { brake, .. } => why_in_vain(*brake),
             Obstacle::NodeIp(error) => format!("provided node ip is not valid: {error}"),
             Obstacle::Cluster(error) => format!("the API server did not store the node: {error}"),
         }
