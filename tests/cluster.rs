@@ -29,6 +29,8 @@ mod machines;
 mod many;
 #[path = "cluster/modes.rs"]
 mod modes;
+#[path = "cluster/namespaces.rs"]
+mod namespaces;
 #[path = "cluster/node_ip.rs"]
 mod node_ip;
 #[path = "cluster/outage.rs"]
@@ -61,5 +63,7 @@ mod secrets;
 mod services;
 #[path = "cluster/slow_store.rs"]
 mod slow_store;
+#[path = "cluster/unserved.rs"]
+mod unserved;
 #[path = "cluster/world.rs"]
 mod world;

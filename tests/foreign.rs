@@ -6,7 +6,7 @@
 
 #[path = "foreign/builds.rs"]
 mod builds;
-#[path = "cli/registry.rs"]
+#[path = "program/cli/registry.rs"]
 mod commands;
 #[path = "foreign/hcloud.rs"]
 mod hcloud;

@@ -1,4 +1,4 @@
-//! Sources, `push` and signatures before a real registry, and beside the tools of others: distribution, crane and
+//! Sources and signatures before a real registry, with what the tools of others put there: distribution, crane and
 //! cosign from their Go modules, and wkg, the Wasm world's own client. They need Go 1.26 and wkg 0.16, and say so.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

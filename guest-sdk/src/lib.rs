@@ -20,6 +20,7 @@
     unused_qualifications,
     elided_lifetimes_in_paths,
     clippy::allow_attributes_without_reason,
+    clippy::unwrap_used,
     reason = "generated: the documentation is in wit/, and lifting and lowering need unsafe code"
 )]
 #[doc(hidden)]

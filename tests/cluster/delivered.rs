@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Command;
 
 use ccm_host::Digest;
 use ccm_tests::process::Process;
@@ -35,6 +34,13 @@ pub(crate) fn digest(wasm: &[u8]) -> String {
     Digest::of(wasm).to_string()
 }
 
+/// Pushes a module, and returns the source that names its very bytes.
+pub(crate) fn push(registry: &Registry, wasm: &[u8], tag: &str) -> String {
+    let reference = format!("providers/hcloud:{tag}");
+    let digest = registry.push(&reference, wasm).unwrap();
+    format!("oci://{}/{reference}@{digest}", registry.host())
+}
+
 /// Where a world's providers come from and are written down.
 pub(crate) struct Delivered<'a> {
     world: &'a World,
@@ -61,7 +67,14 @@ impl<'a> Delivered<'a> {
 
     /// Applies the ConfigMap that holds the module, as a person or a robot with git does.
     pub(crate) async fn apply(&self, wasm: &[u8]) {
-        let data = BTreeMap::from([("provider.wasm".to_owned(), ByteString(wasm.to_vec()))]);
+        self.apply_all(&[("provider.wasm", wasm)]).await;
+    }
+
+    /// The same with these keys.
+    pub(crate) async fn apply_all(&self, modules: &[(&str, &[u8])]) {
+        let modules = modules.iter();
+        let data = modules.map(|(key, wasm)| ((*key).to_owned(), ByteString(wasm.to_vec())));
+        let data = data.collect();
         let mut map = ConfigMap {
             binary_data: Some(data),
             ..ConfigMap::default()
@@ -85,26 +98,6 @@ impl<'a> Delivered<'a> {
         let params = PatchParams::apply("a-person").force();
         let patch = Patch::Apply(&secret);
         self.logins.patch(LOGIN, &params, &patch).await.unwrap();
-    }
-
-    /// Pushes a module with the command that users have, and returns the source that names its very bytes.
-    pub(crate) fn push(&self, registry: &Registry, wasm: &[u8], tag: &str) -> String {
-        let file = self.world.file(&format!("{tag}.wasm"), wasm);
-        let place = format!("oci://{}/providers/hcloud:{tag}", registry.host());
-        let output = Command::new(env!("CARGO_BIN_EXE_ccm"))
-            .args(["provider", "push"])
-            .arg(file)
-            .arg(place)
-            .arg("--ca-file")
-            .arg(registry.ca_file())
-            .arg("--output=json")
-            .env("DOCKER_CONFIG", registry.docker_config())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-        said["reference"].as_str().unwrap().to_owned()
     }
 
     /// An entry of the configuration for the shipped guest, from this source.
@@ -195,6 +188,15 @@ impl<'a> Delivered<'a> {
         json!(object)["status"].take()
     }
 
+    /// Waits until people were told this of it.
+    pub(crate) async fn told(&self, ccm: &mut Process, name: &str, reason: &str) {
+        until(ccm, &format!("{name}: {reason}"), async || {
+            let said = self.said(name).await;
+            said.iter().any(|said| said == reason).then_some(())
+        })
+        .await;
+    }
+
     /// The annotations of a provider.
     pub(crate) async fn annotations(&self, name: &str) -> Value {
         let object = self.providers.get(name).await.unwrap();
@@ -232,11 +234,20 @@ impl<'a> Delivered<'a> {
         self.providers.patch(name, &params, &patch).await.unwrap();
     }
 
+    /// The Events that `kubectl describe` shows of a provider: those about its very object.
+    async fn described(&self, name: &str) -> Vec<Event> {
+        let object = self.providers.get(name).await.unwrap();
+        let uid = object.metadata.uid.unwrap();
+        let about = format!(
+            "involvedObject.kind=Provider,involvedObject.name={name},involvedObject.uid={uid}"
+        );
+        let params = ListParams::default().fields(&about);
+        self.events.list(&params).await.unwrap().items
+    }
+
     /// The reasons of the Events about a provider, each once.
     pub(crate) async fn said(&self, name: &str) -> Vec<String> {
-        let about = format!("involvedObject.kind=Provider,involvedObject.name={name}");
-        let params = ListParams::default().fields(&about);
-        let events = self.events.list(&params).await.unwrap();
+        let events = self.described(name).await;
         let mut said: Vec<_> = events
             .into_iter()
             .filter_map(|event| event.reason)

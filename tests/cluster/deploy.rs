@@ -137,6 +137,68 @@ async fn every_way_to_deploy_applies_to_a_real_api_server() {
 }
 
 #[tokio::test]
+async fn the_documented_command_brings_the_first_module_and_every_later_one() {
+    let folders = ["deploy/docs", "deploy/kustomize/variants"];
+    let mut commands = 0;
+    for folder in folders {
+        for text in texts(&root().join(folder)) {
+            for (at, _) in text.match_indices("create configmap ccm-provider") {
+                let command: String = text[at..].chars().take(240).collect();
+                for part in ["--dry-run=client", "kubectl apply --server-side -f -"] {
+                    assert!(command.contains(part), "{part}: {command}");
+                }
+                commands += 1;
+            }
+        }
+    }
+    assert!(commands >= 3, "{commands}");
+
+    // What kubectl sends for it, under the name that it has then.
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(admin, "kube-system");
+    let map = |content: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ccm-provider"},
+            "binaryData": {"provider.wasm": content},
+        })
+    };
+    let apply = async |content: &str| {
+        let params = PatchParams::apply("kubectl");
+        let patch = Patch::Apply(map(content));
+        maps.patch("ccm-provider", &params, &patch).await
+    };
+    for content in ["AGFzbQ==", "AGFzbTE=", "AGFzbTI="] {
+        apply(content).await.unwrap();
+    }
+    // Made by `kubectl create` alone, the fields would be another manager's.
+    maps.delete("ccm-provider", &Default::default())
+        .await
+        .unwrap();
+    let params = PostParams {
+        field_manager: Some("kubectl-create".to_owned()),
+        ..PostParams::default()
+    };
+    let made = serde_json::from_value(map("AGFzbQ==")).unwrap();
+    maps.create(&params, &made).await.unwrap();
+    let conflict = apply("AGFzbTE=").await.unwrap_err();
+    assert!(conflict.to_string().contains("conflict"), "{conflict}");
+}
+
+/// All texts below a folder.
+fn texts(folder: &std::path::Path) -> Vec<String> {
+    let mut texts = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => texts.extend(self::texts(&path)),
+            false => texts.push(std::fs::read_to_string(&path).unwrap()),
+        }
+    }
+    texts
+}
+
+#[tokio::test]
 async fn the_pod_is_restricted_in_everything_but_the_hosts_network() {
     let server = ApiServer::start().await.unwrap();
     let admin = server.client_for("admin").await.unwrap();

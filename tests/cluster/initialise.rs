@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ccm_sim::hetzner::{Location, ServerSpec, ServerType};
+use ccm_tests::authority;
 use serde_json::{Value, json};
 
 use crate::kubelet::{is_tainted, other_taint};
@@ -15,7 +16,7 @@ fn json_of(value: impl serde::Serialize) -> Value {
 #[tokio::test]
 async fn addresses_are_stored_before_the_taint_goes_with_everything_else() {
     let mut cloud = Setup::default().cloud;
-    cloud.tls = true;
+    cloud.tls = Some(authority::issue("the cloud").unwrap());
     let world = World::start(Setup {
         cloud,
         // Its module comes from a file, and the cluster need not know where that is written down.

@@ -22,7 +22,7 @@ const PROMISE: Duration = Duration::from_secs(90);
 #[allow(clippy::print_stdout, reason = "the measured times are a figure")]
 async fn nodes_of_deleted_servers_go_within_ninety_seconds_of_not_ready_and_no_others() {
     let world = World::start(Setup::default()).await;
-    let count = size("CCM_CLUSTER_MACHINES", 60);
+    let count = size("CCM_CLUSTER_MACHINES", 60, 60);
     let machines = world.machines(count).await;
     let mut observed = Observed::new(world.nodes.clone());
     let mut ccm = world.ccm(&world.configuration(json!({})), YOUNG);

@@ -73,7 +73,7 @@ async fn many_nodes_at_once_cost_two_writes_one_event_and_one_listing_and_then_n
     // A minute of passes over many nodes is more than the vendor's budget of an hour allows.
     setup.cloud.rate_limit = None;
     let world = World::start(setup).await;
-    let count = size("CCM_CLUSTER_NODES", 200);
+    let count = size("CCM_CLUSTER_NODES", 200, 1_000);
     let names = world.populate(count).await;
 
     let mut ccm = world.ccm(&world.configuration(json!({})), &[]);
@@ -109,7 +109,7 @@ async fn many_nodes_at_once_cost_two_writes_one_event_and_one_listing_and_then_n
     // A new process finds everything done, and goes on finding it.
     world.cloud.clear_requests();
     let before = asked.len();
-    let passes = size("CCM_CLUSTER_IDLE_SECONDS", 5);
+    let passes = size("CCM_CLUSTER_IDLE_SECONDS", 5, 60);
     let configuration = world.configuration(json!({"HCLOUD_SERVER_CACHE_MAX_AGE": "0"}));
     let mut ccm = world.ccm(&configuration, &["--node-status-update-frequency=1s"]);
     for pass in 1..=passes {

@@ -8,6 +8,7 @@ use ccm_tests::apiserver::AuditEntry;
 use serde_json::{Value, json};
 
 use crate::lifecycle::YOUNG;
+use crate::services::{PLACE, Services, load_balancer};
 use crate::world::{Setup, World, untainted, until};
 
 const PLAN: &[&str] = &[
@@ -18,9 +19,19 @@ const PLAN: &[&str] = &[
 
 /// Runs a plan for so long: the exit code, and what it printed.
 async fn plan(world: &World, duration: &str) -> (Option<i32>, Value) {
+    plan_with(world, duration, json!({}), &[]).await
+}
+
+/// The same with these values of the provider and further flags.
+async fn plan_with(
+    world: &World,
+    duration: &str,
+    values: Value,
+    flags: &[&str],
+) -> (Option<i32>, Value) {
     let plan_for = format!("--plan-for={duration}");
-    let flags = [PLAN, YOUNG, &[&plan_for]].concat();
-    let mut ccm = world.ccm(&world.configuration(json!({})), &flags);
+    let flags = [PLAN, YOUNG, &[&plan_for], flags].concat();
+    let mut ccm = world.ccm(&world.configuration(values), &flags);
     let status = ccm.ended(Duration::from_secs(120)).await.unwrap();
     let said = ccm.output();
     // Log lines are objects, too; the plan is the one with counts.
@@ -124,4 +135,90 @@ async fn a_plan_says_what_enforce_then_does_and_writes_nothing_not_even_a_lease(
 
     let (code, planned) = plan(&world, "10s").await;
     assert_eq!(code, Some(0), "nothing is left to be done: {planned}");
+}
+
+/// Of each object in the plan, what would be done to it: the verb, or method and target.
+fn of(plan: &Value, object: &str) -> Vec<String> {
+    let changes = plan["changes"].as_array().unwrap().iter();
+    let changes = changes.filter(|one| one["object"] == object);
+    let what = |one: &Value| match &one["request"] {
+        Value::Null => one["verb"].as_str().unwrap().to_owned(),
+        request => {
+            let text = |key: &str| request[key].as_str().unwrap().to_owned();
+            format!("{} {} {}", text("target"), text("method"), text("path"))
+        }
+    };
+    changes.map(what).collect()
+}
+
+#[tokio::test]
+async fn a_plan_has_requests_to_the_cloud_beside_writes_and_counts_what_is_refused() {
+    let world = World::start(Setup::default()).await;
+    world.machines(1).await;
+    let services = Services::of(&world).await;
+    let mut ccm = services.ccm();
+    for name in ["lost", "other"] {
+        services.create(name, load_balancer(&[80])).await;
+        services.has_address(&mut ccm, name).await;
+    }
+    world.stop(ccm).await;
+    let values = json!(BTreeMap::from([PLACE]));
+    let (code, nothing) = plan_with(&world, "10s", values.clone(), &[]).await;
+    assert_eq!((code, &nothing["empty"]), (Some(0), &json!(true)));
+
+    // By then no manager runs: one load balancer is removed, the other one's algorithm is to be another.
+    let lost = services.balancer("lost").await.unwrap();
+    world
+        .cloud
+        .remove_load_balancer(lost["id"].as_u64().unwrap());
+    let algorithm = |name: &str| json!({"metadata": {"annotations": {"load-balancer.hetzner.cloud/algorithm-type": name}}});
+    services
+        .change("other", algorithm("least_connections"))
+        .await;
+    let before = world.cloud.load_balancers();
+    let (code, planned) = plan_with(&world, "10s", values.clone(), &[]).await;
+    assert_eq!(code, Some(2), "{planned}");
+    assert_eq!(
+        of(&planned, "service/default/lost"),
+        ["api POST /load_balancers"]
+    );
+    let other = services.balancer("other").await.unwrap();
+    let change = format!(
+        "api POST /load_balancers/{}/actions/change_algorithm",
+        other["id"]
+    );
+    assert_eq!(of(&planned, "service/default/other"), [change]);
+    assert_eq!(world.cloud.load_balancers(), before);
+
+    // What nobody has written down yet hides nothing, and what the provider refuses is counted.
+    services.delete("lost").await;
+    services.delete("other").await;
+    let mut ccm = services.ccm();
+    services.is_gone(&mut ccm, "lost").await;
+    services.is_gone(&mut ccm, "other").await;
+    world.stop(ccm).await;
+    services.create("odd", load_balancer(&[80])).await;
+    services.change("odd", algorithm("nonsense")).await;
+    let (_, planned) = plan_with(&world, "10s", values.clone(), &[]).await;
+    assert_eq!(planned["unsure"][0]["object"], "service/default/odd");
+    services.change("odd", algorithm("round_robin")).await;
+    let (code, planned) = plan_with(&world, "10s", values, &[]).await;
+    assert_eq!(code, Some(2), "{planned}");
+    assert_eq!(
+        of(&planned, "service/default/odd"),
+        ["patch", "api POST /load_balancers"]
+    );
+}
+
+#[tokio::test]
+async fn without_an_api_server_there_is_no_plan() {
+    let world = World::start(Setup::default()).await;
+    let away = "--master=https://127.0.0.1:1";
+    let (code, planned) = plan_with(&world, "3s", json!({}), &[away]).await;
+    assert_eq!(code, Some(3), "{planned}");
+    assert_eq!(planned["empty"], false);
+    assert_eq!(
+        planned["why"],
+        "https://127.0.0.1:1 cannot be reached (connection refused)"
+    );
 }

@@ -73,7 +73,7 @@ async fn stopped_in_the_middle() -> (World, Process, usize) {
         ..Setup::default()
     })
     .await;
-    let count = size("CCM_CLUSTER_NODES", 200) / 5;
+    let count = size("CCM_CLUSTER_NODES", 200, 1_000) / 5;
     world.populate(count).await;
     let link = world.api.etcd_link().unwrap();
     link.delay(Duration::from_millis(25));

@@ -10,19 +10,19 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use serde_json::{Value, json};
 
-use crate::delivered::{CONFIG_MAP, Delivered, RIGHTS, digest};
+use crate::delivered::{CONFIG_MAP, Delivered, RIGHTS, digest, push};
 use crate::record::{granted, used};
 use crate::services::{Services, load_balancer};
 use crate::world::{Setup, World, manifests, until};
 
 const OWNER: &str = "wasm-ccm.dev/provider";
 const APPROVE: &str = "wasm-ccm.dev/approve";
-const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";
+pub(crate) const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";
 /// The function that only some calls of a canary meet: no read of the shadow comes there.
 const ENSURE: &str = "ccm:provider/load-balancer@0.1.0#ensure";
 const OTHER_TOKEN: &str = "the-token-of-another-account";
 
-async fn world() -> World {
+pub(crate) async fn world() -> World {
     World::start(Setup {
         rights: RIGHTS,
         // An API server that does not stream lists: the older way needs one verb more.
@@ -33,7 +33,7 @@ async fn world() -> World {
 }
 
 /// A version of the shipped module.
-fn version(number: &str) -> Vec<u8> {
+pub(crate) fn version(number: &str) -> Vec<u8> {
     numbered(embedded_guests::HCLOUD, number)
 }
 
@@ -56,7 +56,7 @@ fn owner(node: &Node) -> Option<&str> {
 }
 
 /// A node joins, and the version that serves initialises it.
-async fn joins(world: &World, ccm: &mut Process, name: &str, labels: Value, by: &str) {
+pub(crate) async fn joins(world: &World, ccm: &mut Process, name: &str, labels: Value, by: &str) {
     world.add_node(name, json!({"labels": labels})).await;
     let node = world.initialised(ccm, name).await;
     assert_eq!(owner(&node), Some(by), "{name}");
@@ -98,6 +98,10 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     delivered.apply(&second).await;
     let status = delivered.serves(&mut ccm, "hcloud", &second).await;
     assert_eq!(status["previous"]["digest"], digest(&first), "{status}");
+    // A new pod, whose cache is empty, asks for those very bytes.
+    world.stop(ccm).await;
+    std::fs::remove_dir_all(delivered.cache()).unwrap();
+    let mut ccm = delivered.ccm(&variables);
     joins(&world, &mut ccm, "worker-2", account.clone(), "hcloud").await;
 
     // The third, from a registry, by its digest.
@@ -108,7 +112,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
         entry
     };
     let third = version("3.0.0");
-    let source = delivered.push(&registry, &third, "3.0.0");
+    let source = push(&registry, &third, "3.0.0");
     delivered.configure(&[from_registry(&source)]);
     let status = delivered.serves(&mut ccm, "hcloud", &third).await;
     // Where exactly these bytes can be had again; the tag says nothing about that.
@@ -119,7 +123,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
 
     // A bad fourth: it answers every read, and breaks on what only the canary lets it do.
     let fourth = trapping(&version("4.0.0"), ENSURE);
-    let bad = delivered.push(&registry, &fourth, "4.0.0");
+    let bad = push(&registry, &fourth, "4.0.0");
     delivered.configure(&[from_registry(&bad)]);
     let mut hostname = 0;
     let rejected = async |status: &Value| status["rejected"][0]["digest"] == digest(&fourth);
@@ -168,7 +172,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
 
     // A wider fifth waits until a person approves it.
     let fifth = wider(&version("5.0.0"), &more());
-    let source = delivered.push(&registry, &fifth, "5.0.0");
+    let source = push(&registry, &fifth, "5.0.0");
     delivered.configure(&[from_registry(&source)]);
     let waits = |status: &Value| status["trial"]["phase"] == "WaitsForApproval";
     let what = "a trial that waits";

@@ -57,3 +57,32 @@ async fn a_module_that_requests_more_than_is_granted_is_not_loaded() {
     assert!(is_tainted(&world.nodes.get("worker-1").await.unwrap()));
     assert_eq!(world.asked(), []);
 }
+
+#[tokio::test]
+async fn a_credential_that_the_cloud_refuses_is_one_line_at_error() {
+    let world = World::start(Setup::default()).await;
+    let values = json!({});
+    for name in ["worker-1", "worker-2"] {
+        world.cloud.add_server(ServerSpec::named(name));
+        world.add_node(name, json!({})).await;
+    }
+    let configuration = world.configuration(values);
+    let mut ccm = world.ccm_with_token("not-the-clouds-token", &configuration, &[]);
+    for name in ["worker-1", "worker-2"] {
+        world.event(&mut ccm, name, "InstanceLookupFailed").await;
+    }
+    let log = world.log();
+    let loud: Vec<_> = log.lines().filter(|line| line.contains("ERROR")).collect();
+    let [line] = loud.as_slice() else {
+        panic!("one line: {loud:#?}");
+    };
+    for part in [
+        "hcloud",
+        &world.endpoint(),
+        "refuses the credential",
+        "(401)",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(!log.contains("not-the-clouds-token"));
+}

@@ -93,7 +93,7 @@ async fn the_documented_flags_give_every_node_its_pods_and_a_route_and_then_noth
     };
     listed(&mut ccm, 1).await;
     let asked = world.asked().len();
-    let resyncs = size("CCM_CLUSTER_ROUTE_RESYNCS", 2);
+    let resyncs = size("CCM_CLUSTER_ROUTE_RESYNCS", 2, 6);
     for resync in 1..=resyncs {
         listed(&mut ccm, 1 + resync).await;
     }

@@ -100,7 +100,7 @@ impl<'a> Services<'a> {
     }
 
     /// The one load balancer of a Service, if it has one.
-    async fn balancer(&self, name: &str) -> Option<Value> {
+    pub(crate) async fn balancer(&self, name: &str) -> Option<Value> {
         let service = self.get(name).await?;
         let all = self.world.cloud.load_balancers();
         let is_its = |one: &Value| one["labels"][UID_LABEL] == service["metadata"]["uid"];

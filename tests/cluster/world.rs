@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ccm_sim::hetzner::{Hetzner, Options};
 use ccm_tests::apiserver::{ApiServer, StartOptions};
+use ccm_tests::counts::Count;
 use ccm_tests::link::Link;
 use ccm_tests::observed::Observed;
 use ccm_tests::process::Process;
@@ -295,11 +296,14 @@ pub(crate) async fn until<T>(ccm: &mut Process, what: &str, ask: impl AsyncFn() 
 }
 
 /// A number that a variable may make larger: large counts take long and belong to `.ci/full`.
-pub(crate) fn size(variable: &str, otherwise: usize) -> usize {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap(),
-        Err(_) => otherwise,
-    }
+pub(crate) fn size(variable: &'static str, usual: u64, full: u64) -> usize {
+    let count = Count {
+        variable,
+        default: usual,
+        ci: usual,
+        full,
+    };
+    usize::try_from(count.get().unwrap()).unwrap()
 }
 
 /// The manifests in one file of `deploy/`.

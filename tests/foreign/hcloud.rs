@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ccm_sim::hetzner::{Fault, Hetzner, Location, Options, ServerSpec, Trouble};
+use ccm_tests::authority;
 use serde_json::{Value, json};
 
 use super::python::Client;
@@ -73,7 +74,7 @@ fn server_target(id: u64, private: bool) -> Value {
 
 async fn start() -> Hetzner {
     let options = Options {
-        tls: true,
+        tls: Some(authority::issue("hcloud").unwrap()),
         action_duration: Duration::from_millis(60),
         ..Options::new(TOKEN)
     };

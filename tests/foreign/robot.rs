@@ -2,6 +2,7 @@
 //! (`hrobot-py` from PyPI). What that client cannot read is not the vendor's shape.
 
 use ccm_sim::robot::{Fault, OperatingStatus, Options, ResetType, Robot, ServerSpec, Trouble};
+use ccm_tests::authority;
 use serde_json::{Value, json};
 
 use super::python::Client;
@@ -47,7 +48,7 @@ fn the_robot_simulator_is_understood_by_a_client_of_others() {
         .build()
         .unwrap();
     let options = Options {
-        tls: true,
+        tls: Some(authority::issue("robot").unwrap()),
         ..Options::new(USER, PASSWORD)
     };
     let robot = runtime.block_on(Robot::start(options)).unwrap();

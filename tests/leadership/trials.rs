@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
+use ccm_tests::counts::Count;
 use futures::FutureExt as _;
 use k8s_openapi::jiff::Timestamp;
 use tokio::task::JoinSet;
@@ -56,6 +57,14 @@ impl Sum {
     }
 }
 
+/// By default one of each kind.
+const TRIALS: Count = Count {
+    variable: "CCM_LEADERSHIP_TRIALS",
+    default: KINDS.len() as u64,
+    ci: 40,
+    full: 500,
+};
+
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().expect("a number"))
@@ -66,8 +75,7 @@ async fn no_request_is_begun_by_a_process_that_does_not_hold_the_lease_whatever_
     let began = Instant::now();
     let now = u64::try_from(Timestamp::now().as_microsecond()).unwrap();
     let seed = number("CCM_LEADERSHIP_SEED").unwrap_or(now);
-    let count = number("CCM_LEADERSHIP_TRIALS").unwrap_or(KINDS.len() as u64);
-    let count = usize::try_from(count).unwrap();
+    let count = usize::try_from(TRIALS.get().unwrap()).unwrap();
     let only = number("CCM_LEADERSHIP_TRIAL").map(|only| usize::try_from(only).unwrap());
     println!("CCM_LEADERSHIP_SEED={seed} CCM_LEADERSHIP_TRIALS={count}");
 

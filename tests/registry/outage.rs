@@ -3,17 +3,17 @@
 use ccm_delivery::source::{Source as _, SourceError};
 use ccm_tests::registry::Registry;
 
-use crate::exchange::{module, push, settings, source};
+use crate::exchange::{module, settings, source};
 
 #[tokio::test]
 async fn a_registry_that_is_away_is_asked_until_it_is_back() {
     let mut registry = Registry::start().await.unwrap();
-    let settings = settings(&registry, "clouds/ours:1");
+    let place = "clouds/theirs:1";
     let (one, two) = (module("0.1.0"), module("0.2.0"));
-    push(&settings, &one).await;
+    registry.push(place, &one).unwrap();
     registry.kill();
 
-    let mut source = source(settings.clone());
+    let mut source = source(settings(&registry, place));
     let error = source.next().await.err().unwrap();
     assert!(matches!(error, SourceError::Unavailable { .. }), "{error}");
     registry.restart().await.unwrap();
@@ -24,6 +24,6 @@ async fn a_registry_that_is_away_is_asked_until_it_is_back() {
     assert!(matches!(error, SourceError::Unavailable { .. }), "{error}");
     registry.restart().await.unwrap();
     // What has not changed is not brought again; what is new is.
-    push(&settings, &two).await;
+    registry.push(place, &two).unwrap();
     assert_eq!(*source.next().await.unwrap().wasm, two);
 }

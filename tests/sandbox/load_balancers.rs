@@ -1,330 +1,146 @@
-//! Every behaviour of the misbehaving guest as a maker of load balancers, at the real host, and after it a call of an
-//! honest one. What has the wrong shape is an error of the guest; what has the right one and the wrong meaning arrives
-//! as it is, for core to judge; no call changes more than its permit allows.
+//! Load balancers from end to end: a cluster in memory, the real controllers and host, the shipped guest in its sandbox,
+//! and a simulated Hetzner Cloud. What each event costs in requests; ten thousand random operations in which requests fail
+//! and managers die; what tenants get wrong, or try; and the switch from the Go manager.
+//!
+//! `CCM_LB_OPERATIONS` says how many random operations are made, and `CCM_LB_SEED=n` makes the run of that seed again.
 
-#[path = "load_balancers/steps.rs"]
-mod steps;
-#[path = "load_balancers/whole.rs"]
-mod whole;
+mod account;
+mod counts;
+mod input;
+mod inventory;
+mod life;
+mod migration;
+mod mortal;
+mod mutant;
+mod run;
+mod stage;
+mod tenants;
+mod trouble;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use ccm_core::cloud::{CloudProvider as _, ProviderError};
-use ccm_core::load_balancer::{
-    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Pending, Protocol,
-    ServicePort, UpdateRequest,
+use ccm_tests::counts::{Count, number};
+use ccm_tests::harness::{figure, trial};
+use libtest_mimic::{Failed, Trial};
+
+use mutant::Mutant;
+use run::Ended;
+
+/// How many random operations are made.
+const OPERATIONS: Count = Count {
+    variable: "CCM_LB_OPERATIONS",
+    default: 400,
+    ci: 2_000,
+    full: 10_000,
 };
-use ccm_core::permit::Mode;
-use ccm_host::Provider;
-use guest_misbehaving::behaviour::Balancing;
-use libtest_mimic::Trial;
+/// Defects of a manager that the law has to catch.
+const MUTANTS: Count = Count {
+    variable: "CCM_LB_MUTANTS",
+    default: 1,
+    ci: 9,
+    full: 9,
+};
+/// In each run, so that one that fails can be read.
+const IN_ONE_RUN: u64 = 200;
+/// Managers that die in each run.
+const CRASHES: u64 = 2;
+/// So many runs are enough to catch every mutant.
+const MUTANT_RUNS: u64 = 6;
 
-use crate::behaviours::SHORT;
-use crate::stage::{self, PATIENCE, block_on};
-use crate::steps::{Law, Step, answers, fails};
-use crate::target::{Mood, Target};
-use steps::Function::{self, Delete, Ensure, Get, UpdateTargets};
-use steps::Reply;
-
-pub(crate) use whole::TESTS;
-
-/// One test per behaviour.
 pub(crate) fn trials() -> Vec<Trial> {
-    let trial = |balancing: &Balancing| {
-        let balancing = *balancing;
-        Trial::test(format!("balancing::{}", balancing.word()), move || {
-            block_on(check(balancing, law(balancing)));
-            Ok(())
-        })
-    };
-    Balancing::ALL.iter().map(trial).collect()
+    let mut trials = counts::trials();
+    trials.extend(input::trials());
+    trials.extend(migration::trials());
+    trials.push(trial(
+        "load_balancers::random_operations_leak_nothing_and_make_nothing_twice",
+        random_operations,
+    ));
+    trials.push(trial(
+        "load_balancers::defects_of_the_manager_are_caught",
+        defects_are_caught,
+    ));
+    trials
 }
 
-/// What a host has to do about each behaviour. Every behaviour has its line: without one this does not compile.
-fn law(balancing: Balancing) -> Law<Function> {
-    let worthless = |words| Law::new([fails(Ensure, "internal", words)]);
-    match balancing {
-        Balancing::Honest => Law::new([
-            answers(Get, |reply| {
-                assert_eq!(reply.absent(), Some(false), "404 alone proves nothing")
-            }),
-            fails(Ensure, "denied", &["POST /balancers", "plan"]).planned(),
-            answers(Ensure, |reply| {
-                assert_eq!(reply.pending().hint.as_deref(), Some(&b"made"[..]));
-            }),
-            fails(UpdateTargets, "unavailable", &["there is no load balancer"]),
-            answers(Delete, |reply| assert!(reply.is_done())),
-        ])
-        .asking(
-            Mood::Empty,
-            &[
-                "GET /v1/balancers/uid-1",
-                "GET /v1/balancers/uid-1",
-                "GET /v1/balancers/uid-1",
-                "POST /v1/balancers",
-                "GET /v1/balancers/uid-1",
-                "GET /v1/balancers/uid-1",
-            ],
-        ),
-        Balancing::Echo => Law::new([
-            answers(Ensure, |reply| {
-                assert_eq!(*reply.status(), service().status)
-            }),
-            answers(Get, |reply| assert_eq!(*reply.status(), service().status)),
-        ]),
-
-        Balancing::Panic => Law::new([
-            fails(
-                Ensure,
-                "trapped",
-                &["load-balancer.ensure in module", "told to"],
-            ),
-            fails(
-                UpdateTargets,
-                "trapped",
-                &["load-balancer.update-targets in module"],
-            ),
-            fails(Delete, "trapped", &["load-balancer.delete in module"]),
-            fails(Get, "trapped", &["load-balancer.get in module"]),
-        ]),
-        Balancing::Spin => Law::new([
-            fails(
-                Ensure,
-                "timed-out",
-                &["load-balancer.ensure", "did not end"],
-            )
-            .within(SHORT),
-            fails(Get, "timed-out", &["load-balancer.get", "did not end"]).within(SHORT),
-        ]),
-        Balancing::MemoryBomb => Law::new([fails(
-            Delete,
-            "trapped",
-            &["load-balancer.delete", "more than its 64 MiB of memory"],
-        )]),
-        Balancing::HugeOwner => worthless(&["a conflict: 1048576 bytes of an owner, at most 128"]),
-        Balancing::GarbageError => Law::new([
-            fails(Ensure, "invalid", &["\\u{1b}[31mall is well", "…"]),
-            fails(Delete, "invalid", &["\\u{1b}[31mall is well", "…"]),
-        ]),
-
-        Balancing::ManyWaysIn => Law::new([
-            fails(Ensure, "internal", &["ensure: 1000 ways in, at most 16"]),
-            fails(Get, "internal", &["get: 1000 ways in, at most 16"]),
-        ]),
-        Balancing::NoWayIn => {
-            worthless(&["ensure: way in 0: it has neither an IP address nor a hostname"])
+fn random_operations() -> Result<(), Failed> {
+    if let Some(seed) = number("CCM_LB_SEED")? {
+        // With everything that the controllers and the host say.
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .init();
+        let ended = run::run(seed, IN_ONE_RUN, CRASHES, None)?;
+        let log = ended.log.join("\n");
+        let wrong = ended.wrong.join("\n");
+        return Err(format!("as asked for, seed {seed}:\n{log}\n{wrong}").into());
+    }
+    let operations = OPERATIONS.get()?;
+    let runs = operations.div_ceil(IN_ONE_RUN);
+    let (next, all) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= runs {
+                        return;
+                    }
+                    let ended = run::run(seed, IN_ONE_RUN, CRASHES, None);
+                    all.lock().unwrap().push((seed, ended));
+                }
+            });
         }
-        // These have the right shape; what they mean is for core to judge.
-        Balancing::HostileWaysIn => Law::new([answers(Ensure, |reply| {
-            assert_eq!(reply.status().ingress.len(), 11);
-        })]),
-        Balancing::LongHostname => worthless(&["300 bytes of its hostname, at most 253"]),
-        Balancing::BadPorts => worthless(&["way in 0: the error of port 80"]),
-
-        Balancing::HugeHint => Law::new([
-            fails(
-                Ensure,
-                "internal",
-                &["1048576 bytes of a hint, at most 4096"],
-            ),
-            fails(
-                UpdateTargets,
-                "internal",
-                &["update-targets: 1048576 bytes of a hint"],
-            ),
-            fails(Delete, "internal", &["delete: 1048576 bytes of a hint"]),
-        ]),
-        Balancing::Never => Law::new([
-            answers(Ensure, |reply| waits(reply, Duration::from_secs(600))),
-            answers(Delete, |reply| waits(reply, Duration::from_secs(600))),
-        ]),
-        Balancing::AtOnce => Law::new([
-            answers(Ensure, |reply| waits(reply, Duration::from_millis(100))),
-            answers(UpdateTargets, |reply| {
-                waits(reply, Duration::from_millis(100))
-            }),
-        ]),
-
-        Balancing::ForeignAnnotations => Law::new([
-            answers(Ensure, |reply| assert_eq!(wishes(reply), 6)),
-            answers(Delete, |reply| assert_eq!(wishes(reply), 6)),
-        ]),
-        Balancing::ManyAnnotations => Law::new([
-            fails(
-                Ensure,
-                "internal",
-                &["ensure: 1000 annotations, at most 16"],
-            ),
-            fails(
-                UpdateTargets,
-                "internal",
-                &["update-targets: 1000 annotations"],
-            ),
-            fails(
-                Delete,
-                "internal",
-                &["delete: 1000 annotations, at most 16"],
-            ),
-        ]),
-        Balancing::HugeAnnotation => {
-            worthless(&["annotation 0: 1048576 bytes of a value, at most 4096"])
+    });
+    let all = all.into_inner().unwrap();
+    if all.len() != usize::try_from(runs)? {
+        return Err("a run panicked, see above".into());
+    }
+    let mut sum = Ended::default();
+    for (seed, ended) in all {
+        let ended = ended?;
+        sum.operations += ended.operations;
+        sum.faults += ended.faults;
+        sum.crashes += ended.crashes;
+        sum.leaked += ended.leaked;
+        sum.duplicated += ended.duplicated;
+        sum.requests += ended.requests;
+        if !ended.wrong.is_empty() {
+            let wrong = ended.wrong.join("; ");
+            sum.wrong.push(format!("CCM_LB_SEED={seed}: {wrong}"));
         }
-        Balancing::TerminalAnnotation => worthless(&["annotation 0: it has control characters"]),
-        Balancing::ManyEvents => worthless(&["100000 events, at most 16"]),
-        Balancing::MarkupEvents => Law::new([answers(Ensure, |reply| {
-            let Reply::Ensured(reply) = reply else {
-                panic!("{reply:?}")
-            };
-            let messages = reply.events.iter().map(|event| event.message.as_str());
-            let cleaned = "\\u{1b}[2J\\u{1b}[31mall is well  \\u{0}\\u{202e}";
-            assert!(
-                messages.eq(["<script>alert(1)</script>", cleaned]),
-                "{reply:?}"
-            );
-        })]),
-        Balancing::MarkupReason => worthless(&["event 0: its reason is not a CamelCase word"]),
-
-        Balancing::ManyCreates => Law::new([
-            fails(Ensure, "denied", &["POST /balancers on target api", "3"]),
-            fails(Ensure, "denied", &["POST /balancers on target api", "plan"]).planned(),
-        ])
-        .asking(Mood::Empty, &["POST /v1/balancers"; 3]),
-        Balancing::DeletesInGet => Law::new([fails(
-            Get,
-            "denied",
-            &["DELETE /balancers/uid-1 on target api"],
-        )]),
-        Balancing::AbsentWithoutAsking => Law::new([answers(Get, |reply| {
-            assert_eq!(reply.absent(), Some(false), "nobody was asked");
-        })]),
-        Balancing::AbsentAfterFailure => Law::new([answers(Get, |reply| {
-            assert_eq!(reply.absent(), Some(false), "the cloud answered 500");
-        })])
-        .asking(Mood::Broken, &["GET /v1/balancers/uid-1"]),
-        Balancing::BelievesKept => Law::new([
-            answers(Ensure, |_| {}),
-            answers(Ensure, |_| {}),
-            answers(Get, |reply| {
-                let Reply::Got(got) = reply else {
-                    panic!("{reply:?}")
-                };
-                assert!(got.complete, "its own answer");
-            }),
-        ])
-        // The second `ensure` is content with what the first one kept; `get` is not.
-        .asking(Mood::Well, &["GET /v1/balancers/uid-1"; 2]),
-        Balancing::BelievesState => Law::new([
-            answers(Ensure, |_| {}),
-            answers(Get, |reply| {
-                assert_eq!(reply.absent(), None, "it saw what `ensure` kept");
-            }),
-        ]),
+    }
+    figure(format!(
+        "load balancers: {} operations, {} faults in {} cloud requests, {} crashes, {} leaked, {} duplicated",
+        sum.operations, sum.faults, sum.requests, sum.crashes, sum.leaked, sum.duplicated,
+    ));
+    match sum.wrong.is_empty() {
+        true => Ok(()),
+        false => Err(sum.wrong.join("\n").into()),
     }
 }
 
-fn waits(reply: &Reply, time: Duration) {
-    let Pending { retry_after, hint } = reply.pending();
-    assert_eq!((*retry_after, hint.as_deref()), (time, Some(&[7][..])));
-}
-
-fn wishes(reply: &Reply) -> usize {
-    match reply {
-        Reply::Ensured(reply) => reply.annotations.len(),
-        Reply::Progressed(reply) => reply.annotations.len(),
-        Reply::Got(_) => panic!("get has no wishes"),
+/// A test of the law above, and not of the product: by default it takes one defect, in CI all.
+fn defects_are_caught() -> Result<(), Failed> {
+    let count = usize::try_from(MUTANTS.get()?)?.min(Mutant::ALL.len());
+    for mutant in &Mutant::ALL[..count] {
+        is_caught(*mutant)?;
     }
+    figure(format!(
+        "load balancers: {count} of {} defects of a manager were tried, and caught",
+        Mutant::ALL.len()
+    ));
+    Ok(())
 }
 
-/// The Service of every call.
-pub(crate) fn service() -> CloudService {
-    CloudService {
-        namespace: "default".to_owned(),
-        name: "web".to_owned(),
-        uid: "uid-1".to_owned(),
-        ports: vec![ServicePort {
-            name: None,
-            protocol: Protocol::Tcp,
-            app_protocol: None,
-            port: 80,
-            node_port: Some(30_080),
-        }],
-        cluster_ips: vec!["10.96.0.1".to_owned()],
-        ..CloudService::default()
-    }
-}
-
-async fn check(balancing: Balancing, law: Law<Function>) {
-    let cloud = Target::start(law.cloud).await;
-    let provider = stage::load_balancing(balancing, &cloud.endpoint())
-        .await
-        .unwrap();
-    let mut hint = None;
-    for step in &law.steps {
-        let end = call(&provider, step, hint.take()).await;
-        step.check(&end, &provider.digest().short());
-        if let Ok(reply @ (Reply::Ensured(_) | Reply::Progressed(_))) = &end
-            && !reply.is_done()
-            && !matches!(reply, Reply::Ensured(reply) if is_ready(reply))
-        {
-            hint = reply.pending().hint.clone();
+fn is_caught(mutant: Mutant) -> Result<(), Failed> {
+    for seed in 0..MUTANT_RUNS {
+        let ended = run::run(seed, IN_ONE_RUN, 1, Some(mutant))?;
+        if let Some(first) = ended.wrong.first() {
+            let first: String = first.chars().take(120).collect();
+            figure(format!("with {mutant:?}: caught by run {seed}, {first}"));
+            return Ok(());
         }
     }
-    assert_eq!(cloud.asked(), law.asked, "requests that reached the cloud");
-    assert_works().await;
-}
-
-fn is_ready(reply: &EnsureReply) -> bool {
-    matches!(reply.ensured, Ensured::Ready(_))
-}
-
-async fn call(
-    provider: &Provider,
-    step: &Step<Function>,
-    hint: Option<Arc<[u8]>>,
-) -> Result<Reply, ProviderError> {
-    let permit = stage::permit(step.time, step.mode, step.changes);
-    let service = Arc::new(service());
-    let targets: Arc<[_]> = Arc::new([stage::node("one"), stage::node("two")]);
-    match step.function {
-        Ensure => {
-            let request = EnsureRequest {
-                service,
-                targets,
-                adopt: None,
-                hint,
-            };
-            let reply = provider.ensure_load_balancer(&request, permit).await;
-            reply.map(Reply::Ensured)
-        }
-        UpdateTargets => {
-            let request = UpdateRequest {
-                service,
-                targets,
-                hint,
-            };
-            let reply = provider.update_targets(&request, permit).await;
-            reply.map(Reply::Progressed)
-        }
-        Delete => {
-            let request = DeleteRequest { service, hint };
-            let reply = provider.delete_load_balancer(&request, permit).await;
-            reply.map(Reply::Progressed)
-        }
-        Get => {
-            let reply = provider.get_load_balancer(&service, permit).await;
-            reply.map(Reply::Got)
-        }
-    }
-}
-
-/// The next call of the same module, on the same host.
-async fn assert_works() {
-    let cloud = Target::start(Mood::Well).await;
-    let honest = stage::load_balancing(Balancing::Honest, &cloud.endpoint())
-        .await
-        .unwrap();
-    let permit = stage::permit(PATIENCE, Mode::Enforce, 0);
-    let reply = honest.get_load_balancer(&service(), permit).await.unwrap();
-    assert!(reply.complete, "{reply:?}");
+    Err(format!("{MUTANT_RUNS} runs did not catch it").into())
 }

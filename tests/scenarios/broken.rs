@@ -7,6 +7,7 @@ use std::time::Duration;
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
 use ccm_core::permit::Mode;
 use ccm_sim::cluster::{Request, Write};
+use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -102,7 +103,7 @@ const DEFECTS: [(&str, Tamper, Option<&str>, &str); 11] = [
 
 pub(crate) fn trials() -> Vec<Trial> {
     let defects = DEFECTS.map(|(name, tamper, kind, words)| {
-        Trial::test(format!("broken::{name}_is_noticed"), move || {
+        trial(format!("broken::{name}_is_noticed"), move || {
             is_noticed(tamper, kind, words)
         })
     });
@@ -121,7 +122,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ),
         ("broken::every_disturbance_has_its_own_word", words),
     ];
-    let laws = laws.map(|(name, test)| Trial::test(name, test));
+    let laws = laws.map(|(name, test)| trial(name, test));
     defects.into_iter().chain(laws).collect()
 }
 

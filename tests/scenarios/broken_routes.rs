@@ -9,6 +9,7 @@ use ccm_core::cloud_route::{CloudRoute, RouteTarget};
 use ccm_core::permit::Mode;
 use ccm_core::settings::{IpamSettings, PodNetwork};
 use ccm_sim::cluster::{Request, Write};
+use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -75,7 +76,7 @@ type Test = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let defects = DEFECTS.map(|(name, before, tamper, words)| {
-        Trial::test(format!("broken::{name}_is_noticed"), move || {
+        trial(format!("broken::{name}_is_noticed"), move || {
             is_noticed(before, tamper, words)
         })
     });
@@ -105,7 +106,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             too_many,
         ),
     ];
-    let laws = laws.map(|(name, test)| Trial::test(name, test));
+    let laws = laws.map(|(name, test)| trial(name, test));
     defects.into_iter().chain(laws).collect()
 }
 

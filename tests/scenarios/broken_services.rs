@@ -9,6 +9,7 @@ use ccm_core::load_balancer::Pending;
 use ccm_core::names::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_core::settings::ServiceRules;
 use ccm_sim::cluster::{Request, Write};
+use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -142,7 +143,7 @@ type Test = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let defects = DEFECTS.map(|(name, before, tamper, words)| {
-        Trial::test(format!("broken::{name}_is_noticed"), move || {
+        trial(format!("broken::{name}_is_noticed"), move || {
             is_noticed(before, tamper, words)
         })
     });
@@ -173,7 +174,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             addresses,
         ),
     ];
-    let laws = laws.map(|(name, test)| Trial::test(name, test));
+    let laws = laws.map(|(name, test)| trial(name, test));
     defects.into_iter().chain(laws).collect()
 }
 

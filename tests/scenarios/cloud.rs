@@ -56,21 +56,21 @@ pub(crate) struct ScriptedCloud {
 
 /// What the cloud answered about one node.
 #[derive(Debug, Clone)]
-pub(crate) struct Answered {
+pub struct Answered {
     /// When, on tokio's clock.
-    pub(crate) at: Instant,
+    pub at: Instant,
     /// Counts the calls from 1.
-    pub(crate) call: usize,
+    pub call: usize,
     /// The node's name.
-    pub(crate) node: String,
+    pub node: String,
     /// The answer.
-    pub(crate) lookup: Lookup,
+    pub lookup: Lookup,
     /// Whether it may prove absence.
-    pub(crate) complete: bool,
+    pub complete: bool,
     /// Whether nothing was to be used that was kept.
-    pub(crate) is_fresh: bool,
+    pub is_fresh: bool,
     /// The provider ID that came with the question.
-    pub(crate) stored: Option<String>,
+    pub stored: Option<String>,
 }
 
 /// What is asked about one node.

@@ -1,12 +1,13 @@
 //! The laws about deletions: what has to be known before a node goes (S1), exactly which one goes (S2), how many go
 //! (S11), and how often the cloud is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ccm_core::brake::Brake;
+use ccm_core::brake::{Brake, Rise};
 use ccm_core::cloud::Lookup;
 use ccm_core::names;
+use ccm_core::permit::Moment;
 use ccm_sim::cluster::Write;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::cloud::Answered;
 use crate::laws::{APART, Record, list, told};
+use crate::transcript::Surveyed;
 
 /// How long a node has to be NotReady, and how old it has to be.
 const NOT_READY: Duration = Duration::from_secs(30);
@@ -45,7 +47,11 @@ pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
     if !is_confirmed(write, record, false) {
         let why = "deletes without two complete answers 10 s apart, the last one fresh (S1)";
         found.push(told(write, why));
-    } else if !is_asked_for && !record.may_delete_the_last && !is_confirmed(write, record, true) {
+    } else if !is_asked_for
+        && !record.may_delete_the_last
+        && !is_marked(node)
+        && !is_confirmed(write, record, true)
+    {
         let why = "deletes although the answers found no node that exists (S1)";
         found.push(told(write, why));
     }
@@ -54,6 +60,12 @@ pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
     }
     found.extend(age(write, node, record));
     found
+}
+
+/// Whether somebody has said on the node that it is to leave: that stands for a neighbour where none is left.
+fn is_marked(node: &Value) -> bool {
+    let mut taints = list(&node["spec"]["taints"]).iter();
+    taints.any(|taint| names::LEAVING_TAINTS.iter().any(|key| taint["key"] == *key))
 }
 
 /// Whether it was known to be gone when the deletion was sent: complete answers called it gone over long enough a time,
@@ -165,7 +177,14 @@ pub(crate) fn budgets(record: &Record) -> Vec<String> {
                 Brake::ShutdownTaint => 1 + record.starts.iter().filter(|at| in_window(at)).count(),
                 _ => 1,
             };
-            if count > lives * allowance.of(record.most_nodes) {
+            let rise = match brake {
+                Brake::NodeDeletion => risen(
+                    &writes.iter().map(|one| one.at).collect::<Vec<_>>(),
+                    last.at,
+                ),
+                _ => Rise::NONE,
+            };
+            if count > lives * allowance.of(record.most_nodes) * rise.times() {
                 found.push(told(
                     last,
                     &format!("is more than the brake {brake} lets through (S11)"),
@@ -174,6 +193,13 @@ pub(crate) fn budgets(record: &Record) -> Vec<String> {
         }
     }
     found
+}
+
+/// How far an allowance may have risen: nothing is held by a brake before it has let something through.
+pub(crate) fn risen(spent: &[Instant], now: Instant) -> Rise {
+    let first = spent.iter().min().copied().unwrap_or(now);
+    let (begin, end) = (Moment(Duration::ZERO), Moment(now - first));
+    Rise::since(Some(begin), end)
 }
 
 /// Which budget a write is taken out of, if any.
@@ -185,12 +211,9 @@ fn brake(write: &Write) -> Option<Brake> {
     };
     match (write.request.resource, write.request.verb) {
         ("nodes", "delete") if write.after.is_none() => {
-            let wanted = [names::TO_BE_DELETED_TAINT, names::OUT_OF_SERVICE_TAINT];
             let is_asked_for = before["metadata"]["annotations"][names::DELETE_UNTIL].is_string();
-            Some(match is_asked_for || has(before, &wanted) {
-                true => Brake::WantedDeletion,
-                false => Brake::NodeDeletion,
-            })
+            let is_meant = is_asked_for || is_marked(before);
+            (!is_meant).then_some(Brake::NodeDeletion)
         }
         ("nodes", "patch") => {
             let after = write.after.as_deref()?;
@@ -199,6 +222,16 @@ fn brake(write: &Write) -> Option<Brake> {
         }
         _ => None,
     }
+}
+
+/// Whether a pass may have asked more than once: a node that could not be told is asked about by itself from then on, and
+/// after a call without an answer nodes are asked about in halves.
+fn may_ask_apart(survey: &Surveyed, record: &Record) -> bool {
+    let before = record.answered.iter().filter(|one| one.at <= survey.at);
+    let was_told = |one: &Answered| !matches!(one.lookup, Lookup::Unknown(_));
+    let calls: BTreeSet<usize> = before.clone().map(|one| one.call).collect();
+    let has_lost_one = calls.last().is_some_and(|last| calls.len() < *last);
+    has_lost_one || !before.clone().all(was_told)
 }
 
 /// A node is not asked about all the time, and a pass asks once.
@@ -220,7 +253,8 @@ pub(crate) fn questions(record: &Record) -> Vec<String> {
             }
         }
         if survey.is_vouched_for {
-            if vouched_for.contains(&survey.at) && !record.has_late_answers {
+            let is_second = vouched_for.contains(&survey.at) && !may_ask_apart(survey, record);
+            if is_second && !record.has_late_answers {
                 found.push(format!(
                     "{:?} are asked about in a second call",
                     survey.about

@@ -37,7 +37,7 @@ const LABELS: [&str; 6] = [
 pub(crate) const APART: Duration = Duration::from_secs(10);
 
 /// What was recorded of a play.
-pub(crate) struct Record {
+pub struct Record {
     /// The controllers' writes, and nobody else's.
     pub(crate) writes: Vec<Write>,
     /// What the cloud said.
@@ -72,7 +72,7 @@ pub(crate) struct Record {
 
 impl Record {
     /// A record that holds nothing else.
-    pub(crate) fn of(writes: Vec<Write>, answered: Vec<Answered>, mode: Mode) -> Record {
+    pub fn of(writes: Vec<Write>, answered: Vec<Answered>, mode: Mode) -> Record {
         Record {
             writes,
             answered,
@@ -94,7 +94,7 @@ impl Record {
 }
 
 /// Every law that is broken, in words.
-pub(crate) fn broken(record: &Record) -> Vec<String> {
+pub fn broken(record: &Record) -> Vec<String> {
     let (writes, answered, mode) = (&record.writes, &record.answered, record.mode);
     let mut found = Vec::new();
     if mode != Mode::Enforce

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ccm_core::audit::{AuditSink, Author, NoAudit};
 use ccm_core::permit::{Access, CloudRequest, Mode, Moment, Permit, Refusal, RequestOutcome};
+use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
 
 use crate::disturbance::{self, Disturbance};
@@ -29,7 +30,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             a_refused_mutation,
         ),
     ];
-    tests.map(|(name, test)| Trial::test(name, test)).into()
+    tests.map(|(name, test)| trial(name, test)).into()
 }
 
 type Test = fn() -> Result<(), Failed>;

@@ -154,7 +154,7 @@ pub(crate) fn portrait(node: &Value) -> Vec<String> {
 
 /// Everything about a node that has to be the same whatever went wrong on the way: all of it but what the server
 /// gives out anew in every run, and what somebody else wrote on purpose.
-pub(crate) fn essence(node: &Value) -> Value {
+pub fn essence(node: &Value) -> Value {
     let mut node = node.clone();
     if let Some(metadata) = node["metadata"].as_object_mut() {
         for given_out in [

@@ -3,26 +3,31 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use ccm_tests::counts::{self, Depth};
+use ccm_tests::random::Random;
 use libtest_mimic::Failed;
 
 use crate::disturbance::{self, Disturbance};
 use crate::script::{self, Line};
 use crate::stage::{self, Played, Run};
 
-/// Says how many faults are drawn for each test: a number, or `all`.
+/// Says how many disturbances are drawn for each test: a number, or `all`.
 const DRAWS: &str = "CCM_SCENARIO_DRAWS";
 /// The only disturbance to be replayed, such as `conflict:3`.
 const REPLAY: &str = "CCM_SCENARIO_REPLAY";
-/// Without a word from outside.
-const FEW: usize = 10;
-/// The same for deaths: all of them, but for a scenario that goes on and on.
-const MANY: usize = 60;
+/// Draws of faults in CI.
+const FAULTS: usize = 10;
+/// Draws of deaths in CI: all of them, but for a scenario that goes on and on.
+const DEATHS: usize = 60;
 /// The same where much happens at the API server and at the cloud.
-const SOME: usize = 24;
+const DEATHS_OF_SERVICES: usize = 24;
 /// The same where hours go by, in which much is asked again and again.
-const FEWER: usize = 12;
+const DEATHS_OF_LIFECYCLES: usize = 12;
+/// Without a word from outside one in so many of CI's draws is made, rounded up.
+const PART: usize = 10;
 
 /// How many replays were made by this process.
 static MADE: AtomicUsize = AtomicUsize::new(0);
@@ -61,14 +66,30 @@ impl Group {
 }
 
 /// How many replays were made so far.
-pub(crate) fn made() -> usize {
+pub fn made() -> usize {
     MADE.load(Ordering::Relaxed)
 }
 
+/// How a scenario goes when nothing disturbs it: played once, for all groups of disturbances.
+#[derive(Default)]
+pub(crate) struct Undisturbed(OnceLock<Result<Played, String>>);
+
+impl Undisturbed {
+    fn of(&self, script: &[Line]) -> Result<&Played, String> {
+        let played = self.0.get_or_init(|| stage::play(script, Run::with(None)));
+        played.as_ref().map_err(String::clone)
+    }
+}
+
 /// Replays the scenario `name`, which is written in `text`, with the disturbances of a group.
-pub(crate) fn replay(name: &str, text: &str, group: Group) -> Result<(), Failed> {
+pub(crate) fn replay(
+    name: &str,
+    text: &str,
+    undisturbed: &Undisturbed,
+    group: Group,
+) -> Result<(), Failed> {
     let script = script::read(text)?;
-    let undisturbed = stage::play(&script, Run::with(None))?;
+    let undisturbed = undisturbed.of(&script)?;
     if !undisturbed.broken.is_empty() {
         return Err(format!("undisturbed:\n{}", undisturbed.broken.join("\n")).into());
     }
@@ -78,19 +99,19 @@ pub(crate) fn replay(name: &str, text: &str, group: Group) -> Result<(), Failed>
             .any(|line| line.word(0) == Ok(stage::HONEST_FAULTS));
         !is_said || !one.is_a_lie()
     };
-    let every = group.every(&undisturbed).into_iter().filter(is_honest);
+    let every = group.every(undisturbed).into_iter().filter(is_honest);
     let name = format!("{name} {}", group.title());
     let every = every.map(|one| (one.to_string(), one)).collect();
-    let few = match group {
-        Group::Deaths if name.starts_with("node_lifecycle/") => FEWER,
-        Group::Deaths if name.starts_with("service/") => SOME,
-        Group::Deaths => MANY,
-        Group::RequestFaults | Group::CallFaults => FEW,
+    let in_ci = match group {
+        Group::Deaths if name.starts_with("node_lifecycle/") => DEATHS_OF_LIFECYCLES,
+        Group::Deaths if name.starts_with("service/") => DEATHS_OF_SERVICES,
+        Group::Deaths => DEATHS,
+        Group::RequestFaults | Group::CallFaults => FAULTS,
     };
-    let chosen = chosen(&name, every, few)?;
+    let chosen = chosen(&name, every, in_ci)?;
     let mut failures = Vec::new();
     for (word, disturbance) in chosen {
-        let (wrong, played) = judge(&script, &undisturbed, disturbance);
+        let (wrong, played) = judge(&script, undisturbed, disturbance);
         if only().is_some() {
             let played = played
                 .as_ref()
@@ -98,7 +119,10 @@ pub(crate) fn replay(name: &str, text: &str, group: Group) -> Result<(), Failed>
             failures.push(format!("as asked for, {word} was replayed:\n{played}"));
         }
         if let Some(wrong) = wrong {
-            failures.push(format!("{word}: {wrong}\n{}", again(&name, &word)));
+            failures.push(format!(
+                "{word}: {wrong}\n{}",
+                again("scenarios", &name, &word)
+            ));
         }
     }
     match failures.is_empty() {
@@ -108,8 +132,8 @@ pub(crate) fn replay(name: &str, text: &str, group: Group) -> Result<(), Failed>
 }
 
 /// The line that replays one disturbance of one test.
-pub(crate) fn again(test: &str, word: &str) -> String {
-    format!("again: {REPLAY}={word} cargo test --workspace --test scenarios -- --exact '{test}'")
+pub fn again(program: &str, test: &str, word: &str) -> String {
+    format!("again: {REPLAY}={word} cargo test --workspace --test {program} -- --exact '{test}'")
 }
 
 fn only() -> Option<String> {
@@ -167,15 +191,22 @@ fn difference(left: &str, right: &str) -> String {
     lines.join("\n")
 }
 
-/// What a test replays of everything that it could, each by its word `KIND:PLACE`: as many as the environment says,
-/// or the one replay that is asked for.
-pub(crate) fn chosen<T>(
+/// What a test replays of everything that it could, each by its word `KIND:PLACE`: as many as the environment says, of
+/// which CI makes `in_ci`, or the one replay that is asked for.
+///
+/// # Errors
+/// The environment asks for something that there is not.
+pub fn chosen<T>(
     test: &str,
     every: Vec<(String, T)>,
-    few: usize,
+    in_ci: usize,
 ) -> Result<Vec<(String, T)>, String> {
     let count = match std::env::var(DRAWS).as_deref() {
-        Err(_) => few,
+        Err(_) => match counts::depth()? {
+            Depth::Default => in_ci.div_ceil(PART),
+            Depth::Ci => in_ci,
+            Depth::Full => usize::MAX,
+        },
         Ok("all") => usize::MAX,
         Ok(number) => number
             .parse()
@@ -221,25 +252,4 @@ fn choose<T>(
     }
     MADE.fetch_add(chosen.len(), Ordering::Relaxed);
     Ok(chosen)
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    /// Seeded by a text, with FNV-1a.
-    fn of(text: &str) -> Random {
-        Random(text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        }))
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let mixed = mixed ^ (mixed >> 31);
-        usize::try_from(mixed % end as u64).unwrap_or(0)
-    }
 }

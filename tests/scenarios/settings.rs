@@ -24,7 +24,7 @@ const API_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
 /// What a script can say about the controllers.
 #[derive(Debug, Clone)]
-pub(crate) struct Configuration {
+pub struct Configuration {
     pub(crate) mode: Mode,
     pub(crate) allowances: Allowances,
     controllers: Controllers,
@@ -185,7 +185,7 @@ impl Configuration {
     }
 
     /// Of a process that is started now.
-    pub(crate) fn settings(&self, pace: Pace) -> Settings {
+    pub fn settings(&self, pace: Pace) -> Settings {
         Settings {
             controllers: self.controllers,
             lifecycle: LifecycleSettings {

@@ -85,8 +85,7 @@ fn digest(sources: &Path, files: &[&str]) -> Result<String> {
         let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         digest.update(text);
     }
-    let digest = digest.finalize();
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(digest.finalize()))
 }
 
 fn cache() -> Result<PathBuf> {

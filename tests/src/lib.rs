@@ -3,9 +3,13 @@
 #![forbid(unsafe_code)]
 
 pub mod apiserver;
+pub mod authority;
 pub mod built;
+pub mod counts;
+pub mod harness;
 pub mod link;
 pub mod observed;
 pub mod process;
+pub mod random;
 pub mod registry;
 pub mod versions;

@@ -3,6 +3,7 @@
 //! It is upstream's own program with TLS from a CA of its own and basic authentication, and has no referrers API:
 //! tools use the fall-back tags with it. It starts empty, never touches another registry, and ends with the test.
 
+mod layout;
 mod tools;
 
 use std::ffi::OsStr;
@@ -13,13 +14,10 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
-};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
+use crate::authority;
 use crate::process::Process;
 
 /// The one user, and its password. Nothing that runs may print the password.
@@ -158,6 +156,24 @@ impl Registry {
         self.run("crane", arguments)
     }
 
+    /// Puts a module under `reference` (`repository:tag`), with `crane push`. The answer is the digest of its manifest.
+    ///
+    /// # Errors
+    /// crane cannot be started, or fails; the error then holds what it said.
+    pub fn push(&self, reference: &str, wasm: &[u8]) -> Result<String> {
+        let folder = tempfile::tempdir_in(self.folder())?;
+        let digest = layout::write(folder.path(), wasm)?;
+        let reference = format!("{}/{reference}", self.host());
+        let pushed = self.crane([
+            OsStr::new("push"),
+            folder.path().as_os_str(),
+            reference.as_ref(),
+        ])?;
+        let said = String::from_utf8_lossy(&pushed.stderr);
+        ensure!(pushed.status.success(), "crane push: {said}");
+        Ok(digest)
+    }
+
     /// Runs `cosign` with the registry's CA and login, an empty key password and no terminal. It asks nobody outside.
     ///
     /// # Errors
@@ -246,22 +262,11 @@ fn spawn(programs: &Path, folder: &Path) -> Result<Process> {
 
 /// A CA and, signed by it, the server's certificate. The answer is the CA's.
 fn write_certificates(folder: &Path) -> Result<String> {
-    let mut authority = CertificateParams::default();
-    let name = "Authority of one test's registry";
-    authority.distinguished_name.push(DnType::CommonName, name);
-    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
-    let ca_pem = authority.pem();
-
-    let mut server = CertificateParams::new(["127.0.0.1", "localhost"].map(str::to_owned))?;
-    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let key = KeyPair::generate()?;
-    let certificate = server.signed_by(&key, &authority)?;
-    fs::write(folder.join("ca.pem"), &ca_pem)?;
-    fs::write(folder.join("server.pem"), certificate.pem())?;
-    fs::write(folder.join("server.key"), key.serialize_pem())?;
-    Ok(ca_pem)
+    let tls = authority::issue("registry")?;
+    fs::write(folder.join("ca.pem"), &tls.ca_pem)?;
+    fs::write(folder.join("server.pem"), &tls.certificate_pem)?;
+    fs::write(folder.join("server.key"), &tls.key_pem)?;
+    Ok(tls.ca_pem)
 }
 
 fn write_configuration(folder: &Path, port: u16, options: RegistryOptions) -> Result<()> {

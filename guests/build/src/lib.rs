@@ -1,8 +1,9 @@
 //! For build scripts: compiles guests of this workspace to components, so that `cargo run`, `cargo test` and
 //! `cargo clippy` need nothing but themselves.
 //!
-//! It runs Cargo inside Cargo, in a target directory of its own below the script's `OUT_DIR`. It never touches anything
-//! else, except that it asks `rustup` for the Wasm target when that is missing.
+//! It runs Cargo inside Cargo, in a target directory beside that of the outer profile, which all build scripts share: what
+//! two guests need is compiled once. It never touches anything else, except that it asks `rustup` for the Wasm target when
+//! that is missing.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -55,7 +56,6 @@ pub fn compile(guests: &[Guest<'_>]) {
     let root = here.join("../..");
     let out = PathBuf::from(required("OUT_DIR"));
     for shared in [
-        "wit",
         "guest-sdk/src",
         "guest-sdk/Cargo.toml",
         "Cargo.toml",
@@ -69,12 +69,23 @@ pub fn compile(guests: &[Guest<'_>]) {
         for part in ["src", "manifest.json", "Cargo.toml"] {
             watch(&folder.join(part));
         }
-        build(&root, &out, guest.package);
+    }
+    let target_dir = target_dir(&out);
+    build(&root, &target_dir, guests);
+    for guest in guests {
+        copy(&target_dir, &out, guest.package);
     }
 }
 
-fn build(root: &Path, out: &Path, package: &str) {
-    let target_dir = out.join("target");
+/// Where the inner Cargo works: `OUT_DIR` is `<target>/<profile>/build/<package>-<hash>/out`.
+fn target_dir(out: &Path) -> PathBuf {
+    match out.ancestors().nth(4) {
+        Some(target) => target.join("guests"),
+        None => panic!("{} is no folder of Cargo's", out.display()),
+    }
+}
+
+fn build(root: &Path, target_dir: &Path, guests: &[Guest<'_>]) {
     let mut cargo = Command::new(required("CARGO"));
     cargo
         .current_dir(root)
@@ -85,22 +96,26 @@ fn build(root: &Path, out: &Path, package: &str) {
             PROFILE,
             "--target",
             TARGET,
-            "--package",
-            package,
         ])
         .arg("--target-dir")
-        .arg(&target_dir)
+        .arg(target_dir)
         .stdout(Stdio::null());
+    for guest in guests {
+        cargo.args(["--package", guest.package]);
+    }
     for name in NOT_FOR_THE_GUEST {
         cargo.env_remove(name);
     }
     match cargo.status() {
         Ok(status) if status.success() => {}
-        Ok(status) => panic!(
-            "cargo build of the guest {package} for {TARGET} ended with {status}; its output is above"
-        ),
+        Ok(status) => {
+            panic!("cargo build of guests for {TARGET} ended with {status}; its output is above")
+        }
         Err(error) => panic!("cargo could not be started: {error}"),
     }
+}
+
+fn copy(target_dir: &Path, out: &Path, package: &str) {
     let built = target_dir
         .join(TARGET)
         .join(PROFILE)

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use ccm_guest::config::Values;
 use ccm_guest::{Config, Error};
+use ipnet::Ipv4Net;
 
+use crate::range;
 use crate::robot;
-use crate::routes::range::Range;
 pub use load_balancers::LoadBalancerSettings;
 
 mod load_balancers;
@@ -50,15 +51,15 @@ pub struct RouteSettings {
     /// Name or id of the network they are on.
     pub network: String,
     /// `--cluster-cidr`, as far as it is IPv4. `None`: not set.
-    pub cluster: Option<Vec<Range>>,
+    pub cluster: Option<Vec<Ipv4Net>>,
 }
 
 impl RouteSettings {
     /// Whether routes to `destination` are this cluster's. Others, such as the default route through a machine that
     /// translates addresses, or those of a second cluster on the same network, are nothing to look at.
-    pub fn is_ours(&self, destination: Range) -> bool {
+    pub fn is_ours(&self, destination: Ipv4Net) -> bool {
         let cluster = self.cluster.as_ref();
-        cluster.is_none_or(|ranges| ranges.iter().any(|range| range.contains(destination)))
+        cluster.is_none_or(|ranges| ranges.iter().any(|range| range.contains(&destination)))
     }
 }
 
@@ -156,7 +157,7 @@ fn route_settings(values: &mut Values<'_>, config: &Config) -> Option<RouteSetti
     let enabled = values.boolean("HCLOUD_NETWORK_ROUTES_ENABLED");
     let network = values.text("HCLOUD_NETWORK")?;
     let cidrs = &config.cluster_cidrs;
-    let ranges = || cidrs.iter().filter_map(|cidr| Range::read(cidr.trim()));
+    let ranges = || cidrs.iter().filter_map(|cidr| range::read(cidr.trim()));
     enabled.unwrap_or(true).then(|| RouteSettings {
         network,
         cluster: (!cidrs.is_empty()).then(|| ranges().collect()),

@@ -1,7 +1,7 @@
 //! The Hetzner provider: machines of one Hetzner Cloud project, and dedicated servers of one Robot account, as nodes;
 //! the project's load balancers; and routes to the nodes' pods on a private network.
 //!
-//! This file exports and nothing else. In reading order: [`config`], [`provider_id`], [`api`] and [`robot`] (the only
+//! This file exports and nothing else. In reading order: [`range`], [`config`], [`provider_id`], [`api`] and [`robot`] (the only
 //! files that speak HTTP about machines), [`instances`] and [`robot::instance`] (an answer as the contract's instance;
 //! pure), [`find`] (which requests answer which nodes), [`load_balancer`], [`routes`], [`waiting`] (how what was begun stands)
 //! and [`provider`].
@@ -15,6 +15,7 @@ pub mod instances;
 pub mod load_balancer;
 pub mod provider;
 pub mod provider_id;
+pub mod range;
 pub mod robot;
 pub mod routes;
 pub mod waiting;

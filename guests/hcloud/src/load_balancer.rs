@@ -26,5 +26,6 @@ pub mod services;
 pub mod shown;
 pub mod status;
 pub mod targets;
+pub mod unsupported;
 pub mod wanted;
 pub mod wanted_certificates;

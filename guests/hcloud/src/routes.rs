@@ -1,6 +1,6 @@
 //! Routes on the private network, so that what is sent to a node's pods reaches the node.
 //!
-//! In reading order: [`range`], [`layout`] (what is where in the network, and through which address a node is reached),
+//! In reading order: [`layout`] (what is where in the network, and through which address a node is reached),
 //! [`members`] (whose an address is), [`list`] and [`change`]. Requests stand in [`crate::api`].
 //!
 //! # Guarantees
@@ -15,6 +15,5 @@ pub mod change;
 pub mod layout;
 pub mod list;
 pub mod members;
-pub mod range;
 #[cfg(test)]
 pub mod samples;

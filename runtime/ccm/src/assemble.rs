@@ -15,15 +15,15 @@ use ccm_core::audit::NoAudit;
 use ccm_core::brake::Allowances;
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
-    AddressRules, IngressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings,
-    RouteSettings, ServiceRules, ServiceSettings,
+    AddressRules, IngressRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings,
+    ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ccm_host::{Compiler, Host, HostOptions, LoadError, Loading, Module, Provider};
 use ipnet::IpNet;
 
 use crate::config::{LoadBalancerConfig, Mistakes, Surroundings};
-use crate::flags::{LifecycleFlags, NodeFlags, ServiceFlags};
+use crate::flags::{NodeFlags, ServiceFlags};
 use crate::terms::ConfiguredTerms;
 
 /// Configuration, certificates and tokens.
@@ -141,6 +141,7 @@ pub(crate) fn service_rules(
     is_alone: bool,
     cluster: &ClusterAddresses,
     allowances: &Allowances,
+    confirm_removal: Duration,
 ) -> ServiceRules {
     ServiceRules {
         classes: load_balancers.classes.clone(),
@@ -152,14 +153,14 @@ pub(crate) fn service_rules(
             allowed: load_balancers.ingress_cidrs.clone(),
         },
         allowances: allowances.clone(),
-        ..ServiceRules::default()
+        confirm_removal,
     }
 }
 
 /// The controllers' settings, for a cluster whose API server has these addresses.
 pub(crate) fn settings(
     node: &NodeFlags,
-    lifecycle: &LifecycleFlags,
+    lifecycle: &LifecycleSettings,
     service: ServiceSettings,
     api_server: Vec<IpAddr>,
 ) -> Settings {
@@ -168,15 +169,7 @@ pub(crate) fn settings(
         service,
         route: RouteSettings::default(),
         ipam: None,
-        lifecycle: LifecycleSettings {
-            monitor_period: lifecycle.monitor_period,
-            rules: LifecycleRules {
-                not_ready: lifecycle.not_ready,
-                min_age: lifecycle.min_age,
-                delete_last_node: lifecycle.delete_last_node,
-                ..LifecycleRules::default()
-            },
-        },
+        lifecycle: lifecycle.clone(),
         ledger: None,
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),
@@ -192,6 +185,7 @@ pub(crate) fn settings(
                     api_server,
                     internal: node.internal_cidrs.clone(),
                 },
+                confirm_after: node.confirm_after,
                 ..NodeRules::default()
             },
         },

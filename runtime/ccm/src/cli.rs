@@ -1,14 +1,13 @@
 //! The command line: which command, with which options. Parsing touches neither files nor the network.
 //!
-//! No command means the demo. A real cluster is only ever touched by `ccm run`, so that a lost kubeconfig
+//! No command means the demo, where it is built in. A real cluster is only ever touched by `ccm run`, so that a lost kubeconfig
 //! cannot start the demo, nor the demo a cluster's controllers.
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgMatches, FromArgMatches as _, Subcommand as _, value_parser};
+use clap::{Arg, ArgMatches, FromArgMatches as _, Subcommand as _, value_parser};
 use clap_complete::Shell;
 
 use crate::flags::{self, RunFlags};
@@ -17,7 +16,11 @@ use crate::provider::{self, ConfigCommand, ProviderCommand};
 /// What the command line asks for.
 pub(crate) enum Command {
     /// Show the main job on a simulated cluster and cloud.
-    Demo(DemoOptions),
+    #[cfg(feature = "demo")]
+    Demo {
+        /// One JSON object per line instead of text.
+        json: bool,
+    },
     /// Run the controllers against a real cluster.
     Run(Box<RunFlags>),
     /// Make provider modules and look at them.
@@ -30,14 +33,6 @@ pub(crate) enum Command {
     Version,
     /// The hidden compile child.
     CompileChild,
-}
-
-/// Options of the demo.
-pub(crate) struct DemoOptions {
-    /// One JSON object per line instead of text.
-    pub json: bool,
-    /// Serve the simulated cloud over TLS with a private CA.
-    pub tls: bool,
 }
 
 /// What is printed instead of running a command: help, version or a usage error.
@@ -80,12 +75,49 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
         }
         Some(("version", _)) => Command::Version,
         Some(("__compile", _)) => Command::CompileChild,
-        Some(("demo", demo)) => Command::Demo(demo_options(demo)),
-        _ => Command::Demo(DemoOptions {
-            json: false,
-            tls: false,
-        }),
+        #[cfg(feature = "demo")]
+        Some(("demo", demo)) => Command::Demo {
+            json: one::<String>(demo, "output").as_deref() == Some("json"),
+        },
+        #[cfg(feature = "demo")]
+        _ => Command::Demo { json: false },
+        #[cfg(not(feature = "demo"))]
+        _ => {
+            return Err(Answer(command().error(
+                clap::error::ErrorKind::MissingSubcommand,
+                "there is no command: `ccm run` starts the controllers, `ccm --help` lists the others",
+            )));
+        }
     })
+}
+
+#[cfg(feature = "demo")]
+const WITHOUT_A_COMMAND: &str =
+    "Without a command: the demo. It needs no cluster and no account, and ends by itself.\n";
+#[cfg(not(feature = "demo"))]
+const WITHOUT_A_COMMAND: &str = "";
+
+#[cfg(feature = "demo")]
+fn with_demo(command: clap::Command) -> clap::Command {
+    command.subcommand(
+        clap::Command::new("demo")
+            .about("Show the main job on a simulated cluster and a simulated cloud, with a real component in the real sandbox (the default)")
+            .arg(
+                Arg::new("output")
+                    .short('o')
+                    .long("output")
+                    .value_name("FORM")
+                    .default_value("text")
+                    .value_parser(clap::builder::PossibleValuesParser::new(["text", "json"]))
+                    .help("How the result is printed"),
+            ),
+    )
+}
+
+/// Images are built without the demo and its simulators.
+#[cfg(not(feature = "demo"))]
+fn with_demo(command: clap::Command) -> clap::Command {
+    command
 }
 
 /// A flag of the Go binary without `run` is the likeliest mistake of an operator who comes from there; a switch whose
@@ -114,46 +146,22 @@ fn hint(mut error: clap::Error) -> clap::Error {
     error
 }
 
-fn demo_options(matches: &ArgMatches) -> DemoOptions {
-    DemoOptions {
-        json: one::<String>(matches, "output").as_deref() == Some("json"),
-        tls: matches.get_flag("tls"),
-    }
-}
-
 fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Option<T> {
     matches.get_one::<T>(id).cloned()
 }
 
 /// The whole command line, as people see it: without the compile child's, which completion scripts would offer.
 pub(crate) fn command() -> clap::Command {
-    let output = |values: &'static [&'static str]| {
-        Arg::new("output")
-            .short('o')
-            .long("output")
-            .value_name("FORM")
-            .value_parser(PossibleValuesParser::new(values))
-            .default_value("text")
-            .help("How the result is printed")
-    };
-    let flag = |id: &'static str, help: &'static str| {
-        Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
-    };
-    clap::Command::new("ccm")
+    let command = clap::Command::new("ccm")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A cloud-controller-manager for Kubernetes whose cloud providers are sandboxed WebAssembly components.")
-        .after_help("Without a command: the demo. It needs no cluster and no account, and ends by itself.\nExit codes: 0 done, 1 wrong options or a failure, 2 what was looked at is refused, not trusted or asks for more (provider, config check) or the plan is not empty (run --plan-for), 3 the plan is empty and not everything could be judged.")
-        .subcommand(
-            clap::Command::new("demo")
-                .about("Show the main job on a simulated cluster and a simulated cloud, with a real component in the real sandbox (the default)")
-                .arg(output(&["text", "json"]))
-                .arg(flag("tls", "Serve the simulated cloud over TLS with a private CA that the grant names")),
-        )
+        .after_help(format!("{WITHOUT_A_COMMAND}Exit codes: 0 done, 1 wrong options or a failure, 2 what was looked at is refused, not trusted or asks for more (provider, config check) or the plan is not empty (run --plan-for), 3 no change is known and not everything could be judged."));
+    with_demo(command)
         .subcommand(flags::run_command())
         // Said last: the derived form brings the documentation of its type.
         .subcommand(
             ProviderCommand::augment_subcommands(clap::Command::new("provider"))
-                .about("Make provider modules, look at them, compare, carry and sign them")
+                .about("Make provider modules, look at them, compare, pull and verify them")
                 .subcommand_required(true)
                 .arg_required_else_help(true),
         )

@@ -15,7 +15,8 @@ use ccm_core::ownership::{self, Claim, NodeClaim};
 use ccm_core::provider_id::ProviderId;
 use ccm_core::rollout::RolloutRules;
 use ccm_core::selector::Selector;
-use ccm_delivery::source::{Location, is_label};
+use ccm_core::syntax::is_dns_label;
+use ccm_delivery::source::Location;
 use ccm_delivery::terms::LimitsGranted;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, Secret};
@@ -167,7 +168,7 @@ fn meaning(
     }
     let mut providers: Vec<ProviderConfig> = Vec::new();
     for raw in raw.providers {
-        if !is_label(&raw.name) {
+        if !is_dns_label(&raw.name) {
             mistakes.push(format!(
                 "provider {:?}: a name is lower-case letters, digits and dashes, at most 63",
                 raw.name

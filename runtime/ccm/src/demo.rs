@@ -20,7 +20,7 @@ use ccm_controllers::Pace;
 use ccm_core::brake::Allowances;
 use ccm_core::names;
 use ccm_core::permit::{Access, Mode, Moment, Permit};
-use ccm_core::settings::ServiceRules;
+use ccm_core::settings::{LifecycleSettings, ServiceRules};
 use ccm_core::tenure::Tenure;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::stage::Lead;
@@ -38,9 +38,8 @@ use kube::api::{ObjectMeta, PostParams};
 use crate::assemble;
 use crate::assemble::ClusterAddresses;
 use crate::builtin;
-use crate::cli::DemoOptions;
 use crate::config::ProviderConfig;
-use crate::flags::{LifecycleFlags, NodeFlags, ServiceFlags};
+use crate::flags::{NodeFlags, ServiceFlags};
 use crate::fleet::{Fleet, Shared, location};
 use lifecycle::Stage;
 use narrate::Narrator;
@@ -58,26 +57,22 @@ const PACE: u32 = 60;
 /// Opens nothing real: the simulated cloud expects it, and the guest never sees it.
 const TOKEN: &str = "a-token-that-the-guest-never-sees";
 
-/// Shows everything, then ends.
+/// Shows everything, as text or as one JSON object per line, then ends.
 ///
 /// # Errors
 /// Something that the demo shows did not happen.
-pub(crate) fn main(options: &DemoOptions) -> anyhow::Result<()> {
-    let narrator = Narrator::start(options.json)?;
+pub(crate) fn main(json: bool) -> anyhow::Result<()> {
+    let narrator = Narrator::start(json)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let result = runtime.block_on(show(options, &narrator));
+    let result = runtime.block_on(show(&narrator));
     runtime.shutdown_background();
     result
 }
 
-async fn show(options: &DemoOptions, narrator: &Narrator) -> anyhow::Result<()> {
-    let cloud = Hetzner::start(Options {
-        tls: options.tls,
-        ..Options::new(TOKEN)
-    })
-    .await?;
+async fn show(narrator: &Narrator) -> anyhow::Result<()> {
+    let cloud = Hetzner::start(Options::new(TOKEN)).await?;
     let servers = cloud.add_servers(MACHINES.map(ServerSpec::named));
     narrator.say(
         "cloud",
@@ -205,7 +200,7 @@ fn changes(cloud: &Hetzner) -> usize {
 fn settings() -> anyhow::Result<ccm_controllers::Settings> {
     let settings = assemble::settings(
         &NodeFlags::UNSET,
-        &LifecycleFlags::UNSET,
+        &LifecycleSettings::default(),
         assemble::service_settings(&ServiceFlags::UNSET, ServiceRules::default()),
         Vec::new(),
     );
@@ -228,7 +223,15 @@ fn shared(host: Arc<Host>) -> Shared {
         mode: Mode::Enforce,
         service_rules: Box::new(|load_balancers, is_alone| {
             let unknown = ClusterAddresses::default();
-            assemble::service_rules(load_balancers, is_alone, &unknown, &Allowances::default())
+            let confirm_removal = ServiceFlags::UNSET.confirm_removal;
+            let allowances = Allowances::default();
+            assemble::service_rules(
+                load_balancers,
+                is_alone,
+                &unknown,
+                &allowances,
+                confirm_removal,
+            )
         }),
         pace: PACE,
         metrics: Metrics::default(),
@@ -262,14 +265,8 @@ fn grants(manifest: &Manifest, cloud: &Hetzner) -> anyhow::Result<Grants> {
     let mut grants = manifest.as_grants();
     for target in &mut grants.targets {
         // An address as endpoint grants that very address, which is the only way to loopback.
-        let scheme = if cloud.ca_pem().is_some() {
-            "https"
-        } else {
-            "http"
-        };
-        target.endpoint = format!("{scheme}://{}/v1", cloud.address()).parse()?;
+        target.endpoint = cloud.endpoint().parse()?;
         target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
-        target.ca_pem = cloud.ca_pem().map(str::to_owned);
     }
     Ok(grants)
 }

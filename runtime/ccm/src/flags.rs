@@ -13,11 +13,14 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ccm_core::selector::Selector;
+use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, ValueHint};
 use ipnet::IpNet;
 use k8s_openapi::jiff::SignedDuration;
 
+use election::duration;
 pub(crate) use election::{ElectionFlags, LeadershipFlags};
 pub(crate) use pod_network::PodNetworkFlags;
 pub(crate) use safety::{AuditLog, SafetyFlags};
@@ -54,7 +57,7 @@ pub(crate) struct RunFlags {
     /// Of the service controller.
     pub service: ServiceFlags,
     /// Of the node lifecycle controller.
-    pub lifecycle: LifecycleFlags,
+    pub lifecycle: LifecycleSettings,
     /// Of leader election.
     pub leadership: LeadershipFlags,
     /// Of what may be changed, and what is written down of it.
@@ -81,6 +84,8 @@ pub(crate) struct NodeFlags {
     pub internal_cidrs: Vec<IpNet>,
     /// `--service-cluster-ip-range`.
     pub service_cidrs: Vec<IpNet>,
+    /// `--node-change-confirm-after`.
+    pub confirm_after: Duration,
 }
 
 impl NodeFlags {
@@ -92,43 +97,36 @@ impl NodeFlags {
         reconcile_labels: false,
         internal_cidrs: Vec::new(),
         service_cidrs: Vec::new(),
+        confirm_after: Duration::from_secs(10),
     };
 }
 
 /// The node lifecycle controller's flags.
-pub(crate) struct LifecycleFlags {
-    /// `--node-monitor-period`.
-    pub monitor_period: Duration,
-    /// `--node-deletion-not-ready`.
-    pub not_ready: Duration,
-    /// `--node-deletion-min-age`.
-    pub min_age: Duration,
-    /// `--delete-last-node`.
-    pub delete_last_node: bool,
-}
-
-impl LifecycleFlags {
-    /// What applies when none of them is given.
-    pub(crate) const UNSET: LifecycleFlags = LifecycleFlags {
-        monitor_period: Duration::from_secs(5),
-        not_ready: Duration::from_secs(30),
-        min_age: Duration::from_secs(300),
-        delete_last_node: false,
-    };
-
-    fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> LifecycleFlags {
-        let unset = LifecycleFlags::UNSET;
-        let duration = |name, unset| matches.get_one::<Duration>(name).copied().unwrap_or(unset);
-        let flags = LifecycleFlags {
-            monitor_period: duration("node-monitor-period", unset.monitor_period),
-            not_ready: duration("node-deletion-not-ready", unset.not_ready),
-            min_age: duration("node-deletion-min-age", unset.min_age),
-            delete_last_node: matches.get_one("delete-last-node") == Some(&true),
-        };
-        if flags.monitor_period.is_zero() {
-            mistakes.push("--node-monitor-period must be longer than nothing".to_owned());
+fn lifecycle(matches: &ArgMatches, mistakes: &mut Vec<String>) -> LifecycleSettings {
+    let duration = |name| duration(matches, name);
+    let monitor_period = duration("node-monitor-period");
+    if monitor_period.is_zero() {
+        mistakes.push("--node-monitor-period must be longer than nothing".to_owned());
+    }
+    let selector = text(matches, "node-deletion-wanted-selector");
+    let wanted = selector.filter(|text| !text.trim().is_empty());
+    let wanted = wanted.and_then(|text| match Selector::parse(&text) {
+        Ok(selector) => Some(selector),
+        Err(error) => {
+            mistakes.push(format!("--node-deletion-wanted-selector: {error}"));
+            None
         }
-        flags
+    });
+    LifecycleSettings {
+        monitor_period,
+        rules: LifecycleRules {
+            not_ready: duration("node-deletion-not-ready"),
+            min_age: duration("node-deletion-min-age"),
+            confirm_after: duration("node-deletion-confirm-after"),
+            mass_hold: duration("node-deletion-mass-hold"),
+            wanted,
+            delete_last_node: matches.get_one("delete-last-node") == Some(&true),
+        },
     }
 }
 
@@ -138,13 +136,17 @@ pub(crate) struct ServiceFlags {
     pub concurrent_syncs: Option<NonZeroUsize>,
     /// `--load-balancer-drift-check`; `None`: never.
     pub drift_check: Option<Duration>,
+    /// `--load-balancer-removal-confirm-after`.
+    pub confirm_removal: Duration,
 }
 
 impl ServiceFlags {
     /// What applies when none of them is given.
+    #[cfg(feature = "demo")]
     pub(crate) const UNSET: ServiceFlags = ServiceFlags {
         concurrent_syncs: None,
         drift_check: Some(Duration::from_secs(3600)),
+        confirm_removal: ccm_core::brake::targets::CONFIRM_AFTER,
     };
 
     fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> ServiceFlags {
@@ -157,6 +159,7 @@ impl ServiceFlags {
             concurrent_syncs: concurrent_syncs
                 .filter(|_| given(matches, "concurrent-service-syncs")),
             drift_check: drift_check.copied().filter(|every| !every.is_zero()),
+            confirm_removal: duration(matches, "load-balancer-removal-confirm-after"),
         }
     }
 }
@@ -199,7 +202,7 @@ Examples:
   ccm run --config /etc/ccm/ccm.yaml --mode plan --plan-for 2m
 
 Exit codes: 0 told to stop, or the plan is empty; 1 wrong options, a provider that cannot be
-loaded, or the lease is lost; 2 the plan is not empty; 3 the plan is empty, and not everything could
+loaded, or the lease is lost; 2 the plan is not empty; 3 no change is known, and not everything could
 be judged (2 and 3 with --plan-for).";
 
 fn argument(flag: &'static table::Flag) -> Arg {
@@ -251,7 +254,10 @@ fn go_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A Go duration: numbers with units, such as `1h30m`, `500ms` or `0`.
+/// A Go duration: numbers with units, such as `1h30m`, `500ms` or `0`. jiff reads it, which takes `5 minutes`, too.
+///
+/// kube's `Duration` is not asked, although it is made for this: it takes the empty text, `--1s` and `1s0`, and panics at
+/// `1s-1s` and at more hours than fit.
 pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
     let expected = || "expected a duration such as 5m, 1h30m or 500ms".to_owned();
     if text == "0" {
@@ -313,7 +319,7 @@ impl RunFlags {
             PodNetworkFlags::read(matches, &controllers, &service_cidrs, &mut mistakes);
         let service = ServiceFlags::read(matches, &mut mistakes);
         let leadership = LeadershipFlags::read(matches, &mut mistakes);
-        let lifecycle = LifecycleFlags::read(matches, &mut mistakes);
+        let lifecycle = lifecycle(matches, &mut mistakes);
         let safety = SafetyFlags::read(matches, &mut mistakes);
         if !mistakes.is_empty() {
             let text = format!("{}\n", mistakes.join("\n"));
@@ -356,6 +362,7 @@ impl RunFlags {
                 reconcile_labels: matches.get_one("reconcile-node-labels") == Some(&true),
                 internal_cidrs,
                 service_cidrs,
+                confirm_after: duration(matches, "node-change-confirm-after"),
             },
             leadership,
             safety,

@@ -25,7 +25,9 @@ use tokio::sync::{Notify, watch};
 use crate::config::{LoadBalancerConfig, ProviderConfig};
 use crate::terms::ConfiguredTerms;
 
-pub(crate) use configuration::{Configuration, location};
+pub(crate) use configuration::Configuration;
+#[cfg(feature = "demo")]
+pub(crate) use configuration::location;
 use member::{Heard, Member};
 pub(crate) use secrets::Secrets;
 
@@ -137,6 +139,7 @@ impl Fleet {
     }
 
     /// What answers the calls of the provider of this name, if something does.
+    #[cfg(feature = "demo")]
     pub(crate) fn active(&self, name: &str) -> Option<Arc<Active>> {
         match &*self.members.get(name)?.served().borrow() {
             Served::Serving(active) => Some(active.clone()),
@@ -189,6 +192,7 @@ impl Fleet {
     }
 
     /// Follows what the members serve, to the end of the process.
+    #[cfg(feature = "demo")]
     pub(crate) async fn keep(self) {
         loop {
             self.news.notified().await;

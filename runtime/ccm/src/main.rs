@@ -7,6 +7,7 @@ mod audit;
 mod builtin;
 mod cli;
 mod config;
+#[cfg(feature = "demo")]
 mod demo;
 mod flags;
 mod fleet;
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
     match command {
         // The child reads untrusted bytes under its own limits: it must not start a runtime or read anything first.
         cli::Command::CompileChild => ccm_host::compile_child(),
-        cli::Command::Demo(options) => report(demo::main(&options)),
+        #[cfg(feature = "demo")]
+        cli::Command::Demo { json } => report(demo::main(json)),
         cli::Command::Run(flags) => run::main(*flags).unwrap_or_else(|error| report(Err(error))),
         cli::Command::Provider(command) => provider::main(&command),
         cli::Command::Config(command) => provider::config_main(&command),

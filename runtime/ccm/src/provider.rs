@@ -1,4 +1,4 @@
-//! `ccm provider …` and `ccm config …`: make modules, look at them, compare, carry and sign them, before anything is
+//! `ccm provider …` and `ccm config …`: make modules, look at them, compare, pull and verify them, before anything is
 //! trusted; and what a cluster says of those it runs. What is refused is exit code 2, so that a script can tell it
 //! from what could not be read (1).
 
@@ -15,7 +15,6 @@ mod pack;
 mod place;
 mod registry;
 mod section;
-mod sign;
 mod status;
 mod terminal;
 mod verify;
@@ -68,9 +67,7 @@ async fn run(command: &ProviderCommand, screen: Screen) -> anyhow::Result<Verdic
         ProviderCommand::Inspect(options) => inspect::inspect(options, screen).await,
         ProviderCommand::Check(options) => check::check(options, screen).await,
         ProviderCommand::Diff(options) => diff::diff(options, screen).await,
-        ProviderCommand::Push(options) => registry::send(options, screen).await,
         ProviderCommand::Pull(options) => registry::receive(options, screen).await,
-        ProviderCommand::Sign(options) => sign::sign(options, screen).await,
         ProviderCommand::Verify(options) => verify::verify(options, screen).await,
         ProviderCommand::Status(options) => status::status(options).await,
     }
@@ -84,9 +81,7 @@ fn subject(command: &ProviderCommand) -> (String, Form) {
         Command::Inspect(options) => (&options.module.place, options.output.into()),
         Command::Check(options) => (&options.module.place, options.printed.output),
         Command::Diff(options) => (&options.new, options.printed.output),
-        Command::Push(options) => (&options.place, options.printed.output),
         Command::Pull(options) => (&options.from, options.printed.output),
-        Command::Sign(options) => (&options.module.place, options.printed.output),
         Command::Verify(options) => match (&options.place, &options.provider) {
             (Some(place), _) => (place, options.printed.output),
             (None, name) => return (name.clone().unwrap_or_default(), options.printed.output),

@@ -4,8 +4,9 @@
 //! controllers run. So a process that stands by is one that could lead (EDGE-095, PROC-054).
 
 mod leading;
+mod plan;
+mod unserved;
 
-use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,7 +21,6 @@ use ccm_core::names::{
     SERVICE_CONTROLLER,
 };
 use ccm_core::permit::Mode;
-use ccm_core::plan::Plan;
 use ccm_core::settings::ServiceRules;
 use ccm_core::tenure::Tenure;
 use ccm_delivery::source::Location;
@@ -99,8 +99,10 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         secrets: Secrets::of(Some(reader.clone())),
     };
     let providers = configuration.read().await?;
+    let names: Vec<String> = providers.iter().map(|one| one.name.clone()).collect();
     let allowances = flags.safety.allowances;
     let (known, allowed) = (cluster.clone(), allowances.clone());
+    let confirm_removal = flags.service.confirm_removal;
     let shared = Shared {
         host: Arc::new(assemble::host(flags.compiled_cache_dir.clone())?),
         store: flags
@@ -111,7 +113,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         cluster_cidrs: flags.cluster_cidrs,
         mode,
         service_rules: Box::new(move |load_balancers, is_alone| {
-            assemble::service_rules(load_balancers, is_alone, &known, &allowed)
+            assemble::service_rules(load_balancers, is_alone, &known, &allowed, confirm_removal)
         }),
         pace: 1,
         metrics: ccm_delivery::metrics::Metrics::default(),
@@ -158,43 +160,24 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     tokio::spawn(fleet.follow(configuration));
     let plan_for = flags.safety.plan_for;
     let stop = Stop::listen(plan_for)?;
-    able_to_lead(manager.provided.clone(), stop.clone()).await;
+    manager.able_to_lead(&groups, stop.clone()).await?;
     manager.lead(groups, stop).await?;
     tracing::info!("stopped");
     match plan_for {
-        Some(_) => print_plan(&book.plan(), flags.log_json),
+        Some(_) => {
+            let mut plan = book.plan();
+            let unserved = unserved(&manager.provided.borrow(), names);
+            plan::explain(&mut plan, &unserved, &manager.kubernetes).await;
+            plan::print(&plan, flags.log_json)
+        }
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Waits until a provider serves. Whoever leads without one keeps those from leading that have one (EDGE-095).
-async fn able_to_lead(mut provided: watch::Receiver<Arc<[Provided]>>, stop: Stop) {
-    if provided.borrow().is_empty() {
-        tracing::warn!("no provider serves yet, so no lease is stood for");
-    }
-    tokio::select! {
-        // The fleet does not end before the process does.
-        _ = provided.wait_for(|provided| !provided.is_empty()) => {}
-        () = stop.told() => {}
-    }
-}
-
-/// Prints a plan as the result of the process. Its emptiness is the exit code: 0 a promise, 2 there is something to
-/// be done, 3 nobody can say.
-fn print_plan(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
-    let text = if json {
-        format!("{}\n", plan.to_json())
-    } else {
-        plan.table()
-    };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .context("cannot print the plan")?;
-    Ok(match (plan.is_empty(), plan.is_sure()) {
-        (false, _) => ExitCode::from(2),
-        (true, true) => ExitCode::SUCCESS,
-        (true, false) => ExitCode::from(3),
-    })
+/// The names of the providers that do not serve.
+fn unserved(provided: &[Provided], mut names: Vec<String>) -> Vec<String> {
+    names.retain(|name| !provided.iter().any(|one| one.cloud.name() == name));
+    names
 }
 
 /// What can be told before anything is begun. Of a shipped module: all that is wrong with its variables and values, by

@@ -195,3 +195,6 @@ impl<S: Connection> Connection for Guarded<S> {
         self.stream.connected()
     }
 }
+
+#[cfg(test)]
+mod tests;

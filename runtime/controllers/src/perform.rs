@@ -2,6 +2,7 @@
 //! that each can be found, labelled, refused, measured and crashed on purpose. Carries effects out;
 //! decides nothing but whether it still may.
 
+mod account;
 mod cloud;
 mod cluster_door;
 mod events;
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use ccm_core::audit::Author;
-use ccm_core::brake::Brake;
+use ccm_core::brake::{Brake, Rise};
 use ccm_core::cloud::CloudProvider;
 use ccm_core::effect::{Effect, Outcome, ServiceEffect, ServiceOutcome};
 use ccm_core::names::FIELD_MANAGER;
@@ -38,7 +39,7 @@ use crate::metrics::Metrics;
 use crate::plan::Planner;
 use crate::pruned::PrunedNode;
 use cloud::Cloud;
-use events::About;
+use events::{about_node, about_service};
 use request::stopping;
 use service::Services;
 
@@ -195,9 +196,9 @@ impl Door {
             Effect::Confer(node, word) => self.confer(node, word),
             Effect::ReadNode(node) => Box::pin(node::read(&self.cluster, &self.nodes, node)).await,
             Effect::Survey(survey) => Outcome::Surveyed(self.survey(survey).await),
-            Effect::TakeBudget(node, brake) => {
+            Effect::TakeBudget(node, brake, rise) => {
                 let object = format!("node/{}", node.name);
-                Box::pin(self.take(&object, *brake)).await
+                Box::pin(self.take(&object, *brake, *rise)).await
             }
             Effect::Hold(node, condition) => {
                 self.metrics().held_deletion(condition, self.name());
@@ -229,12 +230,11 @@ impl Door {
                 Err(outcome) => outcome,
             },
             Effect::RecordNodeEvent(node, event) => {
-                let about = About::node(node, controller);
-                Box::pin(self.cluster.events.record(&about, event)).await;
-                Outcome::Recorded
+                let about = about_node(node, controller);
+                Box::pin(self.cluster.events.record(&about, event)).await
             }
-            Effect::Service(service, ServiceEffect::TakeBudget(brake)) => {
-                match Box::pin(self.take(&service.to_string(), *brake)).await {
+            Effect::Service(service, ServiceEffect::TakeBudget(brake, rise)) => {
+                match Box::pin(self.take(&service.to_string(), *brake, *rise)).await {
                     // It could not be written down.
                     Outcome::Node(Err(error)) => {
                         Outcome::Service(ServiceOutcome::Service(Err(error)))
@@ -242,10 +242,14 @@ impl Door {
                     outcome => outcome,
                 }
             }
+            Effect::Service(service, ServiceEffect::Vouch) => {
+                let claimant = self.claimant();
+                let vouched = Box::pin(self.services.vouch(service, &claimant)).await;
+                Outcome::Service(ServiceOutcome::Vouched(vouched))
+            }
             Effect::Service(service, ServiceEffect::RecordEvent(event)) => {
-                let about = About::service(service);
-                Box::pin(self.cluster.events.record(&about, event)).await;
-                Outcome::Recorded
+                let about = about_service(service);
+                Box::pin(self.cluster.events.record(&about, event)).await
             }
             Effect::Service(service, effect) => {
                 Box::pin(self.services.perform(service, effect)).await
@@ -254,11 +258,10 @@ impl Door {
         }
     }
 
-    async fn take(&self, object: &str, brake: Brake) -> Outcome {
+    async fn take(&self, object: &str, brake: Brake, rise: Rise) -> Outcome {
         let objects = || match brake {
             // Of a provider's own nodes; another one's are no reason to delete more of these.
             Brake::NodeDeletion
-            | Brake::WantedDeletion
             | Brake::ShutdownTaint
             | Brake::InternalIp
             | Brake::Relabel
@@ -269,7 +272,9 @@ impl Door {
             }
         };
         let purse = &self.cluster.purse;
-        purse.take(self.name(), object, brake, objects).await
+        purse
+            .take(self.name(), object, (brake, rise), objects)
+            .await
     }
 
     /// Waits for the conversation's turn to write, and asks whether it still may when that has come.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ccm_core::audit::{AuditRecord, AuditSink, Refused, Subject, Unrecordable};
 use ccm_core::effect::{Effect, When};
 use ccm_core::permit::{CloudRequest, Mode, Refusal};
-use ccm_core::plan::{Plan, Planned};
+use ccm_core::plan::{Plan, Planned, Verdict};
 
 use crate::metrics::Metrics;
 
@@ -78,7 +78,8 @@ impl Planner {
         }
     }
 
-    /// This controller has looked at the object to the end; `has_withheld` says whether a change was withheld.
+    /// This controller has looked at the object to the end; `has_withheld` says whether a change was withheld. What it
+    /// could not do for another reason than the mode is not judged, whatever was withheld before.
     pub(crate) fn concluded(
         &self,
         object: &str,
@@ -96,7 +97,7 @@ impl Planner {
             }
         };
         let mut plan = self.book.open();
-        plan.set_unsure(object, controller, why.filter(|_| !has_withheld));
+        plan.set_unsure(object, controller, why);
         let is_settled = why.is_none() && !has_withheld && plan.settled(object, controller);
         drop(plan);
         if is_settled {
@@ -133,7 +134,8 @@ impl Planner {
     pub(crate) fn sum_up(&self) {
         if self.mode == Mode::Plan {
             let plan = self.book.plan();
-            tracing::info!(target: "plan", changes = plan.changes().count(), empty = plan.is_empty(), "{plan}");
+            let empty = plan.verdict() == Verdict::Empty;
+            tracing::info!(target: "plan", changes = plan.changes().count(), empty, "{plan}");
         }
     }
 
@@ -148,6 +150,7 @@ impl Planner {
             what,
             said,
             by: _,
+            place: _,
         } = planned;
         tracing::info!(target: "plan", kind, object, verb, change = what, said, "would be changed");
         self.count();
@@ -206,7 +209,7 @@ mod tests {
             node,
             NodeDeletion {
                 resource_version: "7".to_owned(),
-                brake: Brake::NodeDeletion,
+                brake: Some(Brake::NodeDeletion),
                 reason: String::new(),
             },
         )
@@ -281,6 +284,10 @@ mod tests {
         assert!(!book.plan().is_sure());
         planner.concluded("node/a", "node", &When::AwaitChange, false);
         assert!(book.plan().is_sure());
+        // Something was withheld, and what was tried after it has failed.
+        planner.withheld(&deletion("a"), "node");
+        planner.concluded("node/a", "node", &waits, true);
+        assert!(!book.plan().is_sure());
     }
 
     #[test]
@@ -289,10 +296,10 @@ mod tests {
             let (planner, book, _) = planner(mode);
             planner.withheld(&deletion("a"), "node");
             refuse(&planner, Refusal::Mode("observe"));
-            assert!(book.plan().is_empty());
+            assert_eq!(book.plan().changes().count(), 0);
         }
         let (planner, book, _) = planner(Mode::Plan);
         refuse(&planner, Refusal::Revoked);
-        assert!(book.plan().is_empty());
+        assert_eq!(book.plan().changes().count(), 0);
     }
 }

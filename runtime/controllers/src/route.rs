@@ -59,7 +59,7 @@ impl RouteController {
         RouteController {
             clock: door.clock(),
             nodes: door.cluster.nodes.clone(),
-            memory: Memory::new(settings.clone(), door.cluster.mode),
+            memory: Memory::new(settings.clone()),
             door,
             settings,
             changes,
@@ -293,8 +293,7 @@ impl reconcile::Facts for Facts {
     }
 
     fn is_anothers(&self) -> bool {
-        // What is planned about a route was said by the request that was refused, and is over when a listing says so.
-        matches!(self.about, About::Destination(_))
+        false
     }
 }
 

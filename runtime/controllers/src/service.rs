@@ -303,15 +303,16 @@ impl ServiceController {
     }
 
     fn start(&mut self, key: String, is_urgent: bool, now: Moment) {
-        let memory = self.slots.get_mut(&key).and_then(Slot::first);
-        let Some(memory) = memory else {
+        let slot = self.slots.get_mut(&key);
+        let next_at = slot.as_ref().and_then(|slot| slot.next_at());
+        let Some(memory) = slot.and_then(|slot| slot.first(now)) else {
             self.queue.finish(&key);
             self.passed(&key);
             return;
         };
         let targets = self.nodes.targets();
         if !memory.wants_turn(targets, &self.world, now) {
-            if let Some(at) = memory.next_at() {
+            if let Some(at) = next_at {
                 self.queue.ask(&key, at, false);
             }
             self.queue.finish(&key);
@@ -357,6 +358,12 @@ impl ServiceController {
                 memory.abandon(now)
             }
         });
+        // What fails waits with everybody else: hundreds of new Services at a cloud that is away must not keep nodes that
+        // are gone in all load balancers.
+        let is_urgent = is_urgent
+            && slot
+                .with_uid(&uid)
+                .is_none_or(|memory| !memory.has_failed());
         let is_retried = slot.with_uid(&uid).is_some_and(|memory| memory.is_due());
         match next {
             Some(Next::At(at)) => self.queue.ask(&key, at, is_urgent && is_retried),
@@ -369,6 +376,18 @@ impl ServiceController {
                 slot.release(&uid);
                 // Its name may have been taken meanwhile.
                 self.queue.ask(&key, now, true);
+            }
+        }
+        // The others of this name wait for nobody's failure.
+        if !slot.orphans.is_empty() {
+            let is_waiting = slot
+                .current
+                .as_mut()
+                .is_some_and(|memory| memory.wants_turn(self.nodes.targets(), &self.world, now));
+            if is_waiting {
+                self.queue.ask(&key, now, true);
+            } else if let Some(at) = slot.next_at() {
+                self.queue.ask(&key, at, is_urgent && is_retried);
             }
         }
         if slot.is_empty() {

@@ -2,7 +2,7 @@
 //! lengths) was checked by the host. A provider is hostile input: what is wrong in a part is left out and
 //! said, what is wrong about whose machine this is ends the matter. Never repairs a value.
 
-pub(crate) mod syntax;
+pub(crate) mod address;
 
 use std::fmt;
 
@@ -13,6 +13,7 @@ use crate::names::{CONTROL_PLANE, OUR_DOMAIN};
 use crate::neighbours::AddressClash;
 use crate::provider_id::{ProviderId, ProviderIdError};
 use crate::settings::AddressRules;
+use crate::syntax;
 
 /// More addresses than this on one node are left out: the contract's cap, and far above what machines have.
 pub const MAX_ADDRESSES: usize = 32;
@@ -163,7 +164,7 @@ fn check_addresses(
             let (kind, address) = (one.address_type.as_str(), quoted(&one.address));
             Fault(format!("{kind} {address} left out: {problem}"))
         };
-        if let Some(problem) = syntax::address_problem(one) {
+        if let Some(problem) = address::address_problem(one) {
             faults.push(fault(problem));
             continue;
         }

@@ -8,6 +8,7 @@
 mod allowance;
 mod budget;
 mod cluster;
+mod rise;
 mod shared;
 pub mod targets;
 
@@ -16,6 +17,7 @@ use std::fmt;
 pub use allowance::{Allowance, Allowances};
 pub use budget::{Budget, Budgets, Standing};
 pub use cluster::{ClusterBudgets, Objects, Spent};
+pub use rise::Rise;
 pub use shared::SharedBudget;
 
 /// A kind of change that has a budget.
@@ -25,11 +27,9 @@ pub enum Brake {
     InternalIp,
     /// Changing the type, zone or region of a known node: volumes and workloads are placed by them.
     Relabel,
-    /// Deleting a node whose machine is gone: its pods are deleted with it.
+    /// Deleting a node whose machine is gone: its pods are deleted with it. Not where somebody has said on the node that it
+    /// is to leave: nobody is surprised then.
     NodeDeletion,
-    /// Deleting a node that somebody else has marked before as leaving: the cluster autoscaler, or a person with
-    /// the out-of-service taint. Nobody is surprised, so that it has a budget of its own and spends no other.
-    WantedDeletion,
     /// Tainting a node whose machine is shut down: nothing is scheduled there any more.
     ShutdownTaint,
     /// Deleting a load balancer: its address is lost for good.
@@ -44,11 +44,10 @@ pub enum Brake {
 
 impl Brake {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Brake; 9] = [
+    pub const ALL: [Brake; 8] = [
         Brake::InternalIp,
         Brake::Relabel,
         Brake::NodeDeletion,
-        Brake::WantedDeletion,
         Brake::ShutdownTaint,
         Brake::LoadBalancerDeletion,
         Brake::RouteDeletion,
@@ -62,7 +61,6 @@ impl Brake {
             Brake::InternalIp => "internal-ip",
             Brake::Relabel => "relabel",
             Brake::NodeDeletion => "node-deletion",
-            Brake::WantedDeletion => "wanted-deletion",
             Brake::ShutdownTaint => "shutdown-taint",
             Brake::LoadBalancerDeletion => "load-balancer-deletion",
             Brake::RouteDeletion => "route-deletion",
@@ -82,9 +80,6 @@ impl Brake {
             Brake::InternalIp => "the cloud says other InternalIPs than the Ready node has",
             Brake::Relabel => "the cloud says another type, zone or region than the node has",
             Brake::NodeDeletion => "the cloud says that the node's machine is gone",
-            Brake::WantedDeletion => {
-                "the cloud says that the machine of a node that was to leave is gone"
-            }
             Brake::ShutdownTaint => "the cloud says that the node's machine is shut down",
             Brake::LoadBalancerDeletion => "a load balancer is not wanted any more",
             Brake::RouteDeletion => "a route is not wanted any more",

@@ -13,7 +13,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use thiserror::Error;
 
-use crate::brake::Brake;
+use crate::brake::{Brake, Rise};
 use crate::cloud::{CloudEvent, FindReply, Lookup, ProviderError};
 use crate::neighbours::Clashes;
 use crate::node_lifecycle::Survey;
@@ -22,7 +22,9 @@ use crate::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPa
 use crate::permit::Moment;
 
 pub use route::{RouteEffect, RouteOutcome};
-pub use service::{Answered, InUse, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef};
+pub use service::{
+    Answered, InUse, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef, Witnesses,
+};
 
 /// What `decide` wants.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,7 +75,7 @@ pub enum Effect {
     /// Read a node from the API server itself, not from a cache.
     ReadNode(NodeRef),
     /// Take one change out of a brake's budget, for this node. Nothing is given back.
-    TakeBudget(NodeRef, Brake),
+    TakeBudget(NodeRef, Brake, Rise),
     /// Write a node's addresses.
     PatchNodeStatus(NodeRef, NodeStatusPatch),
     /// Write a node's provider ID, labels and taints.
@@ -119,8 +121,8 @@ pub struct Word {
 pub struct NodeDeletion {
     /// `metadata.resourceVersion` that was decided on: a node that has changed since stays.
     pub resource_version: String,
-    /// The brake whose budget pays for it.
-    pub brake: Brake,
+    /// The brake whose budget pays for it; `None`: somebody has said on the node that it is to leave.
+    pub brake: Option<Brake>,
     /// Why, for people and for the audit.
     pub reason: String,
 }
@@ -142,11 +144,14 @@ pub enum Outcome {
     Deleted,
     /// Of [`Effect::RecordNodeEvent`], [`ServiceEffect::RecordEvent`] and [`Effect::Hold`].
     Recorded,
+    /// Of an Event that the API server does not have, for this reason. Nothing waits for it.
+    Unrecorded(String),
     /// Of all other acts about a Service.
     Service(ServiceOutcome),
     /// Of all other acts about routes.
     Route(RouteOutcome),
-    /// The write was worked out and reported, and not made: the manager does not run in enforce mode.
+    /// The change of the cluster or of a cloud was worked out and reported, and not made: the manager does not run in
+    /// enforce mode.
     Withheld,
 }
 
@@ -181,6 +186,13 @@ pub enum ClusterError {
     Unavailable(String),
 }
 
+impl ClusterError {
+    /// Whether the same request will be refused again, and was not carried out.
+    pub fn is_final(&self) -> bool {
+        matches!(self, ClusterError::Denied(_) | ClusterError::Rejected(_))
+    }
+}
+
 impl Outcome {
     /// Whether the rest of a decision may still be performed.
     pub fn is_success(&self) -> bool {
@@ -191,7 +203,10 @@ impl Outcome {
             Outcome::Surveyed(result) => result.is_ok(),
             Outcome::Service(outcome) => outcome.is_success(),
             Outcome::Route(outcome) => outcome.is_success(),
-            Outcome::Recorded | Outcome::Deleted | Outcome::Conferred(..) => true,
+            Outcome::Recorded
+            | Outcome::Unrecorded(_)
+            | Outcome::Deleted
+            | Outcome::Conferred(..) => true,
             Outcome::Withheld => false,
         }
     }
@@ -214,7 +229,9 @@ impl fmt::Display for Effect {
                 )
             }
             Effect::ReadNode(node) => write!(f, "read node/{}", node.name),
-            Effect::TakeBudget(node, brake) => write!(f, "take budget {brake} node/{}", node.name),
+            Effect::TakeBudget(node, brake, _) => {
+                write!(f, "take budget {brake} node/{}", node.name)
+            }
             Effect::PatchNodeStatus(node, patch) => {
                 write!(
                     f,
@@ -291,6 +308,7 @@ impl fmt::Display for Outcome {
             Outcome::Node(Err(error)) => write!(f, "{error}"),
             Outcome::Service(outcome) => outcome.fmt(f),
             Outcome::Route(outcome) => outcome.fmt(f),
+            Outcome::Unrecorded(why) => write!(f, "not recorded: {why}"),
             Outcome::Withheld => write!(f, "withheld"),
         }
     }

@@ -9,8 +9,8 @@
 //! Only `decide` and `absorb` live here. The crate has no async runtime, no Kubernetes client, no Wasm
 //! engine and reads no clock, file or variable: its manifest and `clippy.toml` hold that true.
 //!
-//! Reading order, from the ground up: [`names`], [`settings`], [`tenure`], [`lease`], [`permit`], [`cloud`] and
-//! [`load_balancer`] and [`cloud_route`] (the port to the clouds), [`provider_id`], [`selector`], [`ownership`], [`patch`], [`effect`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
+//! Reading order, from the ground up: [`names`], [`syntax`], [`settings`], [`tenure`], [`lease`], [`permit`], [`cloud`] and
+//! [`load_balancer`] and [`cloud_route`] (the port to the clouds), [`provider_id`], [`selector`], [`ownership`], [`patch`], [`effect`], [`event`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
 //! [`neighbours`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`], [`service`], [`route`], [`ipam`].
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ pub mod cloud;
 pub mod cloud_node;
 pub mod cloud_route;
 pub mod effect;
+pub mod event;
 pub mod ipam;
 pub mod lease;
 pub mod load_balancer;
@@ -41,4 +42,5 @@ pub mod route;
 pub mod selector;
 pub mod service;
 pub mod settings;
+pub mod syntax;
 pub mod tenure;

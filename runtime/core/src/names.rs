@@ -21,8 +21,9 @@ pub const LOAD_BALANCER_CONDITION: &str = "wasm-ccm.dev/LoadBalancer";
 /// Kubernetes' own condition: ports of a Service that its load balancer does not serve.
 pub const PORTS_CONDITION: &str = "LoadBalancerPortsError";
 
-/// Set by a person: this node's deletion is wanted until then (RFC 3339), although no known-good node vouches for
-/// the answers or the node has no provider ID.
+/// Set by a person on a node: its deletion is wanted until then (RFC 3339), although no known-good node vouches for the
+/// answers or the node has no provider ID, and whatever brake is engaged. On a Service: its load balancer is given up until
+/// then, although nothing that is known to exist was found in the provider's account.
 pub const DELETE_UNTIL: &str = "wasm-ccm.dev/delete-until";
 
 /// The group of our own kinds.
@@ -56,6 +57,17 @@ pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 pub const TO_BE_DELETED_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 /// Set by a person on nodes whose machine will not come back.
 pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
+/// Set by Karpenter on nodes whose machine it is about to remove, since its API v1.
+pub const KARPENTER_DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
+/// The same in its API v1beta1.
+pub const KARPENTER_DISRUPTION_TAINT: &str = "karpenter.sh/disruption";
+/// Whoever sets one of these takes the node's machine away.
+pub const LEAVING_TAINTS: [&str; 4] = [
+    TO_BE_DELETED_TAINT,
+    OUT_OF_SERVICE_TAINT,
+    KARPENTER_DISRUPTED_TAINT,
+    KARPENTER_DISRUPTION_TAINT,
+];
 
 /// Set by the kubelet under `--cloud-provider=external`, removed by us (NODE-011, IFACE-063).
 pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";

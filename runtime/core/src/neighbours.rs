@@ -36,6 +36,8 @@ struct Neighbour {
     answered: Option<(Arc<str>, Arc<str>)>,
     /// When it was answered last that the machine exists.
     found: Option<Moment>,
+    /// How many complete answers in a row have called the machine gone since the node was Ready.
+    gone: u32,
     /// Addresses of a Ready node. One that is not may be a machine that is gone, whose address has a new owner.
     internal: Vec<IpAddr>,
     external: Vec<IpAddr>,
@@ -93,6 +95,9 @@ impl Neighbours {
             stored: stored_provider_id(node).map(Arc::from),
             answered: known.and_then(|known| known.answered.clone()),
             found: known.and_then(|known| known.found),
+            gone: known
+                .filter(|_| !is_ready(node))
+                .map_or(0, |known| known.gone),
             ..Neighbour::default()
         };
         let status = node.status.as_ref();
@@ -138,8 +143,13 @@ impl Neighbours {
             else {
                 continue;
             };
-            if let Lookup::Found(_) = lookup {
-                known.found = Some(at);
+            match lookup {
+                Lookup::Found(_) => {
+                    known.found = Some(at);
+                    known.gone = 0;
+                }
+                Lookup::Gone if reply.complete => known.gone = known.gone.saturating_add(1),
+                _ => {}
             }
             let answered = match lookup {
                 Lookup::Found(instance) => {
@@ -199,10 +209,12 @@ impl Neighbours {
         }
     }
 
-    /// A node that has this address, inside or outside.
+    /// A node that has this address, inside or outside. One that is not Ready and was called gone twice has none any more:
+    /// clouds give addresses out again at once.
     pub fn holder(&self, address: IpAddr) -> Option<&str> {
-        let names = self.by_address.get(&address)?;
-        names.first().map(|name| &**name)
+        let is_there = |name: &&Arc<str>| self.nodes.get(*name).is_none_or(|one| one.gone < 2);
+        let mut names = self.by_address.get(&address)?.iter();
+        names.find(is_there).map(|name| &**name)
     }
 
     /// Another node with this provider ID; one that has it written down, if there is one.

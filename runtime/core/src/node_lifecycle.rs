@@ -14,17 +14,19 @@ mod case;
 pub mod deletion_guard;
 mod doubts;
 mod facts;
+mod halving;
 mod last;
 mod lookup;
 mod mass;
 mod memory;
 mod survey;
+mod witness;
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::answer;
-use crate::brake::Brake;
+use crate::brake::{Brake, Rise};
 use crate::cloud::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, When};
 use crate::names::SHUTDOWN_TAINT;
@@ -37,8 +39,9 @@ use crate::retry;
 
 pub use deletion_guard::Held;
 pub use facts::{Facts, Finding};
+pub use lookup::vouches;
 pub use memory::{Memory, Pass};
-pub use survey::Survey;
+pub use survey::{Survey, witnesses};
 
 /// How long the same thing about the same node is not said again: as long as client-go's recorder counts an
 /// Event up.
@@ -73,6 +76,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
         _ if is_ready(&facts.node) => Decision::Done(When::AwaitChange),
         Finding::Running => untaint(facts),
         Finding::ShutDown => taint(facts, now),
+        Finding::Held(held) => hold(facts, held, now),
         Finding::Gone(_) if facts.has_changed() => {
             let why = "the node's readiness has changed meanwhile: all is asked again".to_owned();
             Decision::Done(When::Retry { after: SOON, why })
@@ -131,7 +135,11 @@ fn pay(facts: &Facts, brake: Brake, now: Now) -> Result<(), Unpaid> {
             Err(Unpaid::First(Decision::Done(When::Retry { after, why })))
         }
         (None, Credit::Nothing | Credit::InVain(_)) => {
-            let effect = Effect::TakeBudget(node_ref(&facts.node), brake);
+            let rise = match brake {
+                Brake::NodeDeletion => Rise::since(facts.past.braked, now.moment),
+                _ => Rise::NONE,
+            };
+            let effect = Effect::TakeBudget(node_ref(&facts.node), brake, rise);
             Err(Unpaid::First(Decision::Do(vec![effect])))
         }
     }
@@ -171,14 +179,17 @@ fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decis
     if !facts.is_read() {
         return Decision::Do(vec![Effect::ReadNode(node_ref(&facts.node))]);
     }
-    let brake = match deletion_guard::is_wanted(&facts.node, now) {
-        true => Brake::WantedDeletion,
-        false => Brake::NodeDeletion,
-    };
-    match pay(facts, brake, now) {
-        Err(Unpaid::First(decision)) => return decision,
-        Err(Unpaid::Braked(free)) => return hold(facts, &Held::Braked { brake, free }, now),
-        Ok(()) => {}
+    let is_wanted = deletion_guard::is_wanted(&facts.node, &facts.rules, now);
+    let brake = (!is_wanted).then_some(Brake::NodeDeletion);
+    if let Some(brake) = brake {
+        match pay(facts, brake, now) {
+            Err(Unpaid::First(decision)) => return decision,
+            Err(Unpaid::Braked(free)) => {
+                let free = free.min(Rise::next(facts.past.braked, now.moment));
+                return hold(facts, &Held::Braked { brake, free }, now);
+            }
+            Ok(()) => {}
+        }
     }
     let name = name(&facts.node);
     let mut effects = Vec::new();
@@ -206,7 +217,10 @@ fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decis
 fn hold(facts: &Facts, held: &Held, now: Now) -> Decision {
     let after = held.again(now);
     let told = held.told(now);
-    let why = format!("the cloud says that the machine is gone, and the node stays: {told}");
+    let why = match held {
+        Held::Unknown(_) => told,
+        _ => format!("the cloud says that the machine is gone, and the node stays: {told}"),
+    };
     let decision = match held.is_ordinary() {
         true => None,
         false => say_held(facts, held, &why, now),
@@ -235,7 +249,7 @@ fn say_held(facts: &Facts, held: &Held, why: &str, now: Now) -> Option<Decision>
 /// The API server would not. DeletingNodeFailed is said once for each cause (LIFE-010, EDGE-006).
 fn failed(facts: &Facts, error: &ClusterError) -> Decision {
     let failures = facts.past.failures.saturating_add(1);
-    let is_final = matches!(error, ClusterError::Denied(_) | ClusterError::Rejected(_));
+    let is_final = error.is_final();
     let after = match &facts.finding {
         // Each try costs a look-up at the cloud, too (EDGE-006).
         Finding::Gone(_) if is_final => FORBIDDEN.after(failures),

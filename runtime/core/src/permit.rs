@@ -4,7 +4,7 @@
 //! of the call, below buffers and pools. It is the one place where a cloud mutation is counted and
 //! reported. It reads no clock: the moment is an argument.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -140,6 +140,7 @@ pub struct Permit {
     audit: Arc<dyn AuditSink>,
     subject: Subject,
     said: Mutex<Option<String>>,
+    has_withheld: AtomicBool,
 }
 
 /// What is kept of a provider's words in one call.
@@ -165,6 +166,7 @@ impl Permit {
             audit,
             subject: Subject::default(),
             said: Mutex::new(None),
+            has_withheld: AtomicBool::new(false),
         }
     }
 
@@ -225,6 +227,11 @@ impl Permit {
         self.mutations - self.mutations_left.load(Ordering::Acquire)
     }
 
+    /// Whether a change was refused for the mode alone. What the call ended with is then no answer of the cloud.
+    pub fn has_withheld(&self) -> bool {
+        self.has_withheld.load(Ordering::Acquire)
+    }
+
     /// The provider said this in its log. The last words before a change that is refused are part of the plan.
     pub fn say(&self, line: &str) {
         let line = line.chars().take(MOST_SAID).collect();
@@ -250,6 +257,9 @@ impl Permit {
             self.audit.before(request).map_err(|_| Refusal::Unaudited)
         });
         if let Err(refusal) = verdict {
+            if let Refusal::Mode(_) = refusal {
+                self.has_withheld.store(true, Ordering::Release);
+            }
             let said = self.said().clone();
             self.audit.refused(&Refused {
                 subject: &self.subject,

@@ -1,8 +1,10 @@
-//! What would be changed if changes were made: the first change of each object that was worked out and not made. What
-//! follows a first change depends on its answer, which nobody has; so there is one line for each object, and none
-//! for an object that needs nothing. Holds and prints; makes nothing and hears of nothing by itself.
+//! What would be changed if changes were made: of each object the first write to the cluster and the first request to a
+//! cloud that each controller worked out and did not make. What follows a first change depends on its answer, which
+//! nobody has. There is no line for an object that needs nothing. Holds and prints; makes nothing and hears of nothing by
+//! itself.
 //!
-//! What nothing can be said about is kept apart, with the reason: an empty plan with something in there is no promise.
+//! What nothing can be said about is kept apart, with the reason: a plan with something in there is never called empty,
+//! and neither is one for which not everything was looked at.
 //!
 //! Events are not changes of an object, and neither is what the manager writes down for itself: both are left
 //! out, and not written either.
@@ -14,11 +16,15 @@ use serde_json::{Value, json};
 
 use crate::audit::Refused;
 use crate::effect::{Effect, ServiceEffect};
+use crate::names::{ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 use crate::permit::CloudRequest;
 
-/// A plan for more objects than this only counts the rest: what a provider would change is its own to say, and
+/// A plan with more changes than this only counts the rest: what a provider would change is its own to say, and
 /// must not fill the memory.
-const MOST_OBJECTS: usize = 20_000;
+const MOST_CHANGES: usize = 20_000;
+
+/// Why a plan that nobody has begun says nothing.
+const NOT_LOOKED: &str = "not everything was looked at yet";
 
 /// The kinds of objects that there are in plans.
 pub const KINDS: [&str; 4] = ["node", "service", "route", "cloud"];
@@ -36,8 +42,43 @@ pub struct Planned {
     pub what: String,
     /// What the provider logged before it, for people.
     pub said: Option<String>,
-    /// The controller that worked it out; empty for requests to a cloud, which do not say.
+    /// The controller that worked it out; empty for a request to a cloud that is about no single object.
     pub by: &'static str,
+    /// Where it would be made.
+    pub place: Place,
+}
+
+/// Where a change would be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In the cluster: a write to the API server.
+    Cluster,
+    /// At a cloud: one HTTP request.
+    Cloud {
+        /// The granted target's name.
+        target: String,
+        /// The method, upper case.
+        method: String,
+        /// The path below the target's base path, without query.
+        path: String,
+    },
+}
+
+impl Place {
+    fn is_cloud(&self) -> bool {
+        matches!(self, Place::Cloud { .. })
+    }
+}
+
+/// What a plan amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything was judged, and nothing would be changed: a promise.
+    Empty,
+    /// Something would be changed.
+    Changes,
+    /// No change is known, and not everything could be judged.
+    Unknown,
 }
 
 impl Planned {
@@ -64,6 +105,7 @@ impl Planned {
                     what: effect.to_string(),
                     said: None,
                     by,
+                    place: Place::Cluster,
                 });
             }
             Effect::Service(..) | Effect::Route(_) => return None,
@@ -75,6 +117,7 @@ impl Planned {
             what: effect.to_string(),
             said: None,
             by,
+            place: Place::Cluster,
         })
     }
 
@@ -104,18 +147,41 @@ impl Planned {
                 "{method} {path} on target {target}, which is a change by the rule {rule}"
             ),
             said: refused.said.map(str::to_owned),
-            by: "",
+            // Nobody else may change anything about these.
+            by: match kind {
+                "service" => SERVICE_CONTROLLER,
+                "route" => ROUTE_CONTROLLER,
+                _ => "",
+            },
+            place: Place::Cloud {
+                target: target.clone(),
+                method: method.clone(),
+                path: path.clone(),
+            },
         }
+    }
+
+    fn key(&self) -> Key {
+        (self.object.clone(), self.place.is_cloud(), self.by)
     }
 
     /// The change as one JSON object.
     pub fn to_json(&self) -> Value {
+        let request = match &self.place {
+            Place::Cluster => Value::Null,
+            Place::Cloud {
+                target,
+                method,
+                path,
+            } => json!({ "target": target, "method": method, "path": path }),
+        };
         json!({
             "kind": self.kind,
             "object": self.object,
             "verb": self.verb,
             "change": self.what,
             "said": self.said,
+            "request": request,
         })
     }
 }
@@ -130,49 +196,78 @@ impl fmt::Display for Planned {
     }
 }
 
+/// Which object, whether at a cloud, and the controller. What is to be written to an object comes before what is asked of
+/// the cloud, as it does when it is done.
+type Key = (String, bool, &'static str);
+
 /// See the module's documentation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    changes: BTreeMap<String, Planned>,
+    changes: BTreeMap<Key, Planned>,
     more: usize,
     /// By object and controller, the reason.
     unsure: BTreeMap<(String, &'static str), String>,
-    is_whole: bool,
+    view: View,
+}
+
+/// How much of the world was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum View {
+    /// Everything, once.
+    Whole,
+    /// Not all of it, for this reason.
+    Partial(String),
+}
+
+impl Default for View {
+    fn default() -> View {
+        View::Partial(NOT_LOOKED.to_owned())
+    }
 }
 
 impl Plan {
-    /// Adds a change that was not made. Says whether it is the first one of its object.
+    /// Adds a change that was not made. Says whether it is the first one of its kind.
     pub fn add(&mut self, planned: Planned) -> bool {
-        if self.changes.contains_key(&planned.object) {
+        let key = planned.key();
+        if self.changes.contains_key(&key) {
             return false;
         }
-        if self.changes.len() >= MOST_OBJECTS {
+        if self.changes.len() >= MOST_CHANGES {
             self.more += 1;
             return false;
         }
-        self.changes.insert(planned.object.clone(), planned);
+        self.changes.insert(key, planned);
         true
     }
 
     /// This controller has nothing to do about the object any more: somebody else has made the change. What another
     /// one would do stays. Says whether something was in the plan.
     pub fn settled(&mut self, object: &str, by: &str) -> bool {
-        let planned = self.changes.get(object);
-        let is_theirs = planned.is_some_and(|planned| planned.by.is_empty() || planned.by == by);
-        is_theirs && self.gone(object)
+        self.remove(object, |planned| planned.by == by)
     }
 
     /// There is no such object any more. Says whether something was in the plan.
     pub fn gone(&mut self, object: &str) -> bool {
         self.unsure.retain(|(theirs, _), _| theirs != object);
-        self.changes.remove(object).is_some()
+        self.remove(object, |_| true)
+    }
+
+    fn remove(&mut self, object: &str, is_over: impl Fn(&Planned) -> bool) -> bool {
+        let from = self.changes.range((object.to_owned(), false, "")..);
+        let theirs = from.take_while(|(_, planned)| planned.object == object);
+        let over = theirs.filter(|(_, planned)| is_over(planned));
+        let over: Vec<Key> = over.map(|(key, _)| key.clone()).collect();
+        for key in &over {
+            self.changes.remove(key);
+        }
+        !over.is_empty()
     }
 
     /// This controller cannot say yet what it would do about the object, for this reason; `None`: it can.
     pub fn set_unsure(&mut self, object: &str, by: &'static str, why: Option<&str>) {
         let key = (object.to_owned(), by);
         match why {
-            Some(why) if self.unsure.len() < MOST_OBJECTS || self.unsure.contains_key(&key) => {
+            Some(why) if self.unsure.len() < MOST_CHANGES || self.unsure.contains_key(&key) => {
                 self.unsure.insert(key, why.to_owned());
             }
             Some(_) => {}
@@ -184,22 +279,38 @@ impl Plan {
 
     /// Everything was looked at once.
     pub fn set_whole(&mut self) {
-        self.is_whole = true;
+        self.view = View::Whole;
     }
 
     /// Somebody has come who has not looked at anything yet.
     pub fn set_partial(&mut self) {
-        self.is_whole = false;
+        self.view = View::default();
+    }
+
+    /// Where not everything was looked at, this is why.
+    pub fn explain(&mut self, why: String) {
+        if let View::Partial(reason) = &mut self.view {
+            *reason = why;
+        }
+    }
+
+    /// Whether everything was looked at once.
+    pub fn is_whole(&self) -> bool {
+        self.view == View::Whole
     }
 
     /// Whether everything was looked at once, and something can be said about all of it.
     pub fn is_sure(&self) -> bool {
-        self.is_whole && self.unsure.is_empty()
+        self.is_whole() && self.unsure.is_empty()
     }
 
-    /// Whether nothing would be changed.
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.more == 0
+    /// What the plan amounts to.
+    pub fn verdict(&self) -> Verdict {
+        match (self.changes.is_empty() && self.more == 0, self.is_sure()) {
+            (false, _) => Verdict::Changes,
+            (true, true) => Verdict::Empty,
+            (true, false) => Verdict::Unknown,
+        }
     }
 
     /// The changes, in the order of their objects.
@@ -207,11 +318,21 @@ impl Plan {
         self.changes.values()
     }
 
+    /// The objects about which nothing can be said yet, each with the reason.
+    pub fn unsure(&self) -> impl Iterator<Item = (&str, &str)> {
+        let unsure = self.unsure.iter();
+        unsure.map(|((object, _), why)| (object.as_str(), why.as_str()))
+    }
+
     /// How many objects of each kind would be changed.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
+        let mut last = None;
         for planned in self.changes() {
-            *counts.entry(planned.kind).or_default() += 1;
+            // Those of one object stand together.
+            if last.replace(&planned.object) != Some(&planned.object) {
+                *counts.entry(planned.kind).or_default() += 1;
+            }
         }
         counts
     }
@@ -219,8 +340,12 @@ impl Plan {
     /// The whole plan as one JSON object.
     pub fn to_json(&self) -> Value {
         json!({
-            "empty": self.is_empty(),
+            "empty": self.verdict() == Verdict::Empty,
             "sure": self.is_sure(),
+            "why": match &self.view {
+                View::Whole => Value::Null,
+                View::Partial(why) => json!(why),
+            },
             "counts": self.counts(),
             "changes": self.changes().map(Planned::to_json).collect::<Vec<_>>(),
             "more": self.more,
@@ -230,7 +355,8 @@ impl Plan {
         })
     }
 
-    /// The whole plan as a table, for people: one line for each object, and the sum.
+    /// The whole plan as a table, for people: one line for each change, one for each object about which nothing can be
+    /// said, and the sum.
     pub fn table(&self) -> String {
         let width = |pick: fn(&Planned) -> &str| {
             let lengths = self.changes().map(|planned| pick(planned).chars().count());
@@ -243,10 +369,10 @@ impl Plan {
             table.push_str(&format!("{object:objects$}  {verb:verbs$}  {planned}\n"));
         }
         for ((object, by), why) in &self.unsure {
-            table.push_str(&format!("{object:objects$}  ?  {why} ({by})\n"));
-        }
-        if !self.is_whole {
-            table.push_str("not everything was looked at yet\n");
+            table.push_str(&format!("{object:objects$}  ?  {why}"));
+            let by = Some(by).filter(|by| !by.is_empty());
+            table.push_str(&by.map(|by| format!(" ({by})")).unwrap_or_default());
+            table.push('\n');
         }
         table + &format!("{self}\n")
     }
@@ -255,17 +381,24 @@ impl Plan {
 /// The summary, in one line.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
-            f.write_str("the plan is empty: nothing would be changed")?;
-        } else {
-            let counts = self.counts();
-            let counts = counts.iter().map(|(kind, count)| format!("{count} {kind}"));
-            let counts = counts.collect::<Vec<_>>().join(", ");
-            write!(
-                f,
-                "the plan has changes of {} objects: {counts}",
-                self.changes.len()
-            )?;
+        match (self.verdict(), &self.view) {
+            (Verdict::Empty, _) => f.write_str("the plan is empty: nothing would be changed")?,
+            (Verdict::Unknown, View::Partial(why)) => write!(f, "no plan: {why}")?,
+            (Verdict::Unknown, View::Whole) => f.write_str("no change is known")?,
+            (Verdict::Changes, view) => {
+                let counts = self.counts();
+                let objects: usize = counts.values().sum();
+                let counts = counts.iter().map(|(kind, count)| format!("{count} {kind}"));
+                let counts = counts.collect::<Vec<_>>().join(", ");
+                write!(f, "the plan has changes of {objects} objects: {counts}")?;
+                let requests = self.changes().filter(|one| one.place.is_cloud()).count();
+                if requests > 0 {
+                    write!(f, "; requests to a cloud: {requests}")?;
+                }
+                if let View::Partial(why) = view {
+                    write!(f, "; {why}")?;
+                }
+            }
         }
         if !self.unsure.is_empty() {
             write!(

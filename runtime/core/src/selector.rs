@@ -1,6 +1,9 @@
 //! Kubernetes' label selectors: which nodes a provider may speak for. Reads their text, matches labels, and says
 //! whether two selectors could ever match the same object. Knows no objects.
 //!
+//! kube's `Selector` cannot replace this one: it reads no text and proves nothing about overlaps, and this crate has no
+//! client.
+//!
 //! `<` and `>`, which Kubernetes has for nodes' affinities, are refused: whether two of them overlap is nothing that a
 //! person sees at once.
 

@@ -11,6 +11,7 @@
 //! Assumes that the Service in [`Facts`] may be old: every write is refused by the API server when the object is
 //! another one by now, and whatever is wanted is worked out from what is there, not from what has changed.
 
+mod account;
 mod addresses;
 mod change;
 mod cleanup;
@@ -39,6 +40,7 @@ use crate::node_lifecycle::Now;
 use crate::patch::{FinalizerChange, ServicePatch};
 use crate::permit::Mode;
 
+pub use account::shares_address;
 pub use addresses::Addresses;
 pub use change::{is_news, needs_update};
 pub use cloud_service::{
@@ -49,7 +51,8 @@ pub use past::Past;
 pub use routing::{Claim, Claims, ClaimsError, Owner};
 pub use source_ranges::{SourceRangesError, is_allow_all, source_ranges};
 pub use stored::{
-    has_finalizer, is_load_balancer, is_relevant, needs_cleanup, recorded_owner, service_ref,
+    has_address, has_finalizer, is_load_balancer, is_relevant, needs_cleanup, recorded_owner,
+    service_ref,
 };
 pub use targets::Targets;
 pub use world::World;
@@ -108,6 +111,9 @@ fn step(facts: &Facts, now: Now) -> Step<'_> {
     if !learnt.owed.is_empty() {
         let events = learnt.owed.iter().cloned();
         return Step::Do(events.map(ServiceEffect::RecordEvent).collect());
+    }
+    if learnt.withheld.is_some() {
+        return Step::Rest;
     }
     match role(facts) {
         Role::None => leave_alone(facts),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use crate::brake::Allowances;
+use crate::selector::Selector;
 
 /// The node controller's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +35,8 @@ pub struct NodeRules {
     pub reconcile_labels: bool,
     /// Which addresses a node may get.
     pub addresses: AddressRules,
-    /// How long after the first answer a second one that is equal counts, where one answer is not enough. Ten
+    /// `--node-change-confirm-after`: how long after the first answer a second one that is equal counts, where one answer
+    /// is not enough. Ten
     /// seconds is longer than clouds and guests keep an answer by default.
     pub confirm_after: Duration,
     /// How much of what is dangerous may be changed in a while.
@@ -66,16 +68,19 @@ pub struct LifecycleSettings {
 /// What has to hold before a node is deleted; `node_lifecycle::deletion_guard` has the conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LifecycleRules {
-    /// How long a node has to be NotReady. Half a minute is longer than a kubelet takes to restart, and leaves two
+    /// `--node-deletion-not-ready`: how long a node has to be NotReady. Half a minute is longer than a kubelet takes to restart, and leaves two
     /// thirds of the 90 s in which a node that is gone should go.
     pub not_ready: Duration,
-    /// How old it has to be. Machines are in every cloud's inventory after five minutes.
+    /// `--node-deletion-min-age`: how old it has to be. Machines are in every cloud's inventory after five minutes.
     pub min_age: Duration,
-    /// How long after the first answer a second one counts: longer than clouds and guests keep an answer by default.
+    /// `--node-deletion-confirm-after`: how long after the first answer a second one counts: longer than clouds and guests
+    /// keep an answer by default.
     pub confirm_after: Duration,
-    /// How long a mass of nodes has to be called gone before it is believed. A quarter of an hour is time for
+    /// `--node-deletion-mass-hold`: how long a mass of nodes has to be called gone before it is believed. A quarter of an hour is time for
     /// somebody to be woken and to look.
     pub mass_hold: Duration,
+    /// `--node-deletion-wanted-selector`: the nodes of which it is always meant that they go with their machine.
+    pub wanted: Option<Selector>,
     /// `--delete-last-node`: whether the nodes of a scheme may go although none of them is left that could vouch for
     /// the answers.
     pub delete_last_node: bool,
@@ -109,7 +114,8 @@ pub struct ServiceRules {
     pub adoption: bool,
     /// Which addresses a Service may get.
     pub ingress: IngressRules,
-    /// How long after the first wish a removal of most targets is believed.
+    /// `--load-balancer-removal-confirm-after`: how long after the first wish a removal of most targets, or of all
+    /// addresses, is believed.
     pub confirm_removal: Duration,
     /// How much of what is dangerous may be changed in a while.
     pub allowances: Allowances,
@@ -210,7 +216,17 @@ impl Default for LifecycleRules {
             min_age: Duration::from_secs(300),
             confirm_after: Duration::from_secs(10),
             mass_hold: Duration::from_secs(900),
+            wanted: None,
             delete_last_node: false,
+        }
+    }
+}
+
+impl Default for LifecycleSettings {
+    fn default() -> LifecycleSettings {
+        LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
         }
     }
 }

@@ -39,6 +39,11 @@ pub trait Book: Send + Sync {
     /// Takes an order away that is done.
     fn clear<'a>(&'a self, order: &'a Order) -> Told<'a, ()>;
 
+    /// What stood where the record is kept from now on, once it was read there. Told once.
+    fn inherited(&self) -> Option<Box<Record>> {
+        None
+    }
+
     /// Tells people. Best effort.
     fn tell<'a>(&'a self, happening: &'a Happening) -> Told<'a, ()>;
 }

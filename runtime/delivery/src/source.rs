@@ -14,7 +14,7 @@ use std::pin::Pin;
 use ccm_core::rollout::Release;
 use thiserror::Error;
 
-pub use location::{ConfigMapKey, FilePlace, Location, LocationError, OciPlace, is_label};
+pub use location::{ConfigMapKey, FilePlace, Location, LocationError, OciPlace};
 
 use crate::artifact::Artifact;
 

@@ -303,6 +303,9 @@ impl Stage {
         let Seen::Known { record, orders } = seen else {
             return;
         };
+        if let Some(before) = self.inputs.book.inherited() {
+            self.facts.inherits(&before);
+        }
         let is_lost = record.is_none() && self.facts.standing == Standing::Leader;
         let is_ordered = self.facts.orders != orders;
         self.facts.read(record.map(|record| *record));

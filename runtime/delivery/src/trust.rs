@@ -32,7 +32,6 @@ use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
 use claim::Claim;
 pub use distrust::{Distrust, Misread, Provenance};
 pub use key::PublicKey;
-pub(crate) use key::fingerprint;
 pub use keyless::{Identity, Keyless};
 pub use refusal::Refusal;
 pub use roots::Roots;

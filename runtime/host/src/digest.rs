@@ -22,19 +22,11 @@ impl Digest {
     /// Reads the displayed form: `sha256:` and 64 lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Digest> {
         let digits = text.strip_prefix("sha256:")?;
-        let mut bytes = [0; 32];
-        if digits.len() != 64 {
+        if digits.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return None;
         }
-        let digit = |digit: u8| match digit {
-            b'0'..=b'9' => Some(digit - b'0'),
-            b'a'..=b'f' => Some(digit - b'a' + 10),
-            _ => None,
-        };
-        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
-            let [high, low] = pair else { return None };
-            *byte = digit(*high)? << 4 | digit(*low)?;
-        }
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(digits, &mut bytes).ok()?;
         Some(Digest(bytes))
     }
 
@@ -45,7 +37,7 @@ impl Digest {
 
     /// All 64 hexadecimal digits, without the name of the algorithm: fit for file names.
     pub fn hex(&self) -> String {
-        hex(&self.0)
+        hex::encode(self.0)
     }
 }
 
@@ -53,11 +45,6 @@ impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sha256:{}", self.hex())
     }
-}
-
-/// Lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

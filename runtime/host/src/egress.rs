@@ -16,8 +16,11 @@
 
 pub mod address;
 pub mod path;
+pub mod resolve;
 pub mod rules;
+pub mod tls;
 
+mod acceptance;
 mod aim;
 mod counts;
 mod credentials;
@@ -47,11 +50,12 @@ use tokio::time::Instant;
 
 pub use counts::Count;
 pub use credentials::CredentialError;
-pub use dial::{DialError, Lookup, SystemLookup};
+pub use dial::DialError;
 pub(crate) use hold::Holds;
 pub use limits::EgressLimits;
 pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse};
 pub use permit::now;
+pub use resolve::{Lookup, SystemLookup};
 pub use scope::CallScope;
 
 use crate::manifest::Granted;

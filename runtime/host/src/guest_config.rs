@@ -18,6 +18,13 @@ pub struct GuestConfig {
     pub values: BTreeMap<String, String>,
 }
 
+impl GuestConfig {
+    /// What of it a module with this manifest would not have, as far as that can be told without asking it.
+    pub fn mistakes(&self, manifest: &Manifest) -> Vec<String> {
+        check(manifest, self).err().unwrap_or_default()
+    }
+}
+
 /// Compares the configuration with the keys that the manifest declares.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! A stateful Hetzner Cloud API on loopback, for the demo and the tests.
 //!
 //! It answers with the vendor's objects, envelopes, paging, actions and rate-limit headers (API
-//! reference: <https://docs.hetzner.cloud>), over HTTP or over TLS with a private authority. Faults
+//! reference: <https://docs.hetzner.cloud>), over HTTP or over TLS. Faults
 //! are injected on purpose, and every request is recorded. The same requests in the same order give
 //! the same state: ids come from counters, addresses from the order of creation, and only shown
 //! times come from a clock, which the caller may give.
@@ -70,7 +70,7 @@ pub use load_balancer_objects::{
 pub use load_balancer_state::Locking;
 pub use load_balancer_types::{LoadBalancerType, Offer};
 pub use locations::Location;
-pub use loopback::{Clock, Request, StartError, TlsError};
+pub use loopback::{Clock, Request, StartError, Tls, TlsError};
 pub use objects::{ServerSpec, ServerStatus};
 pub use rate::RateLimit;
 pub use server_types::ServerType;
@@ -82,8 +82,8 @@ pub use server_types::ServerType;
 pub struct Options {
     /// What clients of the first project must send after `Bearer `.
     pub token: String,
-    /// TLS with a private authority (see [`Hetzner::ca_pem`]) in place of plain HTTP.
-    pub tls: bool,
+    /// TLS with this certificate in place of plain HTTP.
+    pub tls: Option<Tls>,
     /// The request budget of each project. `None` means unlimited, and no `RateLimit-*` headers.
     pub rate_limit: Option<RateLimit>,
     /// How long every request waits before it is carried out.
@@ -103,7 +103,7 @@ impl Options {
     pub fn new(token: impl Into<String>) -> Self {
         Self {
             token: token.into(),
-            tls: false,
+            tls: None,
             rate_limit: Some(RateLimit::VENDOR),
             latency: Duration::ZERO,
             action_duration: Duration::ZERO,
@@ -132,9 +132,9 @@ impl Hetzner {
     ///
     /// # Errors
     ///
-    /// When no port can be had, or no certificate made.
+    /// When no port can be had, or the certificate cannot be used.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let (token, tls) = (options.token.clone(), options.tls);
+        let (token, tls) = (options.token.clone(), options.tls.clone());
         let shared = Arc::new(Shared::new(options));
         let project = shared.open(token);
         let loopback = Loopback::start(Arc::clone(&shared), tls).await?;
@@ -167,8 +167,7 @@ impl Hetzner {
         self.running.loopback.address()
     }
 
-    /// The authority that clients must trust, as PEM; `None` without TLS. The certificate holds for
-    /// `localhost` and `127.0.0.1`.
+    /// The authority that clients must trust, as PEM; `None` without TLS.
     #[must_use]
     pub fn ca_pem(&self) -> Option<&str> {
         self.running.loopback.ca_pem()

@@ -8,5 +8,6 @@
 
 pub mod cluster;
 pub mod hetzner;
+mod label_selector;
 mod loopback;
 pub mod robot;

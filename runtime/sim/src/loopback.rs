@@ -24,7 +24,7 @@ pub(crate) use faults::pick;
 pub(crate) use journal::Journal;
 pub use journal::Request;
 pub(crate) use serve::{Line, PATIENCE, Respond};
-pub use tls::TlsError;
+pub use tls::{Tls, TlsError};
 pub(crate) use wire::{Answer, Body, Delivery, refusing, response};
 
 /// Where wall-clock times come from; they are shown and compared, never waited for.
@@ -52,13 +52,11 @@ pub(crate) struct Loopback {
 
 impl Loopback {
     /// Listens on a free port, on the current tokio runtime.
-    pub(crate) async fn start(cloud: Arc<impl Respond>, tls: bool) -> Result<Self, StartError> {
-        let (acceptor, ca_pem) = if tls {
-            let (acceptor, pem) = tls::acceptor()?;
-            (Some(acceptor), Some(pem))
-        } else {
-            (None, None)
-        };
+    pub(crate) async fn start(
+        cloud: Arc<impl Respond>,
+        tls: Option<Tls>,
+    ) -> Result<Self, StartError> {
+        let acceptor = tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .map_err(StartError::Listen)?;
@@ -73,7 +71,7 @@ impl Loopback {
         let server = tokio::spawn(serve::listen(cloud, door, Arc::clone(&stop)));
         Ok(Self {
             address,
-            ca_pem,
+            ca_pem: tls.map(|tls| tls.ca_pem),
             connections,
             server: Mutex::new(Some(server)),
             stop,
@@ -93,8 +91,7 @@ impl Loopback {
         self.address
     }
 
-    /// The authority that clients must trust, as PEM; `None` without TLS. The certificate holds for
-    /// `localhost` and `127.0.0.1`.
+    /// The authority that clients must trust, as PEM; `None` without TLS.
     pub(crate) fn ca_pem(&self) -> Option<&str> {
         self.ca_pem.as_deref()
     }

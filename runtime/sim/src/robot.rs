@@ -42,7 +42,7 @@ use crate::loopback;
 
 pub use faults::{Fault, Trouble};
 pub use login::Lockout;
-pub use loopback::{Clock, Request, StartError, TlsError};
+pub use loopback::{Clock, Request, StartError, Tls, TlsError};
 pub use rate::{RateLimit, RateLimits};
 pub use resets::{OperatingStatus, ResetType};
 pub use servers::{ServerSpec, ServerStatus};
@@ -56,8 +56,8 @@ pub struct Options {
     pub user: String,
     /// The user's password.
     pub password: String,
-    /// TLS with a private authority (see [`Robot::ca_pem`]) in place of plain HTTP.
-    pub tls: bool,
+    /// TLS with this certificate in place of plain HTTP.
+    pub tls: Option<Tls>,
     /// How many requests are answered in which time. `None` means any number.
     pub rate_limits: Option<RateLimits>,
     /// When failed logins shut the client out. `None` means never.
@@ -75,7 +75,7 @@ impl Options {
         Self {
             user: user.into(),
             password: password.into(),
-            tls: false,
+            tls: None,
             rate_limits: Some(RateLimits::VENDOR),
             lockout: Some(Lockout::VENDOR),
             latency: Duration::ZERO,
@@ -97,9 +97,9 @@ impl Robot {
     ///
     /// # Errors
     ///
-    /// When no port can be had, or no certificate made.
+    /// When no port can be had, or the certificate cannot be used.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let tls = options.tls;
+        let tls = options.tls.clone();
         let shared = Arc::new(Shared::new(options));
         let loopback = Loopback::start(Arc::clone(&shared), tls).await?;
         Ok(Self {
@@ -120,8 +120,7 @@ impl Robot {
         self.loopback.address()
     }
 
-    /// The authority that clients must trust, as PEM; `None` without TLS. The certificate holds for
-    /// `localhost` and `127.0.0.1`.
+    /// The authority that clients must trust, as PEM; `None` without TLS.
     #[must_use]
     pub fn ca_pem(&self) -> Option<&str> {
         self.loopback.ca_pem()

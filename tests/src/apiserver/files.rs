@@ -8,13 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
-};
+use rcgen::KeyPair;
 use serde_json::json;
 
 use super::StartOptions;
+use crate::authority;
 
 /// The user that every server has.
 pub(super) const ADMIN: &str = "admin";
@@ -48,9 +46,10 @@ impl Files {
             kubeconfigs: BTreeMap::new(),
             audit: options.audit,
         };
-        files
-            .write_certificate()
-            .context("cannot make a certificate")?;
+        let tls = authority::issue("kube-apiserver")?;
+        files.put("ca.crt", &tls.ca_pem)?;
+        files.put("server.crt", &tls.certificate_pem)?;
+        files.put("server.key", &tls.key_pem)?;
         let service_accounts = KeyPair::generate().context("cannot make a key")?;
         files.put("service-accounts.key", &service_accounts.serialize_pem())?;
         files.put("service-accounts.pub", &service_accounts.public_key_pem())?;
@@ -103,30 +102,6 @@ impl Files {
     /// Where the audit log is written, if it is.
     pub(super) fn audit_log(&self) -> Option<PathBuf> {
         self.audit.then(|| self.path("audit.log"))
-    }
-
-    /// A private authority and the one certificate that it issues.
-    fn write_certificate(&self) -> Result<()> {
-        let mut authority = CertificateParams::default();
-        let name = "Authority of one test's API server";
-        authority.distinguished_name.push(DnType::CommonName, name);
-        authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
-
-        let names = ["127.0.0.1", "localhost"].map(str::to_owned);
-        let mut server = CertificateParams::new(names)?;
-        server
-            .distinguished_name
-            .push(DnType::CommonName, "kube-apiserver");
-        server.use_authority_key_identifier_extension = true;
-        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate()?;
-        let certificate = server.signed_by(&key, &authority)?;
-
-        self.put("ca.crt", &authority.pem())?;
-        self.put("server.crt", &certificate.pem())?;
-        self.put("server.key", &key.serialize_pem())
     }
 
     /// Writes a kubeconfig file with a token and returns its path.

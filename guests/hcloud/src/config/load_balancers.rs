@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ccm_guest::config::Values;
 
-use crate::load_balancer::annotations::ip_range;
 use crate::load_balancer::wanted::{Algorithm, Place};
+use crate::range::read_cidr;
 
 const LOCATION: &str = "HCLOUD_LOAD_BALANCERS_LOCATION";
 const NETWORK_ZONE: &str = "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE";
@@ -91,7 +91,7 @@ fn place(values: &mut Values<'_>) -> Option<Place> {
 
 fn subnet(values: &mut Values<'_>) -> Option<String> {
     let text = values.text(SUBNET)?;
-    let range = ip_range(&text);
+    let range = read_cidr(&text).map(|range| range.to_string());
     if range.is_none() {
         values.mistake(SUBNET, "must be an IPv4 range such as 10.0.1.0/24");
     }

@@ -11,6 +11,8 @@ use ccm_guest::Error;
 use ccm_guest::config::parse_duration;
 use ccm_guest::load_balancer::Service;
 
+use crate::range::read_cidr;
+
 #[cfg(test)]
 mod tests;
 
@@ -196,11 +198,11 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// A range of IPv4 addresses, in the form of [`ip_range`].
+    /// A range of IPv4 addresses, written as the range itself: `10.0.1.7/24` is `10.0.1.0/24`.
     pub fn ip_range(&mut self, key: &str) -> Option<String> {
         let value = self.filled(key)?;
-        match ip_range(value) {
-            Some(range) => Some(range),
+        match read_cidr(value) {
+            Some(range) => Some(range.to_string()),
             None => self.wrong(key, value, "must be an IPv4 range such as 10.0.1.0/24"),
         }
     }
@@ -244,19 +246,6 @@ pub fn parse_boolean(value: &str) -> Option<bool> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
         _ => None,
     }
-}
-
-/// The range that `text` means, written as the range itself: `10.0.1.7/24` is `10.0.1.0/24`.
-pub fn ip_range(text: &str) -> Option<String> {
-    let (ip, length) = text.split_once('/')?;
-    let ip: Ipv4Addr = ip.parse().ok()?;
-    if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let length: u32 = length.parse().ok().filter(|length| *length <= 32)?;
-    let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-    let network = Ipv4Addr::from_bits(ip.to_bits() & mask);
-    Some(format!("{network}/{length}"))
 }
 
 /// A value in quotes, without what a terminal would obey, and not all of a long one.

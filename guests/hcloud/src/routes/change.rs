@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, way};
 use super::list::Id;
-use super::range::{Range, is_ipv6};
 use crate::api::networks;
 use crate::api::refusal::Refusal;
 use crate::config::RouteSettings;
+use crate::range::{self, is_ipv6};
 use crate::waiting::{self, Wait};
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ struct Hint {
 /// See there. [`Error::Elsewhere`] for IPv6, which the vendor's networks have not, and for nodes that it routes nothing to.
 pub fn create(settings: &RouteSettings, request: &CreateRequest) -> Result<ProgressReply, Error> {
     let text = &request.destination_cidr;
-    let Some(destination) = Range::read(text) else {
+    let Some(destination) = range::read(text) else {
         return Err(match is_ipv6(text) {
             true => Error::Elsewhere,
             false => Error::invalid(format!("{text:?} is no range of addresses")),
@@ -183,12 +183,12 @@ impl Change {
     /// What the network says about a refusal: it may be as wanted already, or have something else in the way.
     fn look(self, settings: &RouteSettings, refusal: Refusal) -> Result<ProgressReply, Error> {
         let (_, network) = Layout::ask(settings)?;
-        let wanted = Range::read(&self.destination);
+        let wanted = range::read(&self.destination);
         let in_the_way = network.routes.iter().find(|one| {
-            let known = Range::read(&one.destination);
+            let known = range::read(&one.destination);
             let both = wanted.zip(known);
             both.is_some_and(|(wanted, known)| match self.adds {
-                true => wanted.overlaps(known) && known != Range::ALL || wanted == known,
+                true => range::overlap(wanted, known) && known != range::ALL || wanted == known,
                 false => wanted == known,
             })
         });
@@ -198,7 +198,7 @@ impl Change {
                 false => Ok(ProgressReply::done()),
             };
         };
-        let is_it = Range::read(&known.destination) == wanted && known.gateway == self.gateway;
+        let is_it = range::read(&known.destination) == wanted && known.gateway == self.gateway;
         match (self.adds, is_it) {
             (true, true) | (false, false) => Ok(ProgressReply::done()),
             (false, true) => Err(refusal.error),

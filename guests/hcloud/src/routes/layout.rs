@@ -4,12 +4,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use ccm_guest::{AddressType, Error, Node, state};
+use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
-use super::range::Range;
 use crate::api::networks::{self, Network};
 use crate::config::RouteSettings;
 use crate::provider_id::ProviderId;
+use crate::range;
 
 /// How long it is remembered. People change it, seldom; a request that it made wrong is refused, and then it is read anew.
 const REMEMBERED: Duration = Duration::from_secs(600);
@@ -23,9 +24,9 @@ const PUBLIC_GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
 pub struct Layout {
     /// The network's id.
     pub id: u64,
-    range: Range,
+    range: Ipv4Net,
     /// Where dedicated servers have their addresses.
-    vswitches: Vec<Range>,
+    vswitches: Vec<Ipv4Net>,
     /// Addresses that lead on, and are no member's.
     gateways: Vec<Ipv4Addr>,
 }
@@ -55,15 +56,15 @@ impl Layout {
     }
 
     fn read(network: &Network) -> Option<Layout> {
-        let range = Range::read(&network.ip_range)?;
+        let range = range::read(&network.ip_range)?;
         let mut vswitches = Vec::new();
         let mut gateways = vec![
-            Ipv4Addr::from_bits(range.first().to_bits() | 1),
+            Ipv4Addr::from_bits(range.network().to_bits() | 1),
             PUBLIC_GATEWAY,
         ];
         for subnet in &network.subnets {
             if subnet.kind == "vswitch" {
-                vswitches.push(Range::read(subnet.ip_range.as_deref()?)?);
+                vswitches.push(range::read(subnet.ip_range.as_deref()?)?);
             }
             gateways.push(subnet.gateway.parse().ok()?);
         }
@@ -80,10 +81,10 @@ impl Layout {
         if kept.network != network {
             return None;
         }
-        let vswitches = kept.vswitches.iter().map(|text| Range::read(text));
+        let vswitches = kept.vswitches.iter().map(|text| range::read(text));
         Some(Layout {
             id: kept.id,
-            range: Range::read(&kept.range)?,
+            range: range::read(&kept.range)?,
             vswitches: vswitches.collect::<Option<_>>()?,
             gateways: kept.gateways,
         })
@@ -94,7 +95,7 @@ impl Layout {
             network: network.to_owned(),
             id: self.id,
             range: self.range.to_string(),
-            vswitches: self.vswitches.iter().map(Range::to_string).collect(),
+            vswitches: self.vswitches.iter().map(Ipv4Net::to_string).collect(),
             gateways: self.gateways.clone(),
         };
         if let Ok(bytes) = serde_json::to_vec(&kept) {
@@ -108,7 +109,7 @@ impl Layout {
             Some("behind a vSwitch")
         } else if self.gateways.contains(&address) {
             Some("the gateway of a subnet")
-        } else if !self.range.holds(address) {
+        } else if !self.range.contains(&address) {
             Some("outside of the network")
         } else {
             None
@@ -116,7 +117,7 @@ impl Layout {
     }
 
     fn is_behind_vswitch(&self, address: Ipv4Addr) -> bool {
-        self.vswitches.iter().any(|range| range.holds(address))
+        self.vswitches.iter().any(|range| range.contains(&address))
     }
 
     /// The gateway of routes to the node: the first of its InternalIPs that can be one.
@@ -127,7 +128,7 @@ impl Layout {
     pub fn gateway(&self, node: &Node) -> Result<Ipv4Addr, Error> {
         of_the_cloud(node)?;
         let inside: Vec<Ipv4Addr> = internal_ips(node)
-            .filter(|address| self.range.holds(*address))
+            .filter(|address| self.range.contains(address))
             .collect();
         let gateway = inside
             .iter()
@@ -189,9 +190,9 @@ pub fn internal_ips(node: &Node) -> impl Iterator<Item = Ipv4Addr> {
 }
 
 /// Whether the node's pods are in `destination`.
-pub fn wants(node: &Node, destination: Range) -> bool {
+pub fn wants(node: &Node, destination: Ipv4Net) -> bool {
     let mut cidrs = node.pod_cidrs.iter();
-    cidrs.any(|cidr| Range::read(cidr) == Some(destination))
+    cidrs.any(|cidr| range::read(cidr) == Some(destination))
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ use std::net::Ipv4Addr;
 
 use ccm_guest::routes::{Route, Target};
 use ccm_guest::{Error, Node};
+use ipnet::Ipv4Net;
 
 use super::layout::{Layout, internal_ips, wants};
 use super::members::{Member, Members};
-use super::range::Range;
 use crate::api::networks;
 use crate::config::RouteSettings;
 use crate::provider_id::ProviderId;
+use crate::range;
 
 #[cfg(test)]
 mod tests;
@@ -53,7 +54,7 @@ pub fn list(settings: &RouteSettings, nodes: &[Node]) -> Result<Vec<Route>, Erro
 /// A route of the API, read.
 #[derive(Debug, Clone, Copy)]
 struct Read {
-    destination: Range,
+    destination: Ipv4Net,
     gateway: Ipv4Addr,
 }
 
@@ -63,7 +64,7 @@ impl Read {
             destination,
             gateway,
         } = route;
-        match (Range::read(destination), gateway.parse()) {
+        match (range::read(destination), gateway.parse()) {
             (Some(destination), Ok(gateway)) => Ok(Read {
                 destination,
                 gateway,
@@ -146,7 +147,7 @@ impl Id {
         let (network, rest) = text.split_once('-')?;
         let (gateway, destination) = rest.split_once('-')?;
         let _: Ipv4Addr = gateway.parse().ok()?;
-        Range::read(destination)?;
+        range::read(destination)?;
         Some(Id {
             network: network.parse().ok()?,
             gateway: gateway.to_owned(),

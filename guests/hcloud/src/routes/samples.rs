@@ -12,7 +12,7 @@ use serde_json::{Value, json as value};
 
 use crate::config::RouteSettings;
 use crate::load_balancer::project::refused;
-use crate::routes::range::Range;
+use crate::range;
 
 const MANIFEST: &str = include_str!("../../manifest.json");
 const NETWORK: &str = include_str!("../../fixtures/network.json");
@@ -26,7 +26,7 @@ pub const ID: u64 = 4711;
 pub fn settings() -> RouteSettings {
     RouteSettings {
         network: "cluster".to_owned(),
-        cluster: Some(vec![Range::read("10.244.0.0/16").unwrap()]),
+        cluster: Some(vec![range::read("10.244.0.0/16").unwrap()]),
     }
 }
 
@@ -56,7 +56,7 @@ pub fn network(routes: &[(&str, &str)]) -> Value {
 
 /// The same with a part for dedicated servers.
 pub fn vswitch(mut network: Value, range: &str) -> Value {
-    let gateway = Range::read(range).unwrap().first().to_bits() + 1;
+    let gateway = range::read(range).unwrap().network().to_bits() + 1;
     let subnet = value!({"type": "vswitch", "ip_range": range, "network_zone": "eu-central",
         "gateway": std::net::Ipv4Addr::from_bits(gateway).to_string(), "vswitch_id": 1000});
     network["subnets"].as_array_mut().unwrap().push(subnet);
@@ -215,10 +215,14 @@ impl Project {
             return refused(409, "conflict");
         }
         let adds = action == "add_route";
-        let read = |one: &Value| Range::read(one["destination"].as_str()?);
+        let read = |one: &Value| range::read(one["destination"].as_str()?);
         let routes = self.network["routes"].as_array().unwrap();
         let wanted = read(&body).unwrap();
-        if adds && routes.iter().any(|one| read(one).unwrap().overlaps(wanted)) {
+        if adds
+            && routes
+                .iter()
+                .any(|one| range::overlap(read(one).unwrap(), wanted))
+        {
             return refused(422, "invalid_input");
         }
         if !adds && !routes.contains(&body) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ccm_core::syntax::is_label_key;
 use ipnet::IpNet;
 
 use super::ProviderConfig;
@@ -57,7 +58,8 @@ pub(super) fn load_balancers(
 ) -> LoadBalancerConfig {
     let mut classes = BTreeSet::new();
     for class in &raw.load_balancer_classes {
-        if !is_class(class) {
+        // What the API server wants `spec.loadBalancerClass` to be.
+        if !is_label_key(class) {
             mistakes.push(format!(
                 "{place}: load balancer class {class:?}: expected a label such as example.com/internal"
             ));
@@ -82,21 +84,4 @@ pub(super) fn load_balancers(
         ingress_cidrs,
         adoption: raw.adopt_load_balancers.unwrap_or(false),
     }
-}
-
-/// A qualified name, as the API server wants `spec.loadBalancerClass` to be.
-fn is_class(text: &str) -> bool {
-    let (domain, name) = text.rsplit_once('/').unwrap_or(("example.com", text));
-    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let is_name = |name: &str, most: usize, extra: &[u8]| {
-        name.len() <= most
-            && is_end(name.as_bytes().first())
-            && is_end(name.as_bytes().last())
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || extra.contains(&byte))
-    };
-    is_name(name, 63, b"-_.")
-        && is_name(domain, 253, b"-.")
-        && !domain.bytes().any(|byte| byte.is_ascii_uppercase())
 }

@@ -123,7 +123,7 @@ apiVersion: wasm-ccm.dev/v1alpha1
 kind: ProviderConfiguration
 providers:
 - name: one
-  loadBalancerClasses: [same, same, Bad.Domain/x, -x, '']
+  loadBalancerClasses: [same, same, Bad.Domain/x, a..b/x, -x, '']
 - name: two
   loadBalancerClasses: [same]
   ingressCIDRs: [203.0.113.1, everywhere]
@@ -132,6 +132,7 @@ providers:
     let expected = [
         "provider \"one\": load balancer class \"same\" is there twice",
         "provider \"one\": load balancer class \"Bad.Domain/x\": expected a label such as example.com/internal",
+        "provider \"one\": load balancer class \"a..b/x\": expected a label such as example.com/internal",
         "provider \"one\": load balancer class \"-x\": expected a label such as example.com/internal",
         "provider \"one\": load balancer class \"\": expected a label such as example.com/internal",
         "provider \"two\": ingressCIDRs \"203.0.113.1\": expected a range such as 203.0.113.0/24",

@@ -35,7 +35,7 @@ pub(super) async fn show(stage: &Stage<'_>) -> anyhow::Result<()> {
         .report(stopped, "Unknown", "its kubelet is silent: NotReady")
         .await?;
     stage
-        .until(stopped, "the shutdown taint", |node| {
+        .until(stopped, "+taint(shutdown)", |node| {
             node.is_some_and(is_shut_down)
         })
         .await?;
@@ -45,7 +45,7 @@ pub(super) async fn show(stage: &Stage<'_>) -> anyhow::Result<()> {
         .report(stopped, "True", "its kubelet is back: Ready")
         .await?;
     stage
-        .until(stopped, "no shutdown taint", |node| {
+        .until(stopped, "-taint(shutdown)", |node| {
             node.is_some_and(|node| !is_shut_down(node))
         })
         .await?;
@@ -57,7 +57,7 @@ pub(super) async fn show(stage: &Stage<'_>) -> anyhow::Result<()> {
         .report(deleted, "Unknown", "its kubelet is silent: NotReady")
         .await?;
     stage
-        .until(deleted, "its deletion", |node| node.is_none())
+        .until(deleted, "delete node/", |node| node.is_none())
         .await?;
     let took = since.elapsed() * PACE;
     stage.say(
@@ -88,16 +88,19 @@ impl Stage<'_> {
         Ok(())
     }
 
+    /// Waits until the decision was told and the cluster has it.
     async fn until(
         &self,
         name: &str,
-        what: &str,
+        decision: &str,
         is_so: impl Fn(Option<&Node>) -> bool,
     ) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        while !is_so(self.nodes.get_opt(name).await?.as_ref()) {
+        while !self.narrator.has_told(name, decision)
+            || !is_so(self.nodes.get_opt(name).await?.as_ref())
+        {
             if Instant::now() > deadline {
-                bail!("{name} waits for {what} since {} s", PATIENCE.as_secs());
+                bail!("{name} waits for {decision} since {} s", PATIENCE.as_secs());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

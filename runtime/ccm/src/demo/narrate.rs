@@ -66,6 +66,14 @@ impl Narrator {
         }
     }
 
+    /// Whether this was told of the object. Who watches the cluster may see a change before the controller that made it has
+    /// heard that it is done; the story waits for both.
+    pub(crate) fn has_told(&self, object: &str, part: &str) -> bool {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = told.iter().flatten();
+        told.any(|(about, what)| about == object && what.contains(part))
+    }
+
     /// Nothing that the controllers do from now on belongs to the story.
     pub(crate) fn end(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

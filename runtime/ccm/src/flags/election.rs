@@ -92,6 +92,7 @@ pub(super) fn warnings(matches: &ArgMatches) -> Vec<String> {
     warnings
 }
 
-fn duration(matches: &ArgMatches, name: &str) -> Duration {
+/// The value of a flag; without one, the default of the table.
+pub(super) fn duration(matches: &ArgMatches, name: &str) -> Duration {
     matches.get_one(name).copied().unwrap_or_default()
 }

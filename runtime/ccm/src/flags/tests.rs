@@ -123,7 +123,17 @@ fn durations_are_gos() {
             "{text}"
         );
     }
-    for text in ["", "5", "-5s", "x", "5 parsecs"] {
+    for text in [
+        "",
+        "5",
+        "-5s",
+        "--5s",
+        "1s0",
+        "1s-1s",
+        "9999999999999999999h",
+        "x",
+        "5 parsecs",
+    ] {
         assert!(go_duration(text).is_err(), "{text}");
     }
 }

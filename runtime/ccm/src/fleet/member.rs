@@ -30,6 +30,7 @@ pub(super) struct Member {
     terms: watch::Sender<Arc<dyn TermsOf>>,
     rules: watch::Sender<RolloutRules>,
     served: watch::Receiver<Served>,
+    book: Option<Arc<ClusterBook>>,
     tasks: Vec<AbortHandle>,
 }
 
@@ -77,20 +78,21 @@ impl Member {
             None => MemoryBook::new(),
         };
         let mut tasks = Vec::new();
+        let mut in_cluster = None;
         let book: Arc<dyn Book> = match &shared.client {
-            // What is part of this program never changes while it runs: nothing has to be written down.
-            Some(client) if !matches!(config.source, Location::Embedded(_)) => {
-                let book = Arc::new(ClusterBook::new(
-                    &config.name,
-                    client.clone(),
-                    heard.writer,
-                    memory,
-                ));
+            Some(client) => {
+                let book = ClusterBook::new(&config.name, client.clone(), heard.writer, memory);
+                // What is part of this program never changes while it runs: nothing has to be written down.
+                let book = Arc::new(match is_written_down(&config) {
+                    true => book,
+                    false => book.waiting(),
+                });
                 let kept = book.clone();
                 tasks.push(tokio::spawn(async move { kept.run().await }).abort_handle());
+                in_cluster = Some(book.clone());
                 book
             }
-            _ => Arc::new(memory),
+            None => Arc::new(memory),
         };
         let (trust, trusted) = watch::channel(Arc::new(config.trust.clone()));
         let (terms, granted) = watch::channel(terms(&config, shared));
@@ -120,6 +122,7 @@ impl Member {
             terms,
             rules,
             served,
+            book: in_cluster,
             tasks,
         })
     }
@@ -136,6 +139,9 @@ impl Member {
         let before = &self.config;
         if !is_same_source(before, &config) {
             let source = source(&config, shared, self.credentials.subscribe())?;
+            if let Some(book) = self.book.as_ref().filter(|_| is_written_down(&config)) {
+                book.need();
+            }
             // The stage ends with this member only.
             let _ = self.sources.send(source).await;
         }
@@ -165,6 +171,11 @@ impl Member {
     pub(super) fn served(&self) -> watch::Receiver<Served> {
         self.served.clone()
     }
+}
+
+/// Whether its versions are written down where people and other replicas read it.
+fn is_written_down(config: &ProviderConfig) -> bool {
+    !matches!(config.source, Location::Embedded(_))
 }
 
 /// Whether both are brought from the same place in the same way. Credentials are told to a source that is open.

@@ -31,24 +31,14 @@ pub(crate) enum ProviderCommand {
         after_help = "Example:\n  ccm provider diff ./provider-1.wasm oci://registry.example.com/clouds/hcloud:2.0.0\n\nExit codes: 0 the new one asks for nothing more, 1 one of them could not be read, 2 it asks for more, or one of them is refused."
     )]
     Diff(Diff),
-    /// Put a module into a registry, so that other Wasm tools can pull it, too
-    #[command(
-        after_help = "Example:\n  ccm provider push ./provider.wasm oci://registry.example.com/clouds/hcloud:1.2.0\n\nThe reference that is printed names the very bytes: it can be used as a `source`. $SOURCE_DATE_EPOCH is written down as the time of its making.\n\nExit codes: 0 it is there, 1 it could not be read or sent, 2 it could not be loaded by any manager."
-    )]
-    Push(Push),
     /// Get a module out of a registry
     #[command(
-        after_help = "Example:\n  ccm provider pull oci://registry.example.com/clouds/hcloud:1.2.0 --to provider.wasm\n\nNobody vouches for it: see `ccm provider verify`. Exit codes: 0 done, 1 it could not be fetched or written, 2 what is there is no module."
+        after_help = "Example:\n  ccm provider pull oci://registry.example.com/clouds/hcloud:1.2.0 --to provider.wasm\n\n`wkg oci push` puts one there. Nobody vouches for it: see `ccm provider verify`. Exit codes: 0 done, 1 it could not be fetched or written, 2 what is there is no module."
     )]
     Pull(Pull),
-    /// Sign a module with a key, in the form that cosign verifies
-    #[command(
-        after_help = "Examples:\n  cosign generate-key-pair\n  ccm provider sign --key cosign.key ./provider.wasm\n  ccm provider sign --key cosign.key oci://registry.example.com/clouds/hcloud:1.2.0\n\nThe signature of a file is put beside it (FILE.sigstore.json); that of a registry's artifact is put into the registry. The password of the key is read from $COSIGN_PASSWORD.\n\nExit codes: 0 done, 1 something could not be read or written, 2 what is there is no module."
-    )]
-    Sign(Sign),
     /// Say whether somebody whom you trust vouches for a module
     #[command(
-        after_help = "Examples:\n  ccm provider verify --key cosign.pub ./provider.wasm\n  ccm provider verify --config ccm.yaml --provider hcloud\n\nExit codes: 0 somebody does, 1 it could not be read, 2 nobody does."
+        after_help = "Examples:\n  ccm provider verify --key cosign.pub ./provider.wasm\n  ccm provider verify --config ccm.yaml --provider hcloud\n\ncosign signs modules: `cosign sign` in a registry, `cosign sign-blob --bundle provider.wasm.sigstore.json` for a file.\n\nExit codes: 0 somebody does, 1 it could not be read, 2 nobody does."
     )]
     Verify(Verify),
     /// Say which versions of each provider serve, wait and were rejected in a cluster
@@ -61,7 +51,7 @@ pub(crate) enum ProviderCommand {
 const PACK_HELP: &str = "\
 Examples:
   ccm provider pack guest.wasm --manifest manifest.json --to provider.wasm
-  ccm provider pack provider.wasm --compress zstd --configmap kube-system/hcloud | kubectl apply --server-side -f -
+  ccm provider pack provider.wasm --compress gzip --configmap kube-system/hcloud | kubectl apply --server-side -f -
 
 A component of the Rust SDK has its manifest inside already, and needs none here.
 
@@ -119,10 +109,8 @@ impl From<StatusForm> for Form {
 /// How modules are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compression {
-    /// The older one; needs nothing special anywhere
+    /// As gzip does at its best
     Gzip,
-    /// The smaller one
-    Zstd,
 }
 
 /// The option of all that print text or JSON.
@@ -144,7 +132,7 @@ pub(crate) struct Pack {
     /// Take away a manifest that stands at the component's top level already
     #[arg(long, requires = "manifest")]
     pub replace: bool,
-    /// Compress the result; sources recognise both forms by themselves
+    /// Compress the result; sources recognise it by themselves
     #[arg(long, value_name = "METHOD")]
     pub compress: Option<Compression>,
     /// Write the result to this file; - is standard output
@@ -206,24 +194,6 @@ pub(crate) struct Diff {
     pub printed: Printed,
 }
 
-/// See [`ProviderCommand::Push`].
-#[derive(Args)]
-pub(crate) struct Push {
-    /// The module: a file, file://…, embedded:…, or - for standard input; plain, gzip or zstd
-    #[arg(value_name = "MODULE", value_parser = Place::parse)]
-    pub place: Place,
-    /// Where to: oci://REGISTRY/REPOSITORY:TAG
-    #[arg(value_name = "REFERENCE", value_parser = Place::parse)]
-    pub to: Place,
-    /// Who made it, for people
-    #[arg(long, value_name = "NAME")]
-    pub author: Option<String>,
-    #[command(flatten)]
-    pub access: Access,
-    #[command(flatten)]
-    pub printed: Printed,
-}
-
 /// See [`ProviderCommand::Pull`].
 #[derive(Args)]
 pub(crate) struct Pull {
@@ -235,21 +205,6 @@ pub(crate) struct Pull {
     pub to: PathBuf,
     #[command(flatten)]
     pub access: Access,
-    #[command(flatten)]
-    pub printed: Printed,
-}
-
-/// See [`ProviderCommand::Sign`].
-#[derive(Args)]
-pub(crate) struct Sign {
-    #[command(flatten)]
-    pub module: ModuleOptions,
-    /// The private key (PEM), as cosign or openssl writes it
-    #[arg(long, value_name = "FILE")]
-    pub key: PathBuf,
-    /// Write the signature of a file here, instead of beside it
-    #[arg(long, value_name = "FILE")]
-    pub to: Option<PathBuf>,
     #[command(flatten)]
     pub printed: Printed,
 }
@@ -331,7 +286,7 @@ pub(crate) struct ClusterOptions {
 /// A module, and how to reach it.
 #[derive(Args)]
 pub(crate) struct ModuleOptions {
-    /// The module: a file, file://…, oci://…, configmap://…, embedded:…, or - for standard input; plain, gzip or zstd
+    /// The module: a file, file://…, oci://…, configmap://…, embedded:…, or - for standard input; plain or gzip
     #[arg(value_name = "MODULE", value_parser = Place::parse)]
     pub place: Place,
     #[command(flatten)]

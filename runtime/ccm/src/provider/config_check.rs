@@ -3,20 +3,27 @@
 
 use std::fmt::Write as _;
 
+use ccm_delivery::source::Location;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, TargetGrant};
+use ccm_host::{GuestConfig, limits};
 use serde_json::{Value, json};
 
 use super::arguments::{ConfigCheck, Form};
 use super::configured::{self, Secrets};
 use super::{Verdict, output};
+use crate::builtin;
 use crate::config::{self, Mistakes, ProviderConfig};
 
 /// Reads, and tells.
 pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
     let read = configured::read(&options.file, Secrets::Assumed)?.and_then(|providers| {
         config::together(&providers)?;
-        Ok(providers)
+        let mistakes: Vec<String> = providers.iter().flat_map(of_embedded).collect();
+        match mistakes.is_empty() {
+            true => Ok(providers),
+            false => Err(Mistakes(mistakes)),
+        }
     });
     let file = options.file.display();
     let is_yes = read.is_ok();
@@ -45,6 +52,45 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
         }
     };
     Ok(Verdict { text, is_yes })
+}
+
+/// What `run` would find wrong when it loads a module that is part of this program. What such a module reads from
+/// variables is not asked for here: they are those of another machine.
+fn of_embedded(provider: &ProviderConfig) -> Vec<String> {
+    let Location::Embedded(guest) = &provider.source else {
+        return Vec::new();
+    };
+    let place = |mistake: String| format!("provider {:?}: {mistake}", provider.name);
+    let Some(wasm) = builtin::module(guest) else {
+        let known = builtin::names().join(", ");
+        return vec![place(format!(
+            "no module {guest:?} is embedded: embedded are {known}"
+        ))];
+    };
+    let manifest = match ccm_host::inspect(&provider.source.to_string(), wasm) {
+        Ok(inspection) => inspection.manifest,
+        Err(error) => return vec![place(format!("{:#}", anyhow::Error::from(error)))],
+    };
+    let mut mistakes = Vec::new();
+    let mut values = provider.values.clone();
+    match &provider.grants {
+        Some(grants) => {
+            let missing = manifest.narrow(grants.clone()).err();
+            mistakes.extend(missing.into_iter().flat_map(|missing| missing.lines));
+        }
+        None => {
+            let required = manifest.config.iter().filter(|key| key.required);
+            for key in required {
+                values.entry(key.key.clone()).or_default();
+            }
+        }
+    }
+    let config = GuestConfig {
+        values,
+        ..GuestConfig::default()
+    };
+    mistakes.extend(config.mistakes(&manifest));
+    mistakes.into_iter().map(place).collect()
 }
 
 fn describe(provider: &ProviderConfig) -> String {
@@ -81,7 +127,29 @@ fn describe(provider: &ProviderConfig) -> String {
     for key in provider.values.keys() {
         row("config", key);
     }
+    for line in beyond_ceilings(provider) {
+        row("warning", &line);
+    }
     text
+}
+
+/// Limits that nobody gets, however much is granted.
+fn beyond_ceilings(provider: &ProviderConfig) -> Vec<String> {
+    let memory = (limits::MEMORY_CEILING_BYTES >> 20) as u64;
+    let seconds = limits::CALL_CEILING.as_secs();
+    let granted = provider.limits;
+    [
+        ("memoryMiB", granted.memory_mib, memory),
+        ("callSeconds", granted.call_seconds, seconds),
+    ]
+    .into_iter()
+    .filter_map(|(key, granted, most)| {
+        let granted = granted.filter(|granted| u64::from(*granted) > most)?;
+        Some(format!(
+            "limits: {key} {granted} is granted, and {most} is the most that is given"
+        ))
+    })
+    .collect()
 }
 
 fn grant_rows(grants: &Grants, row: &mut impl FnMut(&str, &str)) {
@@ -164,5 +232,6 @@ fn as_json(provider: &ProviderConfig) -> Value {
         "loadBalancerClasses": provider.load_balancers.classes,
         "defaultLoadBalancer": provider.load_balancers.is_default,
         "config": provider.values.keys().collect::<Vec<_>>(),
+        "warnings": beyond_ceilings(provider),
     })
 }

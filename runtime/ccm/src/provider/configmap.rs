@@ -101,7 +101,7 @@ pub(super) fn object(shape: &Shape<'_>, packed: &[u8], form: Form) -> anyhow::Re
     let bytes = packed.len() + texts.values().map(String::len).sum::<usize>();
     if bytes > MOST_BYTES {
         bail!(
-            "it has {bytes} bytes, and a ConfigMap at most {MOST_BYTES}: compress it (--compress zstd), or take a registry (ccm provider push)"
+            "it has {bytes} bytes, and a ConfigMap at most {MOST_BYTES}: compress it (--compress gzip), or put it into a registry (wkg oci push)"
         );
     }
     let encoded = |piece: &[u8]| STANDARD.encode(piece);

@@ -11,7 +11,6 @@ use ccm_delivery::source::unpack;
 use ccm_host::manifest::Manifest;
 use ccm_host::{Inspection, LoadError};
 use flate2::write::GzEncoder;
-use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::arguments::{Compression, Form, Pack};
@@ -22,8 +21,6 @@ use super::terminal::Screen;
 use super::{Refusal, Verdict};
 use crate::assemble::PROCESS;
 
-/// The best that zstd does without more memory for whoever unpacks it.
-const ZSTD_LEVEL: i32 = 19;
 /// Between two steps of a progress bar.
 const PIECE: usize = 64 << 10;
 
@@ -113,7 +110,6 @@ fn extension(compression: Option<Compression>) -> &'static str {
     match compression {
         None => "",
         Some(Compression::Gzip) => ".gz",
-        Some(Compression::Zstd) => ".zst",
     }
 }
 
@@ -123,33 +119,18 @@ fn compress<'a>(
     compression: Option<Compression>,
     screen: Screen,
 ) -> anyhow::Result<Cow<'a, [u8]>> {
-    let Some(compression) = compression else {
-        return Ok(Cow::Borrowed(wasm));
-    };
-    let bar = screen.bytes("compressing", wasm.len() as u64);
-    let packed = match compression {
-        Compression::Gzip => {
+    match compression {
+        None => Ok(Cow::Borrowed(wasm)),
+        Some(Compression::Gzip) => {
+            let bar = screen.bytes("compressing", wasm.len() as u64);
             let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::best());
-            feed(&mut encoder, wasm, &bar)?;
-            encoder.finish()?
+            for piece in wasm.chunks(PIECE) {
+                encoder.write_all(piece)?;
+                bar.inc(piece.len() as u64);
+            }
+            Ok(Cow::Owned(encoder.finish()?))
         }
-        Compression::Zstd => {
-            let mut encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
-            encoder.set_pledged_src_size(Some(wasm.len() as u64))?;
-            encoder.include_contentsize(true)?;
-            feed(&mut encoder, wasm, &bar)?;
-            encoder.finish()?
-        }
-    };
-    Ok(Cow::Owned(packed))
-}
-
-fn feed(encoder: &mut impl std::io::Write, bytes: &[u8], bar: &ProgressBar) -> std::io::Result<()> {
-    for piece in bytes.chunks(PIECE) {
-        encoder.write_all(piece)?;
-        bar.inc(piece.len() as u64);
     }
-    Ok(())
 }
 
 fn write(options: &Pack, found: &Inspection, bytes: &[u8]) -> anyhow::Result<Verdict> {

@@ -1,23 +1,20 @@
-//! `ccm provider push` and `ccm provider pull`, and how registries are reached by all that is said on the command line.
+//! `ccm provider pull`, and how registries are reached by all that is said on the command line.
 
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bytes::Bytes;
 use ccm_delivery::artifact::Artifact;
-use ccm_delivery::push::{self, Parcel};
-use ccm_delivery::source::oci::{OciSettings, Progress, RegistryCredentials};
+use ccm_delivery::source::oci::{self, OciSettings, Progress, RegistryCredentials};
 use ccm_delivery::source::{Location, OciPlace};
 use indicatif::ProgressBar;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::arguments::{Access, Form, Pull, Push};
+use super::arguments::{Access, Form, Pull};
 use super::place::Place;
 use super::terminal::Screen;
 use super::{Verdict, output};
@@ -25,38 +22,6 @@ use crate::assemble::PROCESS;
 
 /// Nothing is polled here.
 const NEVER: Duration = Duration::MAX;
-
-/// Sends a module to a registry.
-pub(super) async fn send(options: &Push, screen: Screen) -> anyhow::Result<Verdict> {
-    let to = reference(&options.to)?;
-    let artifact = options.place.bring(&options.access, screen).await?;
-    let inspection = ccm_host::inspect(&options.place.to_string(), &artifact.wasm)?;
-    let parcel = Parcel {
-        wasm: Bytes::from_owner(artifact.wasm),
-        inspection: &inspection,
-        created: made_at()?,
-        author: options.author.clone(),
-    };
-    let settings = settings(to, &options.access)?;
-    let bar = screen.bytes("pushing", inspection.size as u64);
-    let report = Arc::new({
-        let bar = bar.clone();
-        move |progress| show(&bar, progress)
-    });
-    let pushed = push::push(&settings, &parcel, report).await?;
-    bar.finish_and_clear();
-    let reference = Location::Oci(pushed.place).to_string();
-    Ok(Verdict::yes(match options.printed.output {
-        Form::Json => output::json(&json!({
-            "reference": reference,
-            "manifestDigest": pushed.manifest_digest,
-            "name": inspection.manifest.name,
-            "version": inspection.manifest.version,
-            "digest": inspection.digest.to_string(),
-        })),
-        Form::Text => format!("{reference}\n"),
-    }))
-}
 
 /// Gets a module from a registry, into a file.
 pub(super) async fn receive(options: &Pull, screen: Screen) -> anyhow::Result<Verdict> {
@@ -94,7 +59,7 @@ pub(super) async fn pull(
 ) -> anyhow::Result<Artifact> {
     let settings = settings(at, access)?;
     let bar = screen.bytes("pulling", 0);
-    Ok(push::pull(&settings, &|progress| show(&bar, progress)).await?)
+    Ok(oci::pull(&settings, &|progress| show(&bar, progress)).await?)
 }
 
 fn show(bar: &ProgressBar, progress: Progress) {
@@ -112,7 +77,7 @@ fn reference(place: &Place) -> anyhow::Result<&OciPlace> {
 }
 
 /// How `at` is reached.
-pub(super) fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
+fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
     if access.plain_http && !is_loopback(&at.registry) {
         bail!(
             "--plain-http is for registries on this machine's loopback, not for {}",
@@ -166,13 +131,6 @@ fn docker_config() -> Option<PathBuf> {
         None => PathBuf::from((PROCESS.variable)("HOME")?).join(".docker"),
     };
     Some(folder.join("config.json"))
-}
-
-/// When the module was made, in seconds, if whoever builds it says so: the same artifact each time.
-fn made_at() -> anyhow::Result<Option<u64>> {
-    let variable = (PROCESS.variable)("SOURCE_DATE_EPOCH");
-    let time = variable.map(|text| text.parse()).transpose();
-    time.context("SOURCE_DATE_EPOCH is not a number of seconds")
 }
 
 fn read(path: &std::path::Path) -> anyhow::Result<String> {

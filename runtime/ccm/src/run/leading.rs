@@ -91,6 +91,12 @@ impl Groups {
         }
     }
 
+    /// The main lease and what is said when it is lost, if there is one.
+    pub(super) fn lease(&self) -> Option<(ElectionSettings, &'static str)> {
+        let lease = self.main.lease.as_ref()?;
+        Some((lease.settings.clone(), lease.last_words))
+    }
+
     /// Whether no controller runs in this process.
     pub(super) fn is_idle(&self) -> bool {
         let migrated = self.migration.as_ref();
@@ -214,7 +220,7 @@ impl Manager {
     }
 
     /// Lets this process decide about the providers' versions while the tenure lasts.
-    fn lead_fleet(
+    pub(super) fn lead_fleet(
         &self,
         settings: &Settings,
         unacknowledged: Option<Duration>,

@@ -1,8 +1,9 @@
-//! Events about the Lease, as client-go's recorder writes them (PROC-043). Makes values; sends nothing.
+//! Events about the Lease, as client-go's elector has them recorded (PROC-043). Makes values; sends nothing.
 
+use ccm_core::cloud::{CloudEvent, EventType};
+use ccm_core::event::About;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::jiff::Timestamp;
 
 use super::ElectionSettings;
@@ -18,32 +19,20 @@ pub(super) fn event(
     lease: Option<&Lease>,
     now: Timestamp,
 ) -> Event {
-    Event {
-        metadata: ObjectMeta {
-            name: Some(format!("{}.{:x}", settings.name, now.as_nanosecond())),
-            namespace: Some(settings.namespace.clone()),
-            ..ObjectMeta::default()
-        },
-        involved_object: ObjectReference {
-            api_version: Some("coordination.k8s.io/v1".to_owned()),
-            kind: Some("Lease".to_owned()),
-            namespace: Some(settings.namespace.clone()),
-            name: Some(settings.name.clone()),
-            uid: lease.and_then(|lease| lease.metadata.uid.clone()),
-            resource_version: lease.and_then(|lease| lease.metadata.resource_version.clone()),
-            ..ObjectReference::default()
-        },
-        type_: Some("Normal".to_owned()),
-        reason: Some(REASON.to_owned()),
-        message: Some(format!("{} {what}", settings.identity)),
-        source: Some(EventSource {
-            component: Some(COMPONENT.to_owned()),
-            ..EventSource::default()
-        }),
-        reporting_component: Some(COMPONENT.to_owned()),
-        count: Some(1),
-        first_timestamp: Some(Time(now)),
-        last_timestamp: Some(Time(now)),
-        ..Event::default()
-    }
+    let metadata = lease.map(|lease| &lease.metadata);
+    let about = About {
+        api_version: "coordination.k8s.io/v1",
+        kind: "Lease",
+        namespace: Some(&settings.namespace),
+        name: &settings.name,
+        uid: metadata.and_then(|metadata| metadata.uid.as_deref()),
+        resource_version: metadata.and_then(|metadata| metadata.resource_version.as_deref()),
+        component: COMPONENT,
+    };
+    let said = CloudEvent {
+        event_type: EventType::Normal,
+        reason: REASON.to_owned(),
+        message: format!("{} {what}", settings.identity),
+    };
+    about.event(&said, now)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, CloudProvider, FindReply, ProviderError, Reply};
+use ccm_core::effect::Outcome;
 use ccm_core::permit::Permit;
 use tokio::task::JoinSet;
 
@@ -13,6 +14,50 @@ use crate::cluster::Cluster;
 /// How much longer than its permit a provider call is waited for: the host ends it on time, and this
 /// only guards against a host that does not.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Why a call that may change something has brought no answer of the cloud.
+pub(super) enum Unmade {
+    /// It came to a change that is not made in this mode. Whatever the provider made of that is no answer.
+    Withheld,
+    /// It failed.
+    Failed(ProviderError),
+}
+
+impl From<ProviderError> for Unmade {
+    fn from(error: ProviderError) -> Unmade {
+        Unmade::Failed(error)
+    }
+}
+
+impl Unmade {
+    /// How the call ended, in a word for metrics.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Unmade::Withheld => "withheld",
+            Unmade::Failed(error) => error.reason(),
+        }
+    }
+}
+
+/// The answer of a call under this permit.
+pub(super) fn made<T>(permit: &Permit, answer: Result<T, ProviderError>) -> Result<T, Unmade> {
+    match permit.has_withheld() {
+        true => Err(Unmade::Withheld),
+        false => Ok(answer?),
+    }
+}
+
+/// How such a call ended, for whoever asked for it.
+pub(super) fn outcome<T>(
+    answer: Result<T, Unmade>,
+    answered: impl FnOnce(Result<T, ProviderError>) -> Outcome,
+) -> Outcome {
+    match answer {
+        Ok(answer) => answered(Ok(answer)),
+        Err(Unmade::Failed(error)) => answered(Err(error)),
+        Err(Unmade::Withheld) => Outcome::Withheld,
+    }
+}
 
 /// The provider, and what every call of it needs.
 #[derive(Clone)]

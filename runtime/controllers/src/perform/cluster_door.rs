@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ccm_core::effect::{ClusterError, Effect, Outcome};
 use kube::Api;
 
-use super::events::About;
+use super::events::about_node;
 use super::request::stopping;
 use super::{Lane, Turn, node, withholds};
 use crate::clock::{Clock, boottime};
@@ -58,9 +58,8 @@ impl ClusterDoor {
                 .await
             }
             Effect::RecordNodeEvent(node, event) => {
-                let about = About::node(node, controller);
-                Box::pin(self.cluster.events.record(&about, event)).await;
-                Outcome::Recorded
+                let about = about_node(node, controller);
+                Box::pin(self.cluster.events.record(&about, event)).await
             }
             other => {
                 tracing::error!(controller, effect = %other, "this act needs a provider; this is a defect");

@@ -1,79 +1,62 @@
-//! Events as client-go's recorder writes them (core/v1): equal ones are counted up instead of repeated. Best effort:
+//! Events, sent as client-go's recorder does: equal ones are counted up instead of repeated. Best effort:
 //! what cannot be recorded is logged, and nobody waits for it again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use ccm_core::cloud::CloudEvent;
-use ccm_core::effect::{NodeRef, ServiceRef};
+use ccm_core::effect::{NodeRef, Outcome, ServiceRef};
+use ccm_core::event::About;
 use ccm_core::names::{
     IPAM_CONTROLLER, IPAM_EVENTS, ROUTE_CONTROLLER, ROUTE_EVENTS, SERVICE_EVENTS,
 };
 use ccm_core::tenure::Tenure;
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::request::in_time;
+use super::request::{in_time, stopping};
 use super::{params, strategic};
 use crate::clock::{boottime, wall};
 
-/// Nodes are not namespaced; their Events live here (client-go does the same).
-const NODE_NAMESPACE: &str = "default";
 /// How long an Event is counted up before a new one is made; client-go's window.
 const WINDOW: SignedDuration = SignedDuration::from_mins(10);
 /// How many Events are remembered: client-go's number. When it is reached, all are forgotten, which
 /// costs nothing but repeated Event objects.
 const MOST: usize = 4096;
-/// The longest name of an object; an Event's ends with a hexadecimal time of at most 17 characters.
-const MOST_NAME: usize = 253 - 17;
 
-/// Whom an Event is about, and who says it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct About<'a> {
-    kind: &'static str,
-    /// Of the object, if its kind has namespaces.
-    namespace: Option<&'a str>,
-    name: &'a str,
-    uid: &'a str,
-    component: &'static str,
+/// A node, by this controller's account. Two of them have another name in Events (ROUTE-006, IPAM-029).
+pub(super) fn about_node<'a>(node: &'a NodeRef, controller: &'static str) -> About<'a> {
+    let component = match controller {
+        ROUTE_CONTROLLER => ROUTE_EVENTS,
+        IPAM_CONTROLLER => IPAM_EVENTS,
+        controller => controller,
+    };
+    About {
+        api_version: "v1",
+        kind: "Node",
+        namespace: None,
+        name: &node.name,
+        uid: Some(&node.uid),
+        resource_version: None,
+        component,
+    }
 }
 
-impl<'a> About<'a> {
-    /// A node, by this controller's account. Two of them have another name in Events (ROUTE-006, IPAM-029).
-    pub(super) fn node(node: &'a NodeRef, controller: &'static str) -> About<'a> {
-        let component = match controller {
-            ROUTE_CONTROLLER => ROUTE_EVENTS,
-            IPAM_CONTROLLER => IPAM_EVENTS,
-            controller => controller,
-        };
-        About {
-            kind: "Node",
-            namespace: None,
-            name: &node.name,
-            uid: &node.uid,
-            component,
-        }
-    }
-
-    /// A Service (SVC-001).
-    pub(super) fn service(service: &'a ServiceRef) -> About<'a> {
-        About {
-            kind: "Service",
-            namespace: Some(&service.namespace),
-            name: &service.name,
-            uid: &service.uid,
-            component: SERVICE_EVENTS,
-        }
-    }
-
-    /// The namespace that the Event lives in.
-    fn home(&self) -> &'a str {
-        self.namespace.unwrap_or(NODE_NAMESPACE)
+/// A Service (SVC-001).
+pub(super) fn about_service(service: &ServiceRef) -> About<'_> {
+    About {
+        api_version: "v1",
+        kind: "Service",
+        namespace: Some(&service.namespace),
+        name: &service.name,
+        uid: Some(&service.uid),
+        resource_version: None,
+        component: SERVICE_EVENTS,
     }
 }
 
@@ -94,10 +77,10 @@ impl Events {
         }
     }
 
-    /// Records `event`, or counts it up.
-    pub(super) async fn record(&self, about: &About<'_>, event: &CloudEvent) {
+    /// Records `event`, or counts it up, and says whether the API server has it.
+    pub(super) async fn record(&self, about: &About<'_>, event: &CloudEvent) -> Outcome {
         if !self.tenure.may_begin(boottime()) {
-            return;
+            return Outcome::Unrecorded(stopping().to_string());
         }
         let api: Api<Event> = Api::namespaced(self.client.clone(), about.home());
         let recorded = self.recorder.lock().await.record(about, event, wall());
@@ -121,7 +104,9 @@ impl Events {
                 %error,
                 "an Event could not be recorded"
             );
+            return Outcome::Unrecorded(error.to_string());
         }
+        Outcome::Recorded
     }
 }
 
@@ -189,17 +174,16 @@ impl Recorder {
         if self.lately.len() >= MOST {
             self.lately.clear();
         }
-        let prefix: String = about.name.chars().take(MOST_NAME).collect();
-        let name = format!("{prefix}.{:x}", now.as_nanosecond());
+        let new = about.event(event, now);
         self.lately.insert(
             key,
             Seen {
-                name: name.clone(),
+                name: new.metadata.name.clone().unwrap_or_default(),
                 count: 1,
                 last: now,
             },
         );
-        Recorded::New(Box::new(new_event(name, about, event, now)))
+        Recorded::New(Box::new(new))
     }
 
     /// Forgets an Event that could not be sent, so that the next one is a new one.
@@ -210,40 +194,9 @@ impl Recorder {
 
 fn key(about: &About<'_>, event: &CloudEvent) -> Key {
     Key {
-        uid: about.uid.to_owned(),
+        uid: about.uid.unwrap_or_default().to_owned(),
         event_type: event.event_type.as_str(),
         reason: event.reason.clone(),
         message: event.message.clone(),
-    }
-}
-
-fn new_event(name: String, about: &About<'_>, event: &CloudEvent, now: Timestamp) -> Event {
-    let component = Some(about.component.to_owned());
-    Event {
-        metadata: ObjectMeta {
-            name: Some(name),
-            namespace: Some(about.home().to_owned()),
-            ..ObjectMeta::default()
-        },
-        involved_object: ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some(about.kind.to_owned()),
-            namespace: about.namespace.map(str::to_owned),
-            name: Some(about.name.to_owned()),
-            uid: Some(about.uid.to_owned()),
-            ..ObjectReference::default()
-        },
-        type_: Some(event.event_type.as_str().to_owned()),
-        reason: Some(event.reason.clone()),
-        message: Some(event.message.clone()),
-        source: Some(EventSource {
-            component: component.clone(),
-            ..EventSource::default()
-        }),
-        reporting_component: component,
-        count: Some(1),
-        first_timestamp: Some(Time(now)),
-        last_timestamp: Some(Time(now)),
-        ..Event::default()
     }
 }

@@ -22,9 +22,8 @@ use super::request::in_time;
 /// The brakes whose budgets outlive a restart, and the annotations that hold what was spent of them: dates, each with
 /// `=` and the provider's name, separated by commas. What is deleted does not come back, so that whoever is started
 /// again and again must not have a full budget each time; what the other brakes hold is put right by the next answer.
-const KEPT: [(Brake, &str); 4] = [
+const KEPT: [(Brake, &str); 3] = [
     (Brake::NodeDeletion, "wasm-ccm.dev/spent-node-deletions"),
-    (Brake::WantedDeletion, "wasm-ccm.dev/spent-wanted-deletions"),
     (
         Brake::LoadBalancerDeletion,
         "wasm-ccm.dev/spent-load-balancer-deletions",

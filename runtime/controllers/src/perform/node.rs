@@ -56,10 +56,12 @@ impl Door {
         };
         let cluster = &self.cluster;
         let owned = cluster.machines(&self.claimant()).own;
-        let brake = cluster.purse.state(self.name(), deletion.brake, owned);
+        let state = |brake| cluster.purse.state(self.name(), brake, owned);
         let sink = cluster.planner.clone();
         let author = self.author.clone();
-        let Ok(record) = Deletion::begin(sink, author, subject, Some(brake), boottime()) else {
+        let Ok(record) =
+            Deletion::begin(sink, author, subject, deletion.brake.map(state), boottime())
+        else {
             let why = "the audit log cannot be written, and no node is deleted without it";
             return Outcome::Node(Err(ClusterError::Unavailable(why.to_owned())));
         };
@@ -69,6 +71,12 @@ impl Door {
             Err(error) => Outcome::Node(Err(error)),
         };
         record.ended(boottime(), &outcome);
+        // One node that nobody may delete does not use up what the others need.
+        if let (Some(brake), Outcome::Node(Err(error))) = (deletion.brake, &outcome)
+            && error.is_final()
+        {
+            cluster.purse.refused(self.name(), brake);
+        }
         outcome
     }
 

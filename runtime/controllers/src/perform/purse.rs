@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex as StdMutex};
 
 use ccm_core::audit::BrakeState;
-use ccm_core::brake::{Brake, ClusterBudgets, Objects, Spent};
+use ccm_core::brake::{Brake, ClusterBudgets, Objects, Rise, Spent};
 use ccm_core::effect::{ClusterError, Outcome};
 use ccm_core::permit::{Mode, Moment};
 use ccm_core::tenure::Tenure;
@@ -72,7 +72,7 @@ impl Purse {
         &self,
         provider: &str,
         object: &str,
-        brake: Brake,
+        (brake, rise): (Brake, Rise),
         objects: impl Fn() -> Objects,
     ) -> Outcome {
         if self.mode != Mode::Enforce {
@@ -80,7 +80,7 @@ impl Purse {
             return Outcome::Budget(Ok(()));
         }
         if !Ledger::keeps(brake) {
-            let taken = self.take_from_memory(provider, object, brake, objects());
+            let taken = self.take_from_memory(provider, object, (brake, rise), objects());
             return Outcome::Budget(taken.map(|_| ()));
         }
         if let Err(error) = self.restore().await {
@@ -89,7 +89,7 @@ impl Purse {
         if !self.tenure.may_begin(boottime()) {
             return Outcome::Node(Err(stopping()));
         }
-        match self.take_from_memory(provider, object, brake, objects()) {
+        match self.take_from_memory(provider, object, (brake, rise), objects()) {
             Ok((number, spent)) => match self.write_down(number).await {
                 Ok(()) => Outcome::Budget(Ok(())),
                 Err(error) => {
@@ -99,6 +99,12 @@ impl Purse {
             },
             Err(free) => Outcome::Budget(Err(free)),
         }
+    }
+
+    /// What a change of `provider` has taken last was refused for good: somebody else may have it. It is written down with
+    /// what is taken next.
+    pub(super) fn refused(&self, provider: &str, brake: Brake) {
+        locked(&self.account).budgets.refused(provider, brake);
     }
 
     /// What was spent before this process began is known afterwards.
@@ -142,12 +148,12 @@ impl Purse {
         &self,
         provider: &str,
         object: &str,
-        brake: Brake,
+        (brake, rise): (Brake, Rise),
         objects: Objects,
     ) -> Result<(u64, Spent), Moment> {
         let now = self.clock.now();
         let mut account = locked(&self.account);
-        let taken = account.budgets.take(provider, brake, now, objects);
+        let taken = account.budgets.take(provider, brake, now, objects, rise);
         if taken.is_err() {
             self.metrics.held(brake, provider);
             tracing::warn!(%brake, provider, object, "the brake is engaged: the change is held");

@@ -12,7 +12,7 @@ use ccm_core::permit::{Moment, Permit};
 use k8s_openapi::api::core::v1::Node;
 
 use super::Door;
-use super::cloud::{Cloud, apart};
+use super::cloud::{Cloud, Unmade, apart, made, outcome};
 use crate::clock::boottime;
 use crate::metrics::RouteOperation;
 
@@ -26,16 +26,18 @@ impl Door {
         Outcome::Route(match effect {
             RouteEffect::List(nodes) => RouteOutcome::Listed(self.list_routes(nodes).await),
             RouteEffect::Create(request) => {
-                RouteOutcome::Changed(self.create_route(request.clone()).await)
+                let answer = self.create_route(request.clone()).await;
+                return outcome(answer, changed);
             }
             RouteEffect::Delete(request) => {
-                RouteOutcome::Changed(self.delete_route(request.clone()).await)
+                let answer = self.delete_route(request.clone()).await;
+                return outcome(answer, changed);
             }
-            RouteEffect::TakeBudget(destination, brake, ours) => {
+            RouteEffect::TakeBudget(destination, brake, rise, ours) => {
                 let object = format!("route/{destination}");
                 let objects = self.cluster.count_routes(self.name(), *ours);
                 let purse = &self.cluster.purse;
-                let taken = purse.take(self.name(), &object, *brake, || objects);
+                let taken = purse.take(self.name(), &object, (*brake, *rise), || objects);
                 return Box::pin(taken).await;
             }
         })
@@ -50,39 +52,42 @@ impl Door {
             let call = cloud.provider.list_routes(&nodes, permit);
             cloud.in_time("listing of routes", call).await
         });
-        self.measured(RouteOperation::List, began, answer.await)
+        let answer = answer.await;
+        self.measured(RouteOperation::List, began, answer, ProviderError::reason)
     }
 
     async fn create_route(
         &self,
         request: Arc<CreateRouteRequest>,
-    ) -> Result<Answered<RouteReply>, ProviderError> {
+    ) -> Result<Answered<RouteReply>, Unmade> {
         let destination = &request.destination_cidr;
         let reason = format!("node/{} has no route", request.node.name);
         let (cloud, permit) = self.changing_route(destination, reason)?;
-        let began = boottime();
+        let (began, asked) = (boottime(), permit.clone());
         let answer = apart(async move {
             let call = cloud.provider.create_route(&request, permit.clone());
             let reply = cloud.in_time("creation of a route", call).await?;
             Ok(answered(reply, &permit))
         });
-        self.measured(RouteOperation::Create, began, answer.await)
+        let answer = made(&asked, answer.await);
+        self.measured(RouteOperation::Create, began, answer, Unmade::reason)
     }
 
     async fn delete_route(
         &self,
         request: Arc<DeleteRouteRequest>,
-    ) -> Result<Answered<RouteReply>, ProviderError> {
+    ) -> Result<Answered<RouteReply>, Unmade> {
         let reason = format!("it leads to {}", request.route.target);
         let destination = request.route.destination_cidr.clone();
         let (cloud, permit) = self.changing_route(&destination, reason)?;
-        let began = boottime();
+        let (began, asked) = (boottime(), permit.clone());
         let answer = apart(async move {
             let call = cloud.provider.delete_route(&request, permit.clone());
             let reply = cloud.in_time("deletion of a route", call).await?;
             Ok(answered(reply, &permit))
         });
-        let answer = self.measured(RouteOperation::Delete, began, answer.await)?;
+        let answer = made(&asked, answer.await);
+        let answer = self.measured(RouteOperation::Delete, began, answer, Unmade::reason)?;
         for event in answer.reply.events.iter().filter_map(check_event) {
             let (provider, reason, message) = (self.name(), event.reason, event.message);
             tracing::info!(provider, destination, reason, message, "said of a deletion");
@@ -90,16 +95,15 @@ impl Door {
         Ok(answer)
     }
 
-    fn measured<T>(
+    fn measured<T, E>(
         &self,
         operation: RouteOperation,
         began: Moment,
-        answer: Result<T, ProviderError>,
-    ) -> Result<T, ProviderError> {
+        answer: Result<T, E>,
+        reason: fn(&E) -> &'static str,
+    ) -> Result<T, E> {
         let took = began.until(boottime());
-        let result = answer
-            .as_ref()
-            .map_or_else(ProviderError::reason, |_| "success");
+        let result = answer.as_ref().map_or_else(reason, |_| "success");
         self.metrics()
             .asked_about_routes(self.name(), operation, result, took);
         answer
@@ -123,6 +127,10 @@ impl Door {
         let permit = permit.sharing(self.services.budget());
         Ok((self.cloud.clone(), Arc::new(permit)))
     }
+}
+
+fn changed(answer: Result<Answered<RouteReply>, ProviderError>) -> Outcome {
+    Outcome::Route(RouteOutcome::Changed(answer))
 }
 
 fn answered(reply: RouteReply, permit: &Permit) -> Answered<RouteReply> {

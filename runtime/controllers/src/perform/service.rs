@@ -22,7 +22,7 @@ use kube::Api;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 
-use super::cloud::{Cloud, apart};
+use super::cloud::{Cloud, Unmade, apart, made, outcome};
 use super::request::{in_time, stopping, unwrapped};
 use super::{params, strategic};
 use crate::clock::boottime;
@@ -38,7 +38,7 @@ const PAGE: u32 = 500;
 
 /// See the module's documentation.
 pub(super) struct Services {
-    cloud: Cloud,
+    pub(super) cloud: Cloud,
     /// All calls that change something take from it: each provider has its own quota at its own cloud.
     budget: Arc<SharedBudget>,
 }
@@ -58,25 +58,34 @@ impl Services {
         self.budget.clone()
     }
 
-    /// Carries one effect about one Service out. Events and budgets are the door's own.
+    /// Carries one effect about one Service out. Events, budgets and what needs nodes are the door's own.
     pub(super) async fn perform(&self, service: &ServiceRef, effect: &ServiceEffect) -> Outcome {
+        let progressed = |answer| Outcome::Service(ServiceOutcome::Progressed(answer));
         Outcome::Service(match effect {
             ServiceEffect::Ensure(request) => {
                 let answer = self.ensure(service, request.clone()).await;
-                ServiceOutcome::Ensured(answer.map(|(reply, mutations)| Answered {
-                    in_use: self.in_use(service, &reply),
-                    reply,
-                    mutations,
-                }))
+                return outcome(answer, |answer| {
+                    let answered = answer.map(|(reply, mutations)| Answered {
+                        in_use: self.in_use(service, &reply),
+                        reply,
+                        mutations,
+                    });
+                    Outcome::Service(ServiceOutcome::Ensured(answered))
+                });
             }
             ServiceEffect::UpdateTargets(request) => {
-                ServiceOutcome::Progressed(self.update_targets(service, request.clone()).await)
+                let answer = self.update_targets(service, request.clone()).await;
+                return outcome(answer, progressed);
             }
             ServiceEffect::Delete(request) => {
-                ServiceOutcome::Progressed(self.remove(service, request.clone()).await)
+                let answer = self.remove(service, request.clone()).await;
+                return outcome(answer, progressed);
             }
             ServiceEffect::Get(known) => {
                 ServiceOutcome::Got(self.look(service, known.clone()).await)
+            }
+            ServiceEffect::ReadNamespace => {
+                ServiceOutcome::NamespaceGoes(self.namespace_goes(service).await)
             }
             ServiceEffect::FindOwner(uid) => ServiceOutcome::Owner(self.owner(uid).await),
             ServiceEffect::Read => {
@@ -88,9 +97,9 @@ impl Services {
             ServiceEffect::Patch(patch) => {
                 ServiceOutcome::Service(self.write(service, patch).await)
             }
-            ServiceEffect::TakeBudget(_) | ServiceEffect::RecordEvent(_) => {
-                return Outcome::Recorded;
-            }
+            ServiceEffect::Vouch
+            | ServiceEffect::TakeBudget(..)
+            | ServiceEffect::RecordEvent(_) => return Outcome::Recorded,
         })
     }
 
@@ -98,9 +107,9 @@ impl Services {
         &self,
         service: &ServiceRef,
         request: Arc<EnsureRequest>,
-    ) -> Result<(EnsureReply, u32), ProviderError> {
+    ) -> Result<(EnsureReply, u32), Unmade> {
         let (cloud, permit) = self.changing(service, "its load balancer has to agree with it")?;
-        let began = boottime();
+        let (began, asked) = (boottime(), permit.clone());
         let answer = apart(async move {
             let call = cloud
                 .provider
@@ -108,31 +117,33 @@ impl Services {
             let reply = cloud.in_time("ensure of a load balancer", call).await?;
             Ok((reply, permit.mutations_made()))
         });
-        self.measured(Operation::Ensure, began, answer.await)
+        let answer = made(&asked, answer.await);
+        self.measured(Operation::Ensure, began, answer, Unmade::reason)
     }
 
     async fn update_targets(
         &self,
         service: &ServiceRef,
         request: Arc<UpdateRequest>,
-    ) -> Result<Answered<ProgressReply>, ProviderError> {
+    ) -> Result<Answered<ProgressReply>, Unmade> {
         let (cloud, permit) = self.changing(service, "the set of nodes has changed")?;
-        let began = boottime();
+        let (began, asked) = (boottime(), permit.clone());
         let answer = apart(async move {
             let call = cloud.provider.update_targets(&request, permit.clone());
             let reply = cloud.in_time("update of targets", call).await?;
             Ok(answered(reply, &permit))
         });
-        self.measured(Operation::UpdateTargets, began, answer.await)
+        let answer = made(&asked, answer.await);
+        self.measured(Operation::UpdateTargets, began, answer, Unmade::reason)
     }
 
     async fn remove(
         &self,
         service: &ServiceRef,
         request: Arc<DeleteRequest>,
-    ) -> Result<Answered<ProgressReply>, ProviderError> {
+    ) -> Result<Answered<ProgressReply>, Unmade> {
         let (cloud, permit) = self.changing(service, "its load balancer is not wanted any more")?;
-        let began = boottime();
+        let (began, asked) = (boottime(), permit.clone());
         let answer = apart(async move {
             let call = cloud
                 .provider
@@ -140,10 +151,11 @@ impl Services {
             let reply = cloud.in_time("deletion of a load balancer", call).await?;
             Ok(answered(reply, &permit))
         });
-        self.measured(Operation::Delete, began, answer.await)
+        let answer = made(&asked, answer.await);
+        self.measured(Operation::Delete, began, answer, Unmade::reason)
     }
 
-    async fn look(
+    pub(super) async fn look(
         &self,
         service: &ServiceRef,
         known: Arc<CloudService>,
@@ -155,7 +167,7 @@ impl Services {
             let call = cloud.provider.get_load_balancer(&known, permit);
             cloud.in_time("look at a load balancer", call).await
         });
-        self.measured(Operation::Get, began, answer.await)
+        self.measured(Operation::Get, began, answer.await, ProviderError::reason)
     }
 
     /// What a call needs that may change something.
@@ -170,17 +182,15 @@ impl Services {
         Ok((self.cloud.clone(), Arc::new(permit)))
     }
 
-    fn measured<T>(
+    fn measured<T, E>(
         &self,
         operation: Operation,
         began: Moment,
-        answer: Result<T, ProviderError>,
-    ) -> Result<T, ProviderError> {
+        answer: Result<T, E>,
+        reason: fn(&E) -> &'static str,
+    ) -> Result<T, E> {
         let took = began.until(boottime());
-        let result = match &answer {
-            Ok(_) => "success",
-            Err(error) => error.reason(),
-        };
+        let result = answer.as_ref().map_or_else(reason, |_| "success");
         let provider = self.cloud.provider.name();
         let metrics = &self.cloud.cluster.metrics;
         metrics.asked(provider, operation, result, took);
@@ -256,7 +266,7 @@ impl Services {
         Ok(written)
     }
 
-    fn api(&self, service: &ServiceRef) -> Api<PrunedService> {
+    pub(super) fn api(&self, service: &ServiceRef) -> Api<PrunedService> {
         Api::namespaced(self.cloud.cluster.client.clone(), &service.namespace)
     }
 }

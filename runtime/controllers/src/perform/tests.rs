@@ -3,12 +3,14 @@
 
 use ccm_core::cloud::{CloudEvent, EventType};
 use ccm_core::effect::{NodeRef, ServiceRef};
+use ccm_core::tenure::Tenure;
+use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::core::Status;
 
 use ccm_core::names::NODE_CONTROLLER;
 
-use super::events::{Recorded, Recorder};
+use super::events::{Events, Recorded, Recorder};
 use super::request::meaning;
 use super::*;
 
@@ -58,7 +60,7 @@ fn event(message: &str) -> CloudEvent {
 fn node_046_an_event_is_about_the_node_and_from_the_node_controller() {
     let mut recorder = Recorder::default();
     let node = node();
-    let about = About::node(&node, NODE_CONTROLLER);
+    let about = about_node(&node, NODE_CONTROLLER);
     let Recorded::New(made) = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH) else {
         panic!("the first is new");
     };
@@ -76,7 +78,7 @@ fn node_046_an_event_is_about_the_node_and_from_the_node_controller() {
 fn equal_events_are_counted_up_within_ten_minutes_and_others_are_new() {
     let mut recorder = Recorder::default();
     let node = node();
-    let about = About::node(&node, NODE_CONTROLLER);
+    let about = about_node(&node, NODE_CONTROLLER);
     let at = |seconds: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
     let Recorded::New(first) = recorder.record(&about, &event("m"), at(0)) else {
         panic!("the first is new");
@@ -109,7 +111,7 @@ fn svc_001_an_event_about_a_service_is_in_its_namespace_and_from_the_service_con
         uid: "u2".to_owned(),
     };
     let mut recorder = Recorder::default();
-    let about = About::service(&service);
+    let about = about_service(&service);
     let Recorded::New(made) = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH) else {
         panic!("the first is new");
     };
@@ -118,4 +120,35 @@ fn svc_001_an_event_about_a_service_is_in_its_namespace_and_from_the_service_con
     assert_eq!(made.metadata.namespace.as_deref(), Some("shop"));
     let source = made.source.unwrap().component;
     assert_eq!(source.as_deref(), Some("service-controller"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_api_server_does_not_have_is_not_called_done() {
+    let cluster = SimCluster::new();
+    let tenure = Arc::new(Tenure::unlimited());
+    let events = Events::new(cluster.client_as("ccm"), tenure.clone());
+    let node = node();
+    let about = about_node(&node, NODE_CONTROLLER);
+    let recorded = events.record(&about, &event("first")).await;
+    assert_eq!(recorded.to_string(), "done");
+    let away = FaultEffect::Refused {
+        code: 503,
+        retry_after: None,
+    };
+    cluster.inject(Fault::next(Verb::Create, "events", away));
+    let refused = events.record(&about, &event("second")).await;
+    assert!(
+        matches!(&refused, Outcome::Unrecorded(why) if why.contains("503")),
+        "{refused}"
+    );
+    // The lease is another one's by now: nothing is sent, and nothing is called done.
+    tenure.close();
+    let before = cluster.requests().len();
+    let withheld = events.record(&about, &event("third")).await;
+    assert!(
+        withheld.to_string().starts_with("not recorded: "),
+        "{withheld}"
+    );
+    assert!(withheld.is_success(), "nothing waits for it");
+    assert_eq!(cluster.requests().len(), before);
 }

@@ -22,7 +22,7 @@ const CATCH_UP: Duration = Duration::from_secs(10);
 /// Service that was made again has another UID, and another load balancer (SVC-023).
 #[derive(Default)]
 pub(super) struct Slot {
-    /// The eldest first: its turn is before the present one's.
+    /// The eldest first: its turn is before the present one's, until it has failed.
     pub(super) orphans: VecDeque<Memory>,
     /// The present one.
     pub(super) current: Option<Memory>,
@@ -61,9 +61,21 @@ pub(super) enum Next {
 }
 
 impl Slot {
-    /// Whose turn it is.
-    pub(super) fn first(&mut self) -> Option<&mut Memory> {
-        self.orphans.front_mut().or(self.current.as_mut())
+    /// Whose turn it is. An earlier one whose removal has failed waits for its next try, and the present one does not wait
+    /// for that (SVC-023).
+    pub(super) fn first(&mut self, now: Moment) -> Option<&mut Memory> {
+        let is_due = |memory: &Memory| memory.due_at.is_none_or(|at| at <= now);
+        match self.orphans.iter().position(is_due) {
+            Some(eldest) => self.orphans.get_mut(eldest),
+            None if self.current.is_some() => self.current.as_mut(),
+            None => self.orphans.front_mut(),
+        }
+    }
+
+    /// When somebody of this name has a turn, although nothing happens.
+    pub(super) fn next_at(&self) -> Option<Moment> {
+        let all = self.orphans.iter().chain(&self.current);
+        all.filter_map(Memory::next_at).min()
     }
 
     /// The one with this UID.
@@ -147,7 +159,7 @@ impl Memory {
     pub(super) fn wants_turn(&mut self, targets: &Targets, world: &World, now: Moment) -> bool {
         self.believe(now);
         if let Some(due_at) = self.due_at {
-            return due_at <= now || self.is_unheard();
+            return due_at <= now || self.is_unheard() || self.wants_targets(targets, world);
         }
         self.past.drift_due |= self.drift_at.is_some_and(|at| at <= now);
         self.past.drift_due || self.wants_targets(targets, world) || self.is_unheard()
@@ -165,13 +177,18 @@ impl Memory {
     }
 
     /// Whether it has a load balancer whose provider was told other nodes last. What failed is tried again in its own
-    /// time, with the nodes that there are then.
+    /// time, with the nodes that there are then; but a load balancer that cannot be made as it is wanted follows the nodes.
     pub(super) fn wants_targets(&self, targets: &Targets, world: &World) -> bool {
-        self.due_at.is_none()
+        (self.due_at.is_none() || self.past.follows_nodes())
             && is_load_balancer(&self.service)
             && !needs_cleanup(&self.service)
             && world.owns(&self.service)
             && self.past.wants_targets(targets)
+    }
+
+    /// Whether what was tried last has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.past.failures > 0
     }
 
     /// Whether it gets another conversation, whatever happens.

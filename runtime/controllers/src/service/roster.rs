@@ -6,8 +6,9 @@ use std::net::IpAddr;
 
 use ccm_core::brake::Objects;
 use ccm_core::effect::{InUse, OwnerState, ServiceRef};
-use ccm_core::service::{Addresses, is_load_balancer, recorded_owner, service_ref};
+use ccm_core::service::{Addresses, has_address, is_load_balancer, recorded_owner, service_ref};
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::jiff::Timestamp;
 
 /// See the module's documentation. Services are known by UID; one that was made again replaces the old one.
 #[derive(Default)]
@@ -24,6 +25,8 @@ struct Listed {
     service: ServiceRef,
     /// The provider that serves it, as it is written down.
     owner: Option<String>,
+    has_address: bool,
+    made: Option<Timestamp>,
 }
 
 impl Roster {
@@ -41,6 +44,13 @@ impl Roster {
         let listed = Listed {
             service: named,
             owner: owner.map(str::to_owned),
+            // Of one that goes the load balancer may be gone already.
+            has_address: has_address(service) && service.metadata.deletion_timestamp.is_none(),
+            made: service
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .map(|time| time.0),
         };
         self.services.insert(uid, listed);
     }
@@ -76,6 +86,21 @@ impl Roster {
             None if self.is_complete => OwnerState::Gone,
             None => OwnerState::Unsynced,
         }
+    }
+
+    /// The other Services that this provider serves, that have an address and stay, the oldest first.
+    pub(crate) fn others_with_address(&self, provider: &str, than: &ServiceRef) -> Vec<ServiceRef> {
+        let others = self.services.values().filter(|listed| {
+            listed.has_address
+                && listed.owner.as_deref() == Some(provider)
+                && listed.service != *than
+        });
+        let mut others: Vec<&Listed> = others.collect();
+        others.sort_unstable_by_key(|listed| (listed.made, &listed.service));
+        others
+            .into_iter()
+            .map(|listed| listed.service.clone())
+            .collect()
     }
 
     /// How many Services of type LoadBalancer this provider serves, as it is written down, and how many have a provider.

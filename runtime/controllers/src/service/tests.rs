@@ -382,6 +382,33 @@ async fn in_plan_mode_nothing_is_written_and_the_plan_names_the_service() {
         .map(|change| change.object.as_str())
         .collect();
     assert_eq!(objects, ["service/default/web"]);
+    assert!(plan.is_sure());
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_plan_mode_a_service_that_the_provider_refuses_is_not_judged() {
+    let stage = Stage::new();
+    stage.serve("web").await;
+    for _ in 0..9 {
+        let error = ProviderError::Invalid("no such algorithm".to_owned());
+        stage.cloud.fail("ensure", error);
+    }
+    let plan = PlanBook::default();
+    let settings = Settings {
+        mode: Mode::Plan,
+        plan: plan.clone(),
+        ..settings()
+    };
+    stage.run_while(settings, async {}).await;
+    let plan = plan.plan();
+    let unsure: Vec<_> = plan.unsure().collect();
+    assert_eq!(
+        unsure,
+        [(
+            "service/default/web",
+            "failed to ensure load balancer: invalid: no such algorithm"
+        )]
+    );
 }
 
 impl Stage {

@@ -4,6 +4,7 @@
 use super::*;
 use crate::cloud::AddressType::{ExternalIp, Hostname, InternalDns, InternalIp};
 use crate::cloud::{Address, AddressType};
+use crate::selector::Selector;
 
 fn addresses(list: &[(AddressType, &str)]) -> Vec<Address> {
     list.iter()
@@ -204,6 +205,21 @@ fn node_034_labels_of_kubernetes_and_of_ours_are_left_out_by_exact_suffix() {
         assert_eq!(checked.instance.labels.len(), usize::from(may), "{key}");
         assert_eq!(checked.faults.len(), usize::from(!may), "{key}");
     }
+}
+
+#[test]
+fn a_label_that_the_api_server_takes_is_kept() {
+    // The parts of a prefix may be longer than those of a DNS name.
+    let key = format!("{}.example/x", "a".repeat(64));
+    let answer = Instance {
+        labels: vec![(key.clone(), "v".to_owned())],
+        ..instance()
+    };
+    assert_eq!(
+        checked(&answer).instance.labels,
+        [(key.clone(), "v".to_owned())]
+    );
+    assert!(Selector::parse(&key).is_ok());
 }
 
 #[test]

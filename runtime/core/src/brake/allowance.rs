@@ -4,16 +4,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Brake;
+use super::{Brake, Rise};
 
-/// How much may be changed: a share of all objects of the kind in every window, within two bounds.
+/// How much may be changed: a share of all objects of the kind in every window, within two bounds. It rises for what it
+/// holds (`brake::Rise`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     /// Allowed however few objects there are: or nothing could ever be changed in one of five nodes.
     pub least: usize,
     /// Per cent of all objects. A tenth is what a careful person rolls out at a time.
     pub percent: usize,
-    /// Never more, however many objects there are: a mistake that touches more is worth a person's look.
+    /// Not more at once, however many objects there are: a mistake that touches more is worth a person's look.
     pub most: usize,
     /// The time in which this much may be changed: long enough for somebody to notice and to act.
     pub window: Duration,
@@ -34,9 +35,6 @@ impl Allowance {
             Brake::InternalIp | Brake::Relabel | Brake::NodeDeletion | Brake::ShutdownTaint => {
                 Allowance::per_ten_minutes(3, 10, 20)
             }
-            // Somebody marked each of these nodes before. Fifty is more than the autoscaler takes away in ten
-            // minutes in all but the largest clusters, and still an end to a marker gone wild.
-            Brake::WantedDeletion => Allowance::per_ten_minutes(50, 0, 50),
             // Each of these is a Service that somebody deleted or changed, so that this only bounds a mistake of theirs:
             // twenty is more than a namespace or a release has, and less than a selector that matched everything.
             Brake::LoadBalancerDeletion => Allowance::per_ten_minutes(20, 10, 100),
@@ -48,6 +46,11 @@ impl Allowance {
             // other tools have the rest; a cluster of a thousand nodes that starts anew is still done in an hour.
             Brake::CloudMutations => Allowance::per_ten_minutes(600, 0, 600),
         }
+    }
+
+    /// How many of the newest changes decide: when one of these is free again, all older ones are.
+    pub(super) fn kept(self) -> usize {
+        self.most.saturating_mul(Rise::MOST.times())
     }
 
     fn per_ten_minutes(least: usize, percent: usize, most: usize) -> Allowance {

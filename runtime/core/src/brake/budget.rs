@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Allowance, Allowances, Brake};
+use super::{Allowance, Allowances, Brake, Rise};
 use crate::permit::Moment;
 
 /// What was spent of one allowance.
@@ -33,8 +33,7 @@ impl Budget {
     pub fn restore(allowance: Allowance, spent: impl Iterator<Item = Moment>) -> Budget {
         let mut spent: Vec<_> = spent.collect();
         spent.sort_unstable();
-        // The newest decide alone: when one of these is free again, all older ones are.
-        let old = spent.len().saturating_sub(allowance.most);
+        let old = spent.len().saturating_sub(allowance.kept());
         Budget {
             allowance,
             spent: spent.into_iter().skip(old).collect(),
@@ -46,17 +45,17 @@ impl Budget {
         self.spent.iter().copied()
     }
 
-    /// Takes one change out, where there are `objects` objects of the kind.
+    /// Takes one change out, where there are `objects` objects of the kind and the allowance has risen so far.
     ///
     /// # Errors
-    /// Nothing is left; the moment from which on there is something again. It is the end of time when the
-    /// allowance is zero.
-    pub fn take(&mut self, now: Moment, objects: usize) -> Result<(), Moment> {
+    /// Nothing is left; the moment from which on there is something again without a further rise. It is the end of time
+    /// when the allowance is zero.
+    pub fn take(&mut self, now: Moment, objects: usize, rise: Rise) -> Result<(), Moment> {
         let window = self.allowance.window;
         while self.spent.front().is_some_and(|at| at.after(window) <= now) {
             self.spent.pop_front();
         }
-        let most = self.allowance.of(objects);
+        let most = self.allowance.of(objects).saturating_mul(rise.times());
         if self.spent.len() < most {
             // A clock that went back does not put it in front of what is younger.
             let at = self.spent.back().map_or(now, |last| now.max(*last));
@@ -67,6 +66,11 @@ impl Budget {
         let blocking = self.spent.len() - most;
         let free = self.spent.get(blocking);
         Err(free.map_or(Moment(std::time::Duration::MAX), |at| at.after(window)))
+    }
+
+    /// What was taken last was refused for good.
+    pub fn give_back(&mut self) {
+        self.spent.pop_back();
     }
 
     /// How full it is, where there are `objects` objects of the kind.

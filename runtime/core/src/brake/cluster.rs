@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Allowances, Brake, Budget, Standing};
+use super::{Allowances, Brake, Budget, Rise, Standing};
 use crate::permit::Moment;
 
 /// See the module's documentation.
@@ -51,9 +51,11 @@ impl ClusterBudgets {
         brake: Brake,
         now: Moment,
         objects: Objects,
+        rise: Rise,
     ) -> Result<Spent, Moment> {
         let (mut own, mut all) = (self.of_provider(provider, brake), self.of_all(brake));
-        let taken = (own.take(now, objects.own), all.take(now, objects.all));
+        let own = own.take(now, objects.own, rise);
+        let taken = (own, all.take(now, objects.all, rise));
         match taken {
             (Ok(()), Ok(())) => {}
             (Err(free), Ok(())) | (Ok(()), Err(free)) => return Err(free),
@@ -70,6 +72,14 @@ impl ClusterBudgets {
         };
         spent.push(one.clone());
         Ok(one)
+    }
+
+    /// One change of `provider` was taken last, and was refused for good: nothing comes of it.
+    pub fn refused(&mut self, provider: &str, brake: Brake) {
+        let is_theirs = |one: &&Spent| one.by.as_deref() == Some(provider);
+        if let Some(last) = self.spent(brake).iter().rfind(is_theirs).cloned() {
+            self.give_back(brake, &last);
+        }
     }
 
     /// This was taken, and nothing comes of it.
@@ -93,8 +103,7 @@ impl ClusterBudgets {
     /// This was spent of this brake; in place of what is known now.
     pub fn restore(&mut self, brake: Brake, mut spent: Vec<Spent>) {
         spent.sort_unstable();
-        // The newest decide alone: when one of these is free again, all older ones are.
-        let old = spent.len().saturating_sub(self.allowances.of(brake).most);
+        let old = spent.len().saturating_sub(self.allowances.of(brake).kept());
         self.spent.insert(brake, spent.split_off(old));
     }
 

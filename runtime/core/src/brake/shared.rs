@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Allowance, Brake, Budget, Standing};
+use super::{Allowance, Brake, Budget, Rise, Standing};
 use crate::permit::Moment;
 
 /// A [`Budget`] behind a lock that is held for a few instructions. It is about a number, not about a share: its
@@ -32,7 +32,7 @@ impl SharedBudget {
     /// # Errors
     /// Nothing is left; the moment from which on there is something again.
     pub fn take(&self, now: Moment) -> Result<(), Moment> {
-        self.budget().take(now, 0)
+        self.budget().take(now, 0, Rise::NONE)
     }
 
     /// How full it is.

@@ -20,12 +20,11 @@ fn tenth() -> Allowance {
 
 #[test]
 fn every_brake_lets_through_what_its_row_says() {
-    let rows: [(Brake, [(usize, usize); 6]); 9] = [
+    let rows: [(Brake, [(usize, usize); 6]); 8] = [
         (Brake::InternalIp, TENTH),
         (Brake::Relabel, TENTH),
         (Brake::NodeDeletion, TENTH),
         (Brake::ShutdownTaint, TENTH),
-        (Brake::WantedDeletion, ALWAYS_50),
         (
             Brake::LoadBalancerDeletion,
             [
@@ -65,8 +64,6 @@ fn every_brake_lets_through_what_its_row_says() {
 }
 
 const TENTH: [(usize, usize); 6] = [(0, 3), (1, 3), (39, 3), (40, 4), (199, 19), (5_000, 20)];
-const ALWAYS_50: [(usize, usize); 6] =
-    [(0, 50), (1, 50), (39, 50), (40, 50), (200, 50), (5_000, 50)];
 
 #[test]
 fn every_brake_has_a_word_of_its_own_by_which_it_is_found() {
@@ -80,23 +77,23 @@ fn every_brake_has_a_word_of_its_own_by_which_it_is_found() {
 fn what_was_spent_comes_back_one_by_one_after_the_window() {
     let mut budget = Budget::new(tenth());
     for second in [0, 10, 20] {
-        assert_eq!(budget.take(at(second), 5), Ok(()));
+        assert_eq!(budget.take(at(second), 5, Rise::NONE), Ok(()));
     }
-    assert_eq!(budget.take(at(30), 5), Err(at(600)));
-    assert_eq!(budget.take(at(599), 5), Err(at(600)));
-    assert_eq!(budget.take(at(600), 5), Ok(()));
-    assert_eq!(budget.take(at(600), 5), Err(at(610)));
+    assert_eq!(budget.take(at(30), 5, Rise::NONE), Err(at(600)));
+    assert_eq!(budget.take(at(599), 5, Rise::NONE), Err(at(600)));
+    assert_eq!(budget.take(at(600), 5, Rise::NONE), Ok(()));
+    assert_eq!(budget.take(at(600), 5, Rise::NONE), Err(at(610)));
 }
 
 #[test]
 fn a_cluster_that_shrinks_waits_until_enough_is_free() {
     let mut budget = Budget::new(tenth());
     for second in 0..5 {
-        assert_eq!(budget.take(at(second), 50), Ok(()));
+        assert_eq!(budget.take(at(second), 50, Rise::NONE), Ok(()));
     }
-    assert_eq!(budget.take(at(100), 10), Err(at(602)));
-    assert_eq!(budget.take(at(601), 10), Err(at(602)));
-    assert_eq!(budget.take(at(602), 10), Ok(()));
+    assert_eq!(budget.take(at(100), 10, Rise::NONE), Err(at(602)));
+    assert_eq!(budget.take(at(601), 10, Rise::NONE), Err(at(602)));
+    assert_eq!(budget.take(at(602), 10, Rise::NONE), Ok(()));
 }
 
 #[test]
@@ -107,18 +104,26 @@ fn an_allowance_of_zero_stops_for_good() {
         ..tenth()
     };
     let end = Moment(Duration::MAX);
-    assert_eq!(Budget::new(none).take(at(1), 1_000), Err(end));
+    assert_eq!(Budget::new(none).take(at(1), 1_000, Rise::NONE), Err(end));
 }
 
 #[test]
 fn one_brake_spends_nothing_of_another() {
     let mut budgets = Budgets::new(&Allowances::default());
     for _ in 0..3 {
-        assert_eq!(budgets.of(Brake::NodeDeletion).take(at(1), 5), Ok(()));
+        assert_eq!(
+            budgets.of(Brake::NodeDeletion).take(at(1), 5, Rise::NONE),
+            Ok(())
+        );
     }
-    assert!(budgets.of(Brake::NodeDeletion).take(at(1), 5).is_err());
+    assert!(
+        budgets
+            .of(Brake::NodeDeletion)
+            .take(at(1), 5, Rise::NONE)
+            .is_err()
+    );
     for brake in Brake::ALL {
-        let taken = budgets.of(brake).take(at(1), 5);
+        let taken = budgets.of(brake).take(at(1), 5, Rise::NONE);
         assert_eq!(taken.is_ok(), brake != Brake::NodeDeletion, "{brake}");
     }
 }
@@ -135,9 +140,18 @@ fn what_an_operator_says_replaces_the_default_of_this_brake_only() {
     assert!(allowances.set(Brake::NodeDeletion, said));
     assert!(!allowances.set(Brake::NodeDeletion, said));
     let mut budgets = Budgets::new(&allowances);
-    assert_eq!(budgets.of(Brake::NodeDeletion).take(at(0), 99), Ok(()));
-    assert_eq!(budgets.of(Brake::NodeDeletion).take(at(1), 99), Err(at(60)));
-    assert_eq!(budgets.of(Brake::Relabel).take(at(1), 99), Ok(()));
+    assert_eq!(
+        budgets.of(Brake::NodeDeletion).take(at(0), 99, Rise::NONE),
+        Ok(())
+    );
+    assert_eq!(
+        budgets.of(Brake::NodeDeletion).take(at(1), 99, Rise::NONE),
+        Err(at(60))
+    );
+    assert_eq!(
+        budgets.of(Brake::Relabel).take(at(1), 99, Rise::NONE),
+        Ok(())
+    );
 }
 
 #[test]
@@ -146,8 +160,8 @@ fn a_restored_budget_goes_on_where_it_was() {
     let spent = [at(20), at(0), at(10)];
     budgets.restore(Brake::NodeDeletion, spent.into_iter());
     let budget = budgets.of(Brake::NodeDeletion);
-    assert_eq!(budget.take(at(30), 5), Err(at(600)));
-    assert_eq!(budget.take(at(600), 5), Ok(()));
+    assert_eq!(budget.take(at(30), 5, Rise::NONE), Err(at(600)));
+    assert_eq!(budget.take(at(600), 5, Rise::NONE), Ok(()));
     assert_eq!(
         budget.spent().collect::<Vec<_>>(),
         [at(10), at(20), at(600)]
@@ -163,8 +177,12 @@ fn a_restored_budget_goes_on_where_it_was() {
 #[test]
 fn however_much_is_restored_only_the_newest_are_kept() {
     let budget = Budget::restore(tenth(), (0..100_000).map(at));
-    assert_eq!(budget.spent().count(), 20);
-    assert_eq!(budget.spent().next(), Some(at(99_980)));
+    assert_eq!(
+        budget.spent().count(),
+        320,
+        "all that a risen allowance may have"
+    );
+    assert_eq!(budget.spent().next(), Some(at(99_680)));
 }
 
 #[test]
@@ -226,11 +244,11 @@ proptest! {
                 }
                 Step::Take { wait, objects } => {
                     now += wait;
-                    match budget.take(at(now), objects) {
+                    match budget.take(at(now), objects, Rise::NONE) {
                         Ok(()) => granted.push((now, allowance.of(objects))),
                         Err(free) => {
                             prop_assert!(free > at(now));
-                            prop_assert_eq!(budget.clone().take(free, objects), Ok(()), "what is promised is kept");
+                            prop_assert_eq!(budget.clone().take(free, objects, Rise::NONE), Ok(()), "what is promised is kept");
                         }
                     }
                 }
@@ -251,7 +269,13 @@ fn take(
     seconds: u64,
     objects: Objects,
 ) -> Result<(), Moment> {
-    let taken = budgets.take(provider, Brake::NodeDeletion, at(seconds), objects);
+    let taken = budgets.take(
+        provider,
+        Brake::NodeDeletion,
+        at(seconds),
+        objects,
+        Rise::NONE,
+    );
     taken.map(|spent| assert_eq!(spent.by.as_deref(), Some(provider)))
 }
 
@@ -285,7 +309,11 @@ fn a_provider_spends_its_own_budget_and_all_together_the_clusters() {
     }
     let standing = |provider| budgets.standing(provider, brake, at(601), 5).taken;
     assert_eq!(["a", "b", "c", "d"].map(standing), [2, 2, 1, 0]);
-    assert!(budgets.take("d", Brake::Relabel, at(601), of(50)).is_ok());
+    assert!(
+        budgets
+            .take("d", Brake::Relabel, at(601), of(50), Rise::NONE)
+            .is_ok()
+    );
 }
 
 #[test]
@@ -321,7 +349,7 @@ fn of_one_provider_that_has_all_objects_the_clusters_budget_is_never_the_smaller
             let taken = take(&mut both, "a", seconds, objects_of);
             assert_eq!(
                 taken,
-                one.take(at(seconds), objects),
+                one.take(at(seconds), objects, Rise::NONE),
                 "{objects} at {seconds}"
             );
         }
@@ -360,9 +388,9 @@ fn what_was_spent_before_a_restart_counts_for_its_provider_and_without_a_name_fo
         .map(|one| one.by.as_deref())
         .collect();
     assert_eq!(names, [None, Some("gone"), Some("a"), Some("a"), Some("b")]);
-    let many = (0..100).map(|seconds| spent(seconds, Some("a"))).collect();
-    budgets.restore(brake, many);
-    assert_eq!(budgets.spent(brake).len(), 20, "the newest decide alone");
+    let many = (0..1_000).map(|seconds| spent(seconds, Some("a")));
+    budgets.restore(brake, many.collect());
+    assert_eq!(budgets.spent(brake).len(), 320, "the newest decide alone");
 }
 
 #[test]
@@ -371,7 +399,9 @@ fn what_is_given_back_is_spent_by_nobody_and_everybody_elses_stays() {
     let mut budgets = ClusterBudgets::new(&Allowances::default());
     let mut spent = Vec::new();
     for seconds in 0..3 {
-        let taken = budgets.take("a", brake, at(seconds), of(50)).unwrap();
+        let taken = budgets
+            .take("a", brake, at(seconds), of(50), Rise::NONE)
+            .unwrap();
         spent.push(taken);
     }
     assert_eq!(take(&mut budgets, "b", 3, of(50)), Ok(()));
@@ -382,4 +412,41 @@ fn what_is_given_back_is_spent_by_nobody_and_everybody_elses_stays() {
     assert_eq!(left, [at(0), at(2), at(3)]);
     assert_eq!(take(&mut budgets, "a", 5, of(50)), Ok(()));
     assert_eq!(take(&mut budgets, "a", 6, of(50)), Err(at(600)));
+}
+
+#[test]
+fn what_has_been_held_for_long_takes_more_and_what_is_new_does_not() {
+    let allowance = tenth();
+    let mut budget = Budget::new(allowance);
+    for _ in 0..9 {
+        assert_eq!(budget.take(at(0), 90, Rise::NONE), Ok(()));
+    }
+    assert_eq!(budget.take(at(240), 81, Rise::NONE), Err(at(600)));
+    let twice = Rise::since(Some(at(0)), at(240));
+    for _ in 9..16 {
+        assert_eq!(budget.take(at(240), 81, twice), Ok(()));
+    }
+    assert_eq!(budget.take(at(240), 81, twice), Err(at(600)));
+    // Who was held only now has nothing before all of these but eight are free.
+    assert_eq!(budget.take(at(241), 80, Rise::NONE), Err(at(600)));
+    let none = Allowance {
+        least: 0,
+        most: 0,
+        ..allowance
+    };
+    let end = Moment(Duration::MAX);
+    assert_eq!(Budget::new(none).take(at(0), 90, Rise::MOST), Err(end));
+}
+
+#[test]
+fn what_the_api_server_refuses_for_good_is_given_back_to_its_provider() {
+    let brake = Brake::NodeDeletion;
+    let mut budgets = ClusterBudgets::new(&Allowances::default());
+    for _ in 0..3 {
+        assert_eq!(take(&mut budgets, "a", 0, of(50)), Ok(()));
+    }
+    budgets.refused("b", brake);
+    assert_eq!(take(&mut budgets, "a", 1, of(50)), Err(at(600)));
+    budgets.refused("a", brake);
+    assert_eq!(take(&mut budgets, "a", 1, of(50)), Ok(()));
 }

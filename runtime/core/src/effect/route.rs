@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use super::Answered;
-use crate::brake::Brake;
+use crate::brake::{Brake, Rise};
 use crate::cloud::ProviderError;
 use crate::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use crate::load_balancer::Progress;
@@ -22,7 +22,7 @@ pub enum RouteEffect {
     Delete(Arc<DeleteRouteRequest>),
     /// Take one change out of a brake's budget, for the route to this destination, where so many routes are the
     /// provider's. Nothing is given back.
-    TakeBudget(String, Brake, usize),
+    TakeBudget(String, Brake, Rise, usize),
 }
 
 /// How it ended.
@@ -70,7 +70,7 @@ impl fmt::Display for RouteEffect {
                 request.route.target,
                 hint(&request.hint)
             ),
-            RouteEffect::TakeBudget(destination, brake, _) => {
+            RouteEffect::TakeBudget(destination, brake, ..) => {
                 write!(f, "take budget {brake} route/{destination}")
             }
         }

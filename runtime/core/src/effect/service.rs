@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 
 use super::ClusterError;
-use crate::brake::Brake;
+use crate::brake::{Brake, Rise};
 use crate::cloud::{CloudEvent, ProviderError};
 use crate::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply, Progress,
@@ -45,10 +45,14 @@ pub enum ServiceEffect {
     Get(Arc<CloudService>),
     /// Ask whether the Service with this UID, which somebody's load balancer names as its owner, is alive.
     FindOwner(String),
+    /// Ask the provider about nodes and load balancers that are known to exist: does it speak of this cluster's account?
+    Vouch,
+    /// Read whether the Service's namespace is being deleted.
+    ReadNamespace,
     /// Read the Service from the API server itself, not from a cache.
     Read,
     /// Take one change out of a brake's budget, for this Service. Nothing is given back.
-    TakeBudget(Brake),
+    TakeBudget(Brake, Rise),
     /// Write what we own of it: finalizer, annotations, status.
     Patch(ServicePatch),
     /// Record an Event about it. Best effort: never fails.
@@ -66,6 +70,10 @@ pub enum ServiceOutcome {
     Got(Result<GetReply, ProviderError>),
     /// Of [`ServiceEffect::FindOwner`].
     Owner(OwnerState),
+    /// Of [`ServiceEffect::Vouch`].
+    Vouched(Result<Witnesses, ProviderError>),
+    /// Of [`ServiceEffect::ReadNamespace`]. Where that may not be read, it is not being deleted.
+    NamespaceGoes(bool),
     /// Of [`ServiceEffect::Read`] and [`ServiceEffect::Patch`]: the Service as it is now. `None`: there is none of
     /// that name.
     Service(Result<Option<Box<Service>>, ClusterError>),
@@ -102,6 +110,15 @@ pub enum OwnerState {
     Unsynced,
 }
 
+/// What a provider says of nodes, or of load balancers where no node could be asked about, that are known to exist.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Witnesses {
+    /// It finds these.
+    pub found: Vec<String>,
+    /// It says that these do not exist.
+    pub missing: Vec<String>,
+}
+
 impl ServiceOutcome {
     /// Whether the rest of a decision may still be performed.
     pub fn is_success(&self) -> bool {
@@ -109,7 +126,8 @@ impl ServiceOutcome {
             ServiceOutcome::Ensured(result) => result.is_ok(),
             ServiceOutcome::Progressed(result) => result.is_ok(),
             ServiceOutcome::Got(result) => result.is_ok(),
-            ServiceOutcome::Owner(_) => true,
+            ServiceOutcome::Vouched(result) => result.is_ok(),
+            ServiceOutcome::Owner(_) | ServiceOutcome::NamespaceGoes(_) => true,
             ServiceOutcome::Service(result) => matches!(result, Ok(Some(_))),
         }
     }
@@ -162,8 +180,10 @@ impl ServiceEffect {
             }
             ServiceEffect::Get(_) => write!(f, "get load balancer of {service}"),
             ServiceEffect::FindOwner(uid) => write!(f, "find owner {uid} for {service}"),
+            ServiceEffect::Vouch => write!(f, "vouch for {service}"),
+            ServiceEffect::ReadNamespace => write!(f, "read namespace/{}", service.namespace),
             ServiceEffect::Read => write!(f, "read {service}"),
-            ServiceEffect::TakeBudget(brake) => write!(f, "take budget {brake} {service}"),
+            ServiceEffect::TakeBudget(brake, _) => write!(f, "take budget {brake} {service}"),
             ServiceEffect::Patch(patch) => write!(f, "patch {service}{patch}"),
             ServiceEffect::RecordEvent(event) => write!(
                 f,
@@ -208,6 +228,20 @@ impl fmt::Display for ServiceOutcome {
             ServiceOutcome::Ensured(Err(error))
             | ServiceOutcome::Progressed(Err(error))
             | ServiceOutcome::Got(Err(error)) => write!(f, "{error}"),
+            ServiceOutcome::Vouched(Err(error)) => write!(f, "{error}"),
+            ServiceOutcome::Vouched(Ok(Witnesses { found, missing })) => {
+                match found.is_empty() && missing.is_empty() {
+                    true => write!(f, "nobody to ask about"),
+                    false => write!(
+                        f,
+                        "found({}) missing({})",
+                        found.join(" "),
+                        missing.join(" ")
+                    ),
+                }
+            }
+            ServiceOutcome::NamespaceGoes(true) => write!(f, "being deleted"),
+            ServiceOutcome::NamespaceGoes(false) => write!(f, "not being deleted"),
             ServiceOutcome::Owner(OwnerState::Alive(owner)) => write!(f, "alive: {owner}"),
             ServiceOutcome::Owner(OwnerState::Gone) => write!(f, "gone"),
             ServiceOutcome::Owner(OwnerState::Unsynced) => write!(f, "not known yet"),

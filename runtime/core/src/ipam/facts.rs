@@ -77,7 +77,7 @@ impl Facts {
             // Gone, or made again under the same name: the new one has a conversation of its own.
             Outcome::Node(Ok(_)) => self.learnt.is_gone = true,
             Outcome::Node(Err(error)) => self.absorb_error(effect, error),
-            Outcome::Recorded | Outcome::Withheld => match effect {
+            Outcome::Recorded | Outcome::Unrecorded(_) | Outcome::Withheld => match effect {
                 Effect::RecordNodeEvent(_, event) => {
                     let reasons = [super::NOT_AVAILABLE, super::NOT_ASSIGNED, super::INVALID];
                     let said = reasons.into_iter().find(|reason| *reason == event.reason);

@@ -154,3 +154,38 @@ fn what_is_forgotten_leaves_nothing_behind() {
     assert!(neighbours.by_provider_id.is_empty());
     assert!(neighbours.by_internal.is_empty() && neighbours.by_external.is_empty());
 }
+
+#[test]
+fn the_address_of_a_machine_that_is_gone_is_free_again_and_not_before() {
+    let address = "10.0.0.7".parse().unwrap();
+    let mut dead = node("dead", Some("sim://7"), &["10.0.0.7"]);
+    let mut all = Neighbours::default();
+    all.apply(&dead);
+    let asked = [cloud_node(&dead)];
+    let answer = |all: &mut Neighbours, lookup: Lookup, complete| {
+        let reply = FindReply {
+            lookups: vec![lookup],
+            complete,
+            ..FindReply::default()
+        };
+        all.answered("sim", &asked, &reply, Moment(std::time::Duration::ZERO));
+        all.holder(address).map(str::to_owned)
+    };
+    let conditions = |node: &mut Node, status: &str| {
+        let conditions = node.status.as_mut().unwrap().conditions.as_mut().unwrap();
+        conditions[0].status = status.to_owned();
+    };
+    conditions(&mut dead, "Unknown");
+    all.apply(&dead);
+    let holds = Some("dead".to_owned());
+    assert_eq!(answer(&mut all, Lookup::Gone, false), holds, "not complete");
+    assert_eq!(answer(&mut all, Lookup::Gone, true), holds, "once");
+    assert_eq!(answer(&mut all, Lookup::Gone, true), None);
+    let found = Lookup::Found(Box::new(instance("sim://7", &[])));
+    assert_eq!(answer(&mut all, found, true), holds);
+    answer(&mut all, Lookup::Gone, true);
+    assert_eq!(answer(&mut all, Lookup::Gone, true), None);
+    conditions(&mut dead, "True");
+    all.apply(&dead);
+    assert_eq!(all.holder(address), Some("dead"), "its kubelet speaks");
+}

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Node;
 
 use crate::answer::Checked;
-use crate::brake::Brake;
+use crate::brake::{Brake, Rise};
 use crate::cloud::{Address, AddressType};
 use crate::effect::Effect;
 use crate::paid::Credit;
@@ -116,7 +116,10 @@ fn permitted<'a>(
     }
     match (facts.budget(brake), facts.credit(brake, now)) {
         (Some(Ok(())), _) | (None, Credit::Covered) => Ok(None),
-        (None, Credit::Nothing) => Ok(Some(Effect::TakeBudget(node_ref(&facts.node), brake))),
+        (None, Credit::Nothing) => {
+            let effect = Effect::TakeBudget(node_ref(&facts.node), brake, Rise::NONE);
+            Ok(Some(effect))
+        }
         (None, Credit::InVain(until)) => Err(Obstacle::PaidInVain {
             brake,
             again: now.until(until),

@@ -131,11 +131,11 @@ impl Facts {
             // Effects of another controller.
             Outcome::Surveyed(_) | Outcome::Deleted | Outcome::Service(_) | Outcome::Route(_) => {}
             Outcome::Budget(result) => {
-                if let Effect::TakeBudget(_, brake) = effect {
+                if let Effect::TakeBudget(_, brake, _) = effect {
                     self.learnt.budgets.insert(*brake, result);
                 }
             }
-            Outcome::Recorded => self.learnt.told = true,
+            Outcome::Recorded | Outcome::Unrecorded(_) => self.learnt.told = true,
             Outcome::Withheld => self.withhold(effect),
             Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
                 self.node = Arc::from(node);

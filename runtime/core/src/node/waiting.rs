@@ -81,7 +81,7 @@ pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decisi
     let why = obstacle.why();
     let is_due = match obstacle {
         Obstacle::Candidates { tell, .. } => tell,
-        _ => obstacle.is_told_at_once() || is_patience_over(facts, now),
+        _ => obstacle.is_told_at_once() || obstacle.is_defect() || is_patience_over(facts, now),
     };
     if let Some(decision) = tell(facts, &obstacle, is_due, &why) {
         return decision;
@@ -195,6 +195,15 @@ impl Obstacle<'_> {
             Obstacle::Cluster(error) => matches!(error, ClusterError::Rejected(_)),
             Obstacle::Gone | Obstacle::NotMine | Obstacle::Unknown(_) => false,
         }
+    }
+
+    /// Whether the provider itself is broken. Whoever has written it, or put it there, is looking now; of known nodes nothing
+    /// is told, since nothing of them depends on it.
+    fn is_defect(&self) -> bool {
+        matches!(
+            self,
+            Obstacle::Provider(ProviderError::Trapped(_) | ProviderError::Internal(_))
+        )
     }
 
     fn retry(&self, failures: u32) -> Retry {

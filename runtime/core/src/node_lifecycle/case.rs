@@ -11,6 +11,8 @@ use crate::ownership::stored_provider_id;
 use crate::permit::Moment;
 use crate::retry::Backoff;
 
+use super::deletion_guard::Held;
+
 /// A node that is found and NotReady is asked about again: its kubelet has died, or its machine is about to.
 pub(super) const FOUND: Backoff = Backoff {
     first: Duration::from_secs(5),
@@ -18,6 +20,8 @@ pub(super) const FOUND: Backoff = Backoff {
 };
 /// How long it counts that a provider called a node gone which was not.
 const MEMORY: Duration = Duration::from_secs(3600);
+/// So many answers in a row that do not count are worth telling: some half a minute.
+const UNCOUNTED: u32 = 3;
 /// Beyond this, more answers prove no more, and a node that is gone has to go some day.
 const MOST_CHANGES: u32 = 4;
 
@@ -38,6 +42,9 @@ pub(super) struct Case {
     /// And when it may be, if somebody else is asked about anyway.
     pub(super) earliest: Moment,
     pub(super) gone: Option<Gone>,
+    pub(super) company: Company,
+    /// Why the last answers in a row did not count, and how many there were.
+    uncounted: Option<(Held, u32)>,
     changes: u32,
     changed: Option<Moment>,
     /// It waits for its initialisation and is young: the node controller asks about it.
@@ -60,6 +67,19 @@ pub(super) enum Noted {
     ShutDown,
     /// Its machine is called gone; it counts as long as [`Case::gone`] does.
     Gone,
+    /// Again and again the answer does not count: it says that this machine cannot be told, or it is not complete.
+    Uncounted,
+}
+
+/// With whom a node is asked about: one that cannot be answered must not take their answers from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Company {
+    /// All whom the provider can tell.
+    Everybody,
+    /// Those whom it could not tell the last time.
+    Untold,
+    /// Nobody: the provider crashed when it was asked about this one alone.
+    Nobody,
 }
 
 /// An unbroken row of complete answers that call the node gone.
@@ -87,6 +107,8 @@ impl Case {
             next: now,
             earliest: now,
             gone: None,
+            company: Company::Everybody,
+            uncounted: None,
             changes: 0,
             changed: None,
             is_starting: false,
@@ -112,7 +134,29 @@ impl Case {
             self.transition = transition;
             self.not_ready_since = now;
             self.gone = None;
+            self.past.braked = None;
         }
+    }
+
+    /// An answer does not count, for this reason.
+    pub(super) fn is_uncounted(&mut self, held: Held) {
+        let before = self.uncounted.take().map_or(0, |(_, before)| before);
+        let times = before.saturating_add(1);
+        if times >= UNCOUNTED {
+            self.finding = Some(Noted::Uncounted);
+        }
+        self.uncounted = Some((held, times));
+    }
+
+    /// An answer counts.
+    pub(super) fn counts(&mut self) {
+        self.uncounted = None;
+        self.company = Company::Everybody;
+    }
+
+    /// Why the last answer did not count.
+    pub(super) fn uncounted(&self) -> Option<&Held> {
+        self.uncounted.as_ref().map(|(held, _)| held)
     }
 
     /// A complete answer calls it gone, which was asked for at `asked` and came `now`; `found` are the nodes of the
@@ -155,6 +199,7 @@ impl Case {
 
     /// Somebody was told that the machine exists.
     pub(super) fn is_called_found(&mut self, now: Moment) {
+        self.past.braked = None;
         if self.gone.take().is_some() {
             self.changes = self.recent_changes(now).saturating_add(1);
             self.changed = Some(now);

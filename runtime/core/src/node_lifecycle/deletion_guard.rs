@@ -1,7 +1,7 @@
 //! Every condition between "gone" and a deletion, each a small function with its reason. Deletes nothing; what a
 //! condition holds is held visibly, and asked about again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::brake::Brake;
-use crate::names::{DELETE_UNTIL, OUT_OF_SERVICE_TAINT, TO_BE_DELETED_TAINT};
+use crate::names::{DELETE_UNTIL, LEAVING_TAINTS};
 use crate::ownership::stored_provider_id;
 use crate::permit::Moment;
+use crate::selector::Selector;
 use crate::settings::LifecycleRules;
 
 use super::{Now, taints};
@@ -26,8 +27,8 @@ const LEAST: Duration = Duration::from_secs(5);
 pub struct Evidence {
     /// Since when it has been seen NotReady, without a break.
     pub not_ready_since: Moment,
-    /// When it was seen first, if it came while this process was watching.
-    pub first_seen: Option<Moment>,
+    /// Since when this process has seen it.
+    pub seen: Seen,
     /// When the first of an unbroken row of complete answers said so.
     pub first: Moment,
     /// When the last one was asked for.
@@ -81,6 +82,10 @@ pub enum Held {
     NoKnownGood,
     /// The cloud calls a machine gone whose kubelet is Ready.
     Contradicted(String),
+    /// The provider cannot tell whether the machine exists; why.
+    Unknown(String),
+    /// The answers are not complete.
+    Incomplete,
     /// Too many at once; until then.
     Mass(Moment),
     /// The brake's budget is spent; there is something again then.
@@ -104,6 +109,7 @@ pub fn check(
     now: Now,
 ) -> Result<(), Held> {
     let is_asked_for = is_asked_for(node, now.wall);
+    let is_wanted = is_wanted(node, rules, now);
     // Those that every deletion waits for come first: of a machine that boots, and is not listed yet, nobody is told.
     has_been_not_ready(evidence, rules, now)?;
     is_confirmed(evidence, rules)?;
@@ -112,10 +118,10 @@ pub fn check(
     }
     is_old_enough(node, evidence, rules, now)?;
     if !is_asked_for {
-        has_known_good(evidence, rules)?;
+        has_known_good(evidence, rules.delete_last_node || is_wanted)?;
         is_not_contradicted(evidence)?;
     }
-    if !is_wanted(node, now) {
+    if !is_wanted {
         is_no_mass(evidence, now)?;
     }
     Ok(())
@@ -139,28 +145,42 @@ fn has_been_not_ready(evidence: &Evidence, rules: &LifecycleRules, now: Now) -> 
     Ok(())
 }
 
-/// Inventories lag behind: a machine that has just registered may not be listed yet. The age is by the wall's
-/// clock, and for nodes that came while we watched also by our own, which nobody sets forward.
+/// Inventories lag behind: a machine that has just registered may not be listed yet.
 fn is_old_enough(
     node: &Node,
     evidence: &Evidence,
     rules: &LifecycleRules,
     now: Now,
 ) -> Result<(), Held> {
-    let age = age(node, evidence.first_seen, now);
+    let age = age(node, evidence.seen, now);
     if age < rules.min_age {
         return Err(Held::Young(rules.min_age.saturating_sub(age)));
     }
     Ok(())
 }
 
-/// The shorter of what both clocks say; without a date it was made just now.
-pub(super) fn age(node: &Node, first_seen: Option<Moment>, now: Now) -> Duration {
-    let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let age = created.map(|created| now.wall.duration_since(created));
-    let age = age.and_then(|age| Duration::try_from(age).ok());
-    let seen = first_seen.map(|first| first.until(now.moment));
-    age.unwrap_or_default().min(seen.unwrap_or(Duration::MAX))
+/// Since when this process has seen a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// It came then, while this process was watching.
+    Came(Moment),
+    /// It was there when this process looked first, then.
+    Before(Moment),
+}
+
+/// How old a node is at least. One that came while we watched is as old as our own clock says, which nobody sets. One that
+/// was there before is as old as its date says; and at least as old as our watch, because the wall's clock may have been
+/// slow when this process began.
+pub(super) fn age(node: &Node, seen: Seen, now: Now) -> Duration {
+    match seen {
+        Seen::Came(at) => at.until(now.moment),
+        Seen::Before(at) => {
+            let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+            let age = created.map(|created| now.wall.duration_since(created));
+            let age = age.and_then(|age| Duration::try_from(age).ok());
+            age.unwrap_or_default().max(at.until(now.moment))
+        }
+    }
 }
 
 /// One answer may come from a memory, from a half-read list, or from a bad second. The last one was made without
@@ -178,9 +198,10 @@ fn is_confirmed(evidence: &Evidence, rules: &LifecycleRules) -> Result<(), Held>
 }
 
 /// A credential of another account answers honestly that none of these machines exists. Only an answer that finds
-/// one of this cluster's machines is about this cluster; so do both.
-fn has_known_good(evidence: &Evidence, rules: &LifecycleRules) -> Result<(), Held> {
-    let is_allowed = rules.delete_last_node && evidence.is_last;
+/// one of this cluster's machines is about this cluster; so do both. Where nobody is left who could be found, a word on the
+/// node stands for that: a pool is scaled to nothing every night.
+fn has_known_good(evidence: &Evidence, last_may_go: bool) -> Result<(), Held> {
+    let is_allowed = last_may_go && evidence.is_last;
     if evidence.known_good.is_empty() && !is_allowed {
         return Err(Held::NoKnownGood);
     }
@@ -206,16 +227,26 @@ fn is_no_mass(evidence: &Evidence, now: Now) -> Result<(), Held> {
     }
 }
 
-/// Whether somebody who takes machines away has said so on the node. Such deletions have a budget of their own.
-pub fn is_wanted(node: &Node, now: Now) -> bool {
+/// Whether the deletion is meant: somebody who takes machines away has said so on the node, or an operator has for all
+/// nodes with such labels. Neither a mass nor a budget holds it.
+pub fn is_wanted(node: &Node, rules: &LifecycleRules, now: Now) -> bool {
     let mut taints = taints(node).iter();
-    taints.any(|one| [TO_BE_DELETED_TAINT, OUT_OF_SERVICE_TAINT].contains(&one.key.as_str()))
+    let is_of_pool = |selector: &Selector| {
+        let labels = node.metadata.labels.as_ref();
+        selector.matches(labels.unwrap_or(&BTreeMap::new()))
+    };
+    taints.any(|one| LEAVING_TAINTS.contains(&one.key.as_str()))
+        || rules.wanted.as_ref().is_some_and(is_of_pool)
         || is_asked_for(node, now.wall)
 }
 
 /// A person's word, for a while: it stands for the provider ID and for the known-good node.
 fn is_asked_for(node: &Node, wall: Timestamp) -> bool {
-    let annotations = node.metadata.annotations.as_ref();
+    is_said(node.metadata.annotations.as_ref(), wall)
+}
+
+/// Whether [`DELETE_UNTIL`] is among the annotations of an object, and its date lies ahead.
+pub(crate) fn is_said(annotations: Option<&BTreeMap<String, String>>, wall: Timestamp) -> bool {
     let text = annotations.and_then(|all| all.get(DELETE_UNTIL));
     let until = text.and_then(|text| text.parse::<Timestamp>().ok());
     until.is_some_and(|until| wall < until)
@@ -231,6 +262,8 @@ impl Held {
             Held::Unconfirmed(_) => "unconfirmed",
             Held::NoKnownGood => "no-known-good-node",
             Held::Contradicted(_) => "contradicted",
+            Held::Unknown(_) => "unknown",
+            Held::Incomplete => "incomplete",
             Held::Mass(_) => "mass",
             Held::Braked { brake, .. } => brake.as_str(),
         }
@@ -249,7 +282,11 @@ impl Held {
             }
             Held::Braked { free, .. } => now.moment.until(*free),
             Held::Young(after) => *after,
-            Held::NoProviderId | Held::NoKnownGood | Held::Contradicted(_) => SLOW,
+            Held::NoProviderId
+            | Held::NoKnownGood
+            | Held::Contradicted(_)
+            | Held::Unknown(_)
+            | Held::Incomplete => SLOW,
         };
         after.clamp(LEAST, SLOW)
     }
@@ -264,7 +301,11 @@ impl Held {
             }
             Held::Braked { free, .. } => Some(now.moment.until(*free)),
             Held::Young(after) => Some(*after),
-            Held::NoProviderId | Held::NoKnownGood | Held::Contradicted(_) => None,
+            Held::NoProviderId
+            | Held::NoKnownGood
+            | Held::Contradicted(_)
+            | Held::Unknown(_)
+            | Held::Incomplete => None,
         }
     }
 
@@ -305,13 +346,19 @@ impl fmt::Display for Held {
                 f,
                 "the cloud also says that the machine of node {name:?} is gone, which is Ready"
             ),
+            Held::Unknown(why) => write!(
+                f,
+                "the cloud cannot say whether the node's machine exists: {}",
+                crate::answer::message(why)
+            ),
+            Held::Incomplete => write!(f, "the answers are not complete"),
             Held::Mass(_) => write!(
                 f,
-                "more than a third of the provider's nodes are said to be gone at once"
+                "more than a third of the provider's nodes are said to be gone at once; if that is meant, set the annotation {DELETE_UNTIL}"
             ),
             Held::Braked { brake, .. } => write!(
                 f,
-                "the brake {brake} is engaged, because as many nodes as is allowed in a while were deleted"
+                "the brake {brake} is engaged, because as many nodes as is allowed in a while were deleted; if this is meant, set the annotation {DELETE_UNTIL}"
             ),
         }
     }

@@ -20,14 +20,16 @@ struct Doubt {
 }
 
 impl Doubts {
-    /// It is called gone `at` this moment.
-    pub(super) fn note(&mut self, name: &str, at: Moment) {
+    /// It is called gone `at` this moment. One that was in doubt for as long as `hold` is known to be an oddity, and stays
+    /// it: each of its answers would delay the deletion of others anew.
+    pub(super) fn note(&mut self, name: &str, at: Moment, hold: Duration) {
         let new = Doubt {
             since: at,
             last: at,
         };
         let doubt = self.0.entry(name.to_owned()).or_insert(new);
-        if doubt.last.after(RENEWED) < at {
+        let is_oddity = doubt.since.after(hold) <= doubt.last;
+        if doubt.last.after(RENEWED) < at && !is_oddity {
             *doubt = new;
         }
         doubt.last = at;

@@ -13,7 +13,7 @@ use crate::refusal::Refusals;
 use crate::settings::LifecycleRules;
 
 use super::case::transition;
-use super::deletion_guard::Evidence;
+use super::deletion_guard::{Evidence, Held};
 
 /// How often a conversation reads the node again after a conflict; upstream's number (LIFE-014).
 const MAX_CONFLICTS: u32 = 5;
@@ -29,6 +29,8 @@ pub enum Finding {
     ShutDown,
     /// Its machine is called gone.
     Gone(Box<Evidence>),
+    /// Again and again the answer does not count.
+    Held(Held),
 }
 
 /// What earlier conversations about the node have left behind.
@@ -38,6 +40,8 @@ pub struct Past {
     pub failures: u32,
     /// The condition that was said to hold its deletion, and when.
     pub held: Option<(&'static str, Moment)>,
+    /// Since when the brake holds its deletion, without an answer that says otherwise.
+    pub braked: Option<Moment>,
     /// The reason of the last Event about a failure.
     pub said: Option<&'static str>,
     /// What was taken of budgets for changes that were not made.
@@ -101,11 +105,11 @@ impl Facts {
         let learnt = &mut self.learnt;
         match outcome {
             Outcome::Budget(result) => {
-                if let Effect::TakeBudget(_, brake) = effect {
+                if let Effect::TakeBudget(_, brake, _) = effect {
                     learnt.budgets.insert(*brake, result);
                 }
             }
-            Outcome::Recorded | Outcome::Withheld => self.note(effect),
+            Outcome::Recorded | Outcome::Unrecorded(_) | Outcome::Withheld => self.note(effect),
             Outcome::Deleted => learnt.over = true,
             Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
                 learnt.has_changed |= transition(&node) != transition(&self.node);
@@ -159,7 +163,7 @@ impl Facts {
         let is_spared = !self.learnt.is_changed && matches!(credit, Credit::InVain(_));
         let failures = match self.trouble() {
             Some(_) => self.past.failures.saturating_add(1),
-            None if is_spared => self.past.failures,
+            None if is_spared || self.is_braked() => self.past.failures,
             None => 0,
         };
         let failed = self.learnt.said.iter().rev().find_map(|reason| {
@@ -168,6 +172,9 @@ impl Facts {
                 .find(|repeated| *repeated == reason.as_str())
         });
         let is_blocked = self.learnt.budgets.values().any(Result::is_err);
+        // It was not made, and is given back.
+        let is_refused = self.trouble().is_some_and(ClusterError::is_final);
+        let is_deletion = matches!(self.finding, Finding::Gone(_));
         Past {
             failures,
             held: self
@@ -175,16 +182,27 @@ impl Facts {
                 .held
                 .map(|condition| (condition, now))
                 .or(self.past.held),
+            braked: match self.budget(Brake::NodeDeletion) {
+                Some(Err(_)) => self.past.braked.or(Some(now)),
+                Some(Ok(())) => None,
+                None => self.past.braked,
+            },
             said: match self.trouble().is_some() || is_blocked || is_spared {
                 true => failed.or(self.past.said),
                 false => None,
             },
             paid: match self.learnt.is_changed {
                 true => Paid::default(),
+                false if is_refused && is_deletion => Paid::default(),
                 false if self.learnt.is_withheld => self.paid(now).for_ever(),
                 false => self.paid(now),
             },
         }
+    }
+
+    /// Whether nothing was left in the budget of deletions, when it was asked.
+    fn is_braked(&self) -> bool {
+        matches!(self.budget(Brake::NodeDeletion), Some(Err(_)))
     }
 
     /// Whether the node is as the API server itself has it.

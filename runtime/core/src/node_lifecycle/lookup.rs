@@ -17,7 +17,7 @@ pub(super) fn power(instance: &Instance) -> Option<Noted> {
 
 /// Found under the provider ID that is written down, by the answer's own word: machines of the same name there are in
 /// other accounts, too.
-pub(super) fn vouches(node: &Node, lookup: &Lookup) -> bool {
+pub fn vouches(node: &Node, lookup: &Lookup) -> bool {
     match lookup {
         Lookup::Found(instance) => stored_provider_id(node) == Some(&instance.provider_id),
         Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => false,

@@ -9,62 +9,100 @@ use crate::permit::Moment;
 /// Fewer nodes than this are no mass: two of five may well go together.
 const LEAST: usize = 3;
 
+/// What an answer that does not count takes from the time in which the same was said: as long as there is between two
+/// answers, at most. A cloud that fails now and then must not hold nodes for ever, and one that always fails does.
+const UNANSWERED: Duration = Duration::from_secs(60);
+
 /// The nodes that are called gone at once: name to UID.
 pub(super) type Called = BTreeMap<String, String>;
 
 /// See the module's documentation.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Mass(Option<Under>);
-
-#[derive(Debug, Clone)]
-struct Under {
-    since: Moment,
-    called: Called,
+pub(super) enum Mass {
+    /// There is none.
+    #[default]
+    None,
+    /// The same nodes are called gone since then.
+    Held { since: Moment, called: Called },
+    /// They were for long enough. Whoever was called gone later is held alone, since then.
+    Confirmed {
+        called: Called,
+        late: BTreeMap<String, Moment>,
+    },
 }
 
 impl Mass {
-    /// These nodes are called gone, of so many that the provider owns. `exists` says whether a node is still there:
-    /// one that was deleted is no change of mind.
+    /// These nodes are called gone, of so many that the provider owns; that is believed after `hold`. `exists` says
+    /// whether a node is still there: one that was deleted is no change of mind. One that is called found again is a
+    /// contradiction, and all begins anew.
     pub(super) fn update(
         &mut self,
         called: Called,
         owned: usize,
         exists: impl Fn(&str, &str) -> bool,
+        hold: Duration,
         now: Moment,
     ) {
         if called.len() < LEAST || called.len() * 3 <= owned {
-            self.0 = None;
+            *self = Mass::None;
             return;
         }
-        let is_same = self.0.as_ref().is_some_and(|under| {
-            let is_new = called
-                .iter()
-                .any(|(name, uid)| under.called.get(name) != Some(uid));
-            let came_back = under
-                .called
-                .iter()
-                .any(|(name, uid)| called.get(name) != Some(uid) && exists(name, uid));
-            !is_new && !came_back
+        let before = match self {
+            Mass::None => None,
+            Mass::Held { called, .. } | Mass::Confirmed { called, .. } => Some(&*called),
+        };
+        let has_come_back = before.is_some_and(|before| {
+            let mut before = before.iter();
+            before.any(|(name, uid)| called.get(name) != Some(uid) && exists(name, uid))
         });
-        match &mut self.0 {
-            Some(under) if is_same => under.called = called,
-            _ => self.0 = Some(Under { since: now, called }),
-        }
+        let new: Vec<String> = called
+            .iter()
+            .filter(|(name, uid)| before.is_none_or(|before| before.get(*name) != Some(*uid)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        *self = match std::mem::take(self) {
+            Mass::Held { since, .. } if since.after(hold) <= now && !has_come_back => {
+                let late = new.into_iter().map(|name| (name, now)).collect();
+                Mass::Confirmed { called, late }
+            }
+            Mass::Held { since, .. } if new.is_empty() && !has_come_back => {
+                Mass::Held { since, called }
+            }
+            Mass::Confirmed { mut late, .. } if !has_come_back => {
+                late.retain(|name, _| called.contains_key(name));
+                late.extend(new.into_iter().map(|name| (name, now)));
+                Mass::Confirmed { called, late }
+            }
+            _ => Mass::Held { since: now, called },
+        };
     }
 
-    /// An answer about these nodes was not complete, or there was none: the time begins again, if one of them is part
-    /// of the mass.
+    /// An answer about these nodes was not complete, or there was none: if one of them is part of the mass, that time does
+    /// not count. What was confirmed stays so: no answer is no contradiction.
     pub(super) fn interrupt<'a>(&mut self, mut about: impl Iterator<Item = &'a str>, now: Moment) {
-        if let Some(under) = &mut self.0
-            && about.any(|name| under.called.contains_key(name))
-        {
-            under.since = now;
+        match self {
+            Mass::None => {}
+            Mass::Held { since, called } => {
+                if about.any(|name| called.contains_key(name)) {
+                    *since = since.after(UNANSWERED).min(now);
+                }
+            }
+            Mass::Confirmed { late, .. } => {
+                about.for_each(|name| {
+                    let late = late.entry(name.to_owned());
+                    late.and_modify(|since| *since = since.after(UNANSWERED).min(now));
+                });
+            }
         }
     }
 
-    /// The end of the hold, if there is one.
-    pub(super) fn until(&self, hold: Duration) -> Option<Moment> {
-        self.0.as_ref().map(|under| under.since.after(hold))
+    /// The end of the hold of this node, if there is one.
+    pub(super) fn until(&self, name: &str, hold: Duration) -> Option<Moment> {
+        match self {
+            Mass::None => None,
+            Mass::Held { since, .. } => Some(since.after(hold)),
+            Mass::Confirmed { late, .. } => late.get(name).map(|since| since.after(hold)),
+        }
     }
 }
 
@@ -99,48 +137,80 @@ mod tests {
             let names: Vec<String> = (0..count).map(|index| format!("n{index}")).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let mut mass = Mass::default();
-            mass.update(called(&names), owned, |_, _| true, at(0));
-            assert_eq!(mass.until(HOLD).is_some(), is_mass, "{count} of {owned}");
+            mass.update(called(&names), owned, |_, _| true, HOLD, at(0));
+            assert_eq!(
+                mass.until("a", HOLD).is_some(),
+                is_mass,
+                "{count} of {owned}"
+            );
         }
     }
 
     #[test]
     fn the_hold_is_over_after_a_quarter_of_an_hour_about_the_same_nodes() {
         let mut mass = Mass::default();
-        mass.update(called(&["a", "b", "c"]), 4, |_, _| true, at(0));
-        mass.update(called(&["a", "b", "c"]), 4, |_, _| true, at(600));
-        assert_eq!(mass.until(HOLD), Some(at(900)));
+        mass.update(called(&["a", "b", "c"]), 4, |_, _| true, HOLD, at(0));
+        mass.update(called(&["a", "b", "c"]), 4, |_, _| true, HOLD, at(600));
+        assert_eq!(mass.until("a", HOLD), Some(at(900)));
         // One more, one less that is still there, and a node of the same name with another machine.
-        mass.update(called(&["a", "b", "c", "d"]), 4, |_, _| true, at(610));
-        assert_eq!(mass.until(HOLD), Some(at(1510)));
-        mass.update(called(&["a", "b", "c"]), 4, |_, _| true, at(620));
-        assert_eq!(mass.until(HOLD), Some(at(1520)));
+        mass.update(called(&["a", "b", "c", "d"]), 4, |_, _| true, HOLD, at(610));
+        assert_eq!(mass.until("a", HOLD), Some(at(1510)));
+        mass.update(called(&["a", "b", "c"]), 4, |_, _| true, HOLD, at(620));
+        assert_eq!(mass.until("a", HOLD), Some(at(1520)));
         let mut again = called(&["a", "b", "c"]);
         again.insert("c".to_owned(), "another".to_owned());
-        mass.update(again.clone(), 4, |_, _| true, at(630));
-        assert_eq!(mass.until(HOLD), Some(at(1530)));
+        mass.update(again.clone(), 4, |_, _| true, HOLD, at(630));
+        assert_eq!(mass.until("a", HOLD), Some(at(1530)));
         mass.interrupt(["x"].into_iter(), at(635));
         assert_eq!(
-            mass.until(HOLD),
+            mass.until("a", HOLD),
             Some(at(1530)),
             "x has nothing to do with it"
         );
         mass.interrupt(["x", "a"].into_iter(), at(640));
-        assert_eq!(mass.until(HOLD), Some(at(1540)));
+        assert_eq!(mass.until("a", HOLD), Some(at(1540)));
+        mass.interrupt(["a"].into_iter(), at(800));
+        assert_eq!(mass.until("a", HOLD), Some(at(1600)));
         // One that we deleted is no change of mind.
         again.remove("a");
         again.insert("d".to_owned(), "uid-d".to_owned());
-        mass.update(again.clone(), 4, |_, _| true, at(650));
+        mass.update(again.clone(), 4, |_, _| true, HOLD, at(650));
         again.remove("b");
-        mass.update(again, 3, |name, _| name != "b", at(700));
-        assert_eq!(mass.until(HOLD), None, "two are no mass");
+        mass.update(again, 3, |name, _| name != "b", HOLD, at(700));
+        assert_eq!(mass.until("a", HOLD), None, "two are no mass");
     }
 
     #[test]
     fn deletions_within_the_hold_do_not_begin_it_again() {
         let mut mass = Mass::default();
-        mass.update(called(&["a", "b", "c", "d"]), 6, |_, _| true, at(0));
-        mass.update(called(&["b", "c", "d"]), 5, |name, _| name != "a", at(950));
-        assert_eq!(mass.until(HOLD), Some(at(900)));
+        mass.update(called(&["a", "b", "c", "d"]), 6, |_, _| true, HOLD, at(0));
+        mass.update(
+            called(&["b", "c", "d"]),
+            5,
+            |name, _| name != "a",
+            HOLD,
+            at(950),
+        );
+        assert_eq!(mass.until("a", HOLD), None, "it was confirmed");
+    }
+
+    #[test]
+    fn what_was_confirmed_stays_so_until_it_is_contradicted_and_whoever_is_late_waits_alone() {
+        let all = ["a", "b", "c", "d"];
+        let mut mass = Mass::default();
+        mass.update(called(&all[..3]), 6, |_, _| true, HOLD, at(0));
+        mass.update(called(&all[..3]), 6, |_, _| true, HOLD, at(900));
+        assert_eq!(mass.until("a", HOLD), None);
+        mass.interrupt(["a"].into_iter(), at(910));
+        mass.update(called(&all), 6, |_, _| true, HOLD, at(920));
+        assert_eq!(mass.until("a", HOLD), None, "no answer is no contradiction");
+        assert_eq!(mass.until("d", HOLD), Some(at(1_820)));
+        mass.interrupt(["d"].into_iter(), at(930));
+        assert_eq!(mass.until("d", HOLD), Some(at(1_830)));
+        // One that was deleted is none, either; one that is there again is.
+        mass.update(called(&all[1..]), 5, |name, _| name != "a", HOLD, at(940));
+        assert_eq!(mass.until("b", HOLD), None);
+        mass.update(called(&["c", "d", "e"]), 5, |_, _| true, HOLD, at(950));
+        assert_eq!(mass.until("c", HOLD), Some(at(1_850)));
     }
 }

@@ -14,14 +14,16 @@ use crate::ownership::{Claimant, Owner, owner, stored_provider_id};
 use crate::permit::Moment;
 use crate::settings::LifecycleRules;
 
-use super::case::{Case, Noted};
-use super::deletion_guard::{Evidence, age, is_wanted};
+use super::case::{Case, Company, FOUND, Noted};
+use super::deletion_guard::{Evidence, Held, Seen, age, is_wanted};
 use super::doubts::Doubts;
 use super::facts::{Facts, Finding};
+use super::halving::{Halving, is_crash};
 use super::last::LastOfScheme;
 use super::lookup::{is_its_machine, power, vouches};
 use super::mass::{Called, Mass};
 use super::survey::{Survey, scheme, surveys};
+use super::witness::Witnesses;
 use super::{Now, has_shutdown_key_and_effect, taints};
 
 /// One pass: the cluster as it is known now.
@@ -41,32 +43,26 @@ pub struct Pass<'a> {
 #[derive(Debug, Default)]
 pub struct Memory {
     cases: BTreeMap<String, Case>,
-    /// Every node's UID, and when it came, for those that came after the first pass.
-    seen: HashMap<String, (String, Option<Moment>)>,
+    /// Every node's UID, and since when it is seen.
+    seen: HashMap<String, (String, Seen)>,
     has_seen_all: bool,
-    /// Who was found under the provider ID that it has, by UID.
-    known_good: BTreeMap<String, String>,
-    /// Who was asked, by UID, and how often in a row without being found.
-    in_vain: BTreeMap<String, (String, u32)>,
+    witnesses: Witnesses,
     doubts: Doubts,
-    /// When the last pass was held, and how old nodes had to be.
-    last_pass: Option<(Now, Duration)>,
+    /// When the last pass was held, and with which rules.
+    last_pass: Option<(Now, Arc<LifecycleRules>)>,
     mass: Mass,
+    halving: Halving,
 }
 
 /// Nothing more is to be done about a node that is gone: whatever comes, comes by the watch.
 const LATER: Duration = Duration::from_secs(60);
-
-/// Whoever was asked so often and never found vouches for nobody: somebody else is asked first. One bad answer, which
-/// finds nobody, changes no witness.
-const IN_VAIN: u32 = 3;
 
 impl Memory {
     /// Begins a pass: about whom the provider is to be asked.
     pub fn begin(&mut self, pass: &Pass<'_>) -> Vec<Survey> {
         self.look_around(pass);
         let now = pass.now.moment;
-        self.last_pass = Some((pass.now, pass.rules.min_age));
+        self.last_pass = Some((pass.now, pass.rules.clone()));
         let mut due = Vec::new();
         for node in pass.nodes {
             if is_ready(node) {
@@ -78,6 +74,7 @@ impl Memory {
                 self.cases.remove(name(node));
                 continue;
             }
+            let seen = self.seen_since(node, now);
             let case = self.cases.entry(name(node).to_owned());
             let case = case.or_insert_with(|| Case::new(node, now));
             if !case.is_about(node) {
@@ -85,45 +82,31 @@ impl Memory {
             }
             case.see(node, now);
             // The node controller asks about it already, and it is too young for anything else.
-            let first_seen = self.seen.get(name(node)).and_then(|(_, at)| *at);
             let is_starting =
-                is_uninitialized(node) && age(node, first_seen, pass.now) < pass.rules.min_age;
+                is_uninitialized(node) && age(node, seen, pass.now) < pass.rules.min_age;
             case.is_starting = is_starting;
             if case.next <= now && !case.is_busy && !is_starting {
                 due.push(node);
             }
         }
         let due = self.with_all_that_are_not_ready(due, pass);
-        let (cases, known_good, doubts) = (&self.cases, &self.known_good, &self.doubts);
-        let in_vain = &self.in_vain;
+        let (cases, witnesses, doubts) = (&self.cases, &self.witnesses, &self.doubts);
+        let halving = &self.halving;
+        let case = |node: &Node| cases.get(name(node));
         surveys(
             due,
             pass.nodes,
             pass.claimant,
             now,
+            |node| case(node).is_some_and(|case| case.gone.is_some()),
+            |node| case(node).map_or(Company::Everybody, |case| case.company),
+            |scheme| halving.most(scheme),
             |node| {
-                cases
-                    .get(name(node))
-                    .is_some_and(|case| case.gone.is_some())
-            },
-            |node| {
-                let is_doubtful = doubts.contains(name(node));
-                let is_known = known_good
-                    .get(name(node))
-                    .is_some_and(|uid| uid == uid_of(node));
-                // One that is in doubt is asked again, so that the doubt can end; more than one would leave no room for
-                // those that are known to be good.
-                let is_next_doubt = doubts.first() == Some(name(node));
-                let is_in_vain = in_vain
-                    .get(name(node))
-                    .is_some_and(|(uid, times)| uid == uid_of(node) && *times >= IN_VAIN);
-                Some(match (is_known, is_doubtful) {
-                    _ if is_next_doubt => 0,
-                    (true, false) => 0,
-                    (false, false) if !is_in_vain => 1,
-                    (_, true) => 2,
-                    (false, false) => 3,
-                })
+                // It vouches for nobody, and is asked about itself.
+                if case(node).is_some_and(|case| case.gone.is_some()) {
+                    return None;
+                }
+                Some(witnesses.rank(node, doubts))
             },
         )
     }
@@ -166,7 +149,10 @@ impl Memory {
     /// Forgets who is not there any more, and notes who came.
     fn look_around(&mut self, pass: &Pass<'_>) {
         let now = pass.now.moment;
-        let first_seen = self.has_seen_all.then_some(now);
+        let first_seen = match self.has_seen_all {
+            true => Seen::Came(now),
+            false => Seen::Before(now),
+        };
         let mut seen = HashMap::with_capacity(pass.nodes.len());
         for node in pass.nodes {
             let uid = uid_of(node);
@@ -175,18 +161,14 @@ impl Memory {
                 Some((known, at)) if known == uid => at,
                 Some(_) | None => first_seen,
             };
-            // Once it is old, when it came does not matter any more.
-            let at = at.filter(|at| at.after(pass.rules.min_age) > now);
             seen.insert(name(node).to_owned(), (uid.to_owned(), at));
         }
         self.seen = seen;
         self.has_seen_all = self.has_seen_all || !pass.nodes.is_empty();
         let seen = &self.seen;
         self.cases.retain(|name, _| seen.contains_key(name));
-        self.known_good
+        self.witnesses
             .retain(|name, uid| seen.get(name).is_some_and(|(now, _)| now == uid));
-        self.in_vain
-            .retain(|name, (uid, _)| seen.get(name).is_some_and(|(now, _)| now == uid));
         self.doubts.retain(|name| seen.contains_key(name));
     }
 
@@ -224,8 +206,11 @@ impl Memory {
             Ok(_) | Err(_) => return self.nothing_learnt(survey, answer.as_ref().err(), at),
         };
         let is_unknown = |lookup: &Lookup| matches!(lookup, Lookup::Unknown(_));
-        let is_complete = reply.complete && !reply.lookups.iter().any(is_unknown);
+        // A witness that cannot be told vouches for nobody, and takes nobody's answer away.
+        let mut about = reply.lookups.iter().take(survey.about.len());
+        let is_complete = reply.complete && !about.any(is_unknown);
         let answers: Vec<(&Arc<Node>, &Lookup)> = survey.nodes().zip(&reply.lookups).collect();
+        self.halving.answered(survey);
         let found: BTreeSet<String> = answers
             .iter()
             .filter(|(node, lookup)| vouches(node, lookup))
@@ -241,13 +226,10 @@ impl Memory {
         for (node, lookup) in &answers[..survey.about.len()] {
             self.heard_of(survey, node, lookup, is_complete, &found, at);
         }
-        for (node, lookup) in &answers {
-            let (name, uid) = (name(node).to_owned(), uid_of(node).to_owned());
-            if found.contains(&name) {
-                self.in_vain.remove(&name);
-                self.known_good.insert(name, uid);
-            } else if !matches!(lookup, Lookup::Unknown(_)) {
-                self.in_vain.entry(name).or_insert((uid, 0)).1 += 1;
+        for (node, _) in &answers {
+            match found.contains(name(node)) {
+                true => self.witnesses.was_found(node),
+                false => self.witnesses.was_not_found(node),
             }
         }
     }
@@ -260,11 +242,26 @@ impl Memory {
         };
         let about = survey.about.iter().map(|node| name(node));
         self.mass.interrupt(about, at);
+        let has_crashed = error.is_some_and(is_crash);
+        let is_halved = has_crashed && self.halving.crashed(survey);
+        if has_crashed {
+            // It may be one of these.
+            for witness in &survey.vouching {
+                self.witnesses.was_not_found(witness);
+            }
+        }
         for node in &survey.about {
             let case = self.cases.get_mut(name(node));
             if let Some(case) = case.filter(|case| case.is_about(node)) {
                 case.is_busy = false;
-                case.back_off(at);
+                match is_halved {
+                    true => case.next = at.after(FOUND.first),
+                    false => case.back_off(at),
+                }
+                if let (true, false, Some(error)) = (has_crashed, is_halved, error) {
+                    case.company = Company::Nobody;
+                    case.is_uncounted(Held::Unknown(error.to_string()));
+                }
                 case.next = case.next.max(at.after(asked_for.unwrap_or_default()));
                 case.earliest = case.next;
             }
@@ -274,7 +271,8 @@ impl Memory {
     fn heard_of_witness(&mut self, node: &Node, lookup: &Lookup, is_complete: bool, at: Moment) {
         match lookup {
             Lookup::Gone if is_complete && is_ready(node) && self.should_exist(node) => {
-                self.doubts.note(name(node), at);
+                let rules = self.last_pass.as_ref().map(|(_, rules)| rules.mass_hold);
+                self.doubts.note(name(node), at, rules.unwrap_or_default());
             }
             // It was wrong about this machine; what it said about others meanwhile proves nothing.
             Lookup::Found(_) if self.doubts.clear(name(node)) => {
@@ -289,15 +287,11 @@ impl Memory {
     /// Whether a cloud has to know the machine of a Ready node: it has known it, or has had the time to list it. The
     /// first alone is not enough, since a process that has just begun has heard nothing of anybody.
     fn should_exist(&self, node: &Node) -> bool {
-        let first_seen = self.seen.get(name(node)).and_then(|(_, at)| *at);
-        let is_old = self
-            .last_pass
-            .is_some_and(|(now, min_age)| age(node, first_seen, now) >= min_age);
-        is_old
-            || self
-                .known_good
-                .get(name(node))
-                .is_some_and(|uid| uid == uid_of(node))
+        let last = self.last_pass.as_ref();
+        let is_old = last.is_some_and(|(now, rules)| {
+            age(node, self.seen_since(node, now.moment), *now) >= rules.min_age
+        });
+        is_old || self.witnesses.is_known(node)
     }
 
     fn heard_of(
@@ -317,12 +311,24 @@ impl Memory {
         case.is_busy = false;
         case.back_off(at);
         match lookup {
-            Lookup::Gone if is_complete => {
+            Lookup::Unknown(why) => {
+                case.company = Company::Untold;
+                case.is_uncounted(Held::Unknown(why.clone()));
+                return;
+            }
+            Lookup::Gone if !is_complete => {
+                case.is_uncounted(Held::Incomplete);
+                return;
+            }
+            _ => case.counts(),
+        }
+        match lookup {
+            Lookup::Gone => {
                 case.quiet = 0;
                 case.is_called_gone(survey.asked, at, survey.is_fresh, found);
                 case.finding = Some(Noted::Gone);
             }
-            Lookup::Gone | Lookup::Unknown(_) => {}
+            Lookup::Unknown(_) => {}
             Lookup::NotMine => case.is_called_found(at),
             Lookup::Found(instance) => {
                 case.is_called_found(at);
@@ -347,23 +353,26 @@ impl Memory {
     /// Ends the questions of a pass: a conversation for each node about which there is something to do, by name.
     pub fn facts(&mut self, pass: &Pass<'_>) -> Vec<Facts> {
         self.weigh(pass);
-        let until = self.mass.until(pass.rules.mass_hold);
         let contradicted_by = self.contradicted_by(pass);
         let last = LastOfScheme::new(pass, &self.cases);
         let mut conversations = Vec::new();
         for node in pass.nodes {
+            let seen = self.seen_since(node, pass.now.moment);
             let case = self.cases.get_mut(name(node));
             let Some(case) = case.filter(|case| case.is_about(node)) else {
                 continue;
             };
-            let first_seen = self.seen.get(name(node)).and_then(|(_, at)| *at);
             let finding = match (case.finding.take(), &case.gone) {
+                (Some(Noted::Uncounted), _) => match case.uncounted() {
+                    Some(held) => Finding::Held(held.clone()),
+                    None => continue,
+                },
                 (Some(Noted::Back), _) => Finding::Back,
                 (Some(Noted::Running), _) => Finding::Running,
                 (Some(Noted::ShutDown), _) => Finding::ShutDown,
                 (Some(Noted::Gone), Some(gone)) => Finding::Gone(Box::new(Evidence {
                     not_ready_since: case.not_ready_since,
-                    first_seen,
+                    seen,
                     first: gone.first,
                     last: gone.last,
                     answers: gone.answers,
@@ -371,7 +380,7 @@ impl Memory {
                     is_fresh: gone.is_fresh,
                     known_good: gone.known_good.clone(),
                     contradicted_by: contradicted_by.clone(),
-                    mass_until: until,
+                    mass_until: self.mass.until(name(node), pass.rules.mass_hold),
                     is_last: last.is_last(node),
                 })),
                 // Somebody has heard meanwhile that it exists.
@@ -398,7 +407,7 @@ impl Memory {
         for node in pass.nodes {
             if let Some(case) = self.cases.get(name(node))
                 && is_called(case, node)
-                && !is_wanted(node, pass.now)
+                && !is_wanted(node, pass.rules, pass.now)
             {
                 called.insert(name(node).to_owned(), case.uid.clone());
             }
@@ -415,7 +424,13 @@ impl Memory {
         };
         let seen = &self.seen;
         let exists = |name: &str, uid: &str| seen.get(name).is_some_and(|(known, _)| known == uid);
-        self.mass.update(called, owned, exists, pass.now.moment);
+        let (hold, now) = (pass.rules.mass_hold, pass.now.moment);
+        self.mass.update(called, owned, exists, hold, now);
+    }
+
+    fn seen_since(&self, node: &Node, now: Moment) -> Seen {
+        let seen = self.seen.get(name(node));
+        seen.map_or(Seen::Came(now), |(_, seen)| *seen)
     }
 
     fn contradicted_by(&self, pass: &Pass<'_>) -> Option<String> {

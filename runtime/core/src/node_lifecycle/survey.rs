@@ -6,13 +6,17 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::node::is_ready;
+use crate::node::{is_ready, name};
 use crate::ownership::{Claimant, Owner, owner, stored_provider_id};
 use crate::permit::Moment;
 use crate::provider_id::ProviderId;
 
+use super::case::Company;
+
 /// Most nodes of one look-up, those that vouch included: half of what the contract allows.
 const MOST: usize = 2500;
+/// Most of them that it is about.
+pub(super) const LARGEST: usize = MOST - VOUCHING;
 /// How many nodes vouch for an answer. One could be gone itself; three that are gone at once are a mass.
 const VOUCHING: usize = 3;
 
@@ -60,24 +64,34 @@ pub(super) fn scheme(node: &Node) -> Option<&str> {
         .map(|id| id.scheme)
 }
 
-/// The surveys of a pass about the nodes that are `due`. `rank` says how good a witness a node is: lower is better,
-/// none is no witness.
+/// The surveys of a pass about the nodes that are `due`. `company` says with whom a node is asked about, `most` about how
+/// many nodes of a scheme at once, and `rank` how good a witness a node is: lower is better, none is no witness.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "each is another question about nodes"
+)]
 pub(super) fn surveys(
     due: Vec<Arc<Node>>,
     nodes: &[Arc<Node>],
     claimant: &Claimant,
     asked: Moment,
     is_fresh: impl Fn(&Node) -> bool,
+    company: impl Fn(&Node) -> Company,
+    most: impl Fn(&Option<String>) -> usize,
     rank: impl Fn(&Node) -> Option<u8>,
 ) -> Vec<Survey> {
-    let mut by_scheme: BTreeMap<Option<String>, Vec<Arc<Node>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Option<String>, Company), Vec<Arc<Node>>> = BTreeMap::new();
     for node in due {
-        let scheme = scheme(&node).map(str::to_owned);
-        by_scheme.entry(scheme).or_default().push(node);
+        let group = (scheme(&node).map(str::to_owned), company(&node));
+        groups.entry(group).or_default().push(node);
     }
     let mut surveys = Vec::new();
-    for (wanted, about) in by_scheme {
-        for about in about.chunks(MOST - VOUCHING) {
+    for ((wanted, company), about) in groups {
+        let most = match company {
+            Company::Nobody => 1,
+            Company::Everybody | Company::Untold => most(&wanted).clamp(1, LARGEST),
+        };
+        for about in about.chunks(most) {
             surveys.push(Survey {
                 vouching: match &wanted {
                     Some(wanted) => vouching(wanted, about, nodes, claimant, &rank),
@@ -90,6 +104,20 @@ pub(super) fn surveys(
         }
     }
     surveys
+}
+
+/// Nodes that should be found, if the answers are about this cluster: the oldest Ready ones of the provider.
+pub fn witnesses<'a>(nodes: impl Iterator<Item = &'a Node>, claimant: &Claimant) -> Vec<&'a Node> {
+    let is_witness = |node: &&Node| {
+        is_ready(node)
+            && scheme(node).is_some()
+            && matches!(owner(node, claimant), Owner::Recorded | Owner::Implied)
+    };
+    let mut witnesses: Vec<&Node> = nodes.filter(is_witness).collect();
+    let age = |node: &Node| node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    witnesses.sort_unstable_by_key(|node| (age(node), name(node)));
+    witnesses.truncate(VOUCHING);
+    witnesses
 }
 
 /// The best witnesses of a scheme: known ones first, Ready ones first.

@@ -124,6 +124,7 @@ fn what_is_refused_for_the_mode_takes_nothing_and_carries_the_providers_last_wor
         assert_eq!(*heard.refused.lock().unwrap(), expected);
         assert_eq!(budget.standing(at(0)).taken, 0);
         assert_eq!(permit.mutations_made(), 0);
+        assert!(permit.has_withheld());
     }
 }
 
@@ -134,6 +135,7 @@ fn a_call_that_only_looks_is_refused_its_changes_in_every_mode_for_the_same_reas
         let permit = permit(mode, 0, &heard);
         let verdict = permit.ask(at(0), &request(Access::Write));
         assert_eq!(verdict, Err(Refusal::Budget(0)), "no plan is made of it");
+        assert!(!permit.has_withheld());
     }
 }
 

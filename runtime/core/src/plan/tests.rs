@@ -17,7 +17,7 @@ fn node(name: &str) -> NodeRef {
 fn deletes(name: &str) -> Effect {
     let deletion = NodeDeletion {
         resource_version: "7".to_owned(),
-        brake: Brake::NodeDeletion,
+        brake: Some(Brake::NodeDeletion),
         reason: String::new(),
     };
     Effect::DeleteNode(node(name), deletion)
@@ -70,7 +70,6 @@ fn only_effects_that_change_an_object_of_the_cluster_are_planned() {
 #[test]
 fn the_first_change_of_each_object_counts() {
     let mut plan = Plan::default();
-    assert!(plan.is_empty());
     assert!(plan.add(deletion("b")));
     assert!(plan.add(deletion("a")));
     let later = Planned {
@@ -92,7 +91,7 @@ fn what_somebody_else_has_changed_is_not_in_the_plan_any_more() {
     plan.add(deletion("a"));
     assert!(!plan.settled("node/b", "lifecycle"));
     assert!(plan.settled("node/a", "lifecycle"));
-    assert!(plan.is_empty());
+    assert_eq!(plan.changes().count(), 0);
 }
 
 #[test]
@@ -100,9 +99,56 @@ fn one_controller_that_has_nothing_to_do_does_not_speak_for_another() {
     let mut plan = Plan::default();
     plan.add(deletion("a"));
     assert!(!plan.settled("node/a", "another"));
-    assert!(!plan.is_empty());
+    assert_eq!(plan.verdict(), Verdict::Changes);
     assert!(plan.gone("node/a"));
-    assert!(plan.is_empty());
+    assert_eq!(plan.changes().count(), 0);
+}
+
+#[test]
+fn what_one_controller_would_change_hides_nothing_that_another_one_would() {
+    let mut plan = Plan::default();
+    assert!(plan.add(deletion("a")));
+    let another = Planned {
+        by: "another",
+        verb: "patch".to_owned(),
+        ..deletion("a")
+    };
+    assert!(plan.add(another));
+    assert_eq!(plan.counts().into_iter().collect::<Vec<_>>(), [("node", 1)]);
+    assert!(plan.settled("node/a", "lifecycle"));
+    let left: Vec<_> = plan.changes().map(|one| one.verb.as_str()).collect();
+    assert_eq!(left, ["patch"]);
+}
+
+#[test]
+fn a_write_to_the_cluster_hides_no_request_to_the_cloud() {
+    let mut plan = Plan::default();
+    let service = Subject {
+        kind: "service",
+        namespace: Some("default".to_owned()),
+        name: "web".to_owned(),
+        ..Subject::default()
+    };
+    let mark = Planned {
+        verb: "patch".to_owned(),
+        place: Place::Cluster,
+        ..refused(&service, None)
+    };
+    assert!(plan.add(refused(&service, None)));
+    assert!(plan.add(mark));
+    assert!(!plan.add(refused(&service, None)));
+    let verbs: Vec<_> = plan.changes().map(|one| one.verb.as_str()).collect();
+    assert_eq!(verbs, ["patch", "DELETE /load_balancers/{id}"]);
+    assert_eq!(
+        plan.to_string(),
+        "the plan has changes of 1 objects: 1 service; requests to a cloud: 1; not everything was looked at yet"
+    );
+    assert_eq!(
+        plan.to_json()["changes"][1]["request"],
+        json!({ "target": "api", "method": "DELETE", "path": "/load_balancers/7" })
+    );
+    assert!(plan.settled("service/default/web", SERVICE_CONTROLLER));
+    assert_eq!(plan.changes().count(), 0);
 }
 
 #[test]
@@ -131,10 +177,7 @@ fn a_refused_request_is_planned_for_its_object_with_the_providers_own_words() {
 #[test]
 fn it_is_printed_as_a_table_as_json_and_as_one_line() {
     let mut plan = Plan::default();
-    assert_eq!(
-        plan.table(),
-        "not everything was looked at yet\nthe plan is empty: nothing would be changed\n"
-    );
+    assert_eq!(plan.table(), "no plan: not everything was looked at yet\n");
     plan.set_whole();
     assert_eq!(
         plan.table(),
@@ -147,7 +190,7 @@ fn it_is_printed_as_a_table_as_json_and_as_one_line() {
     assert_eq!(lines.len(), 3);
     assert_eq!(
         lines[2],
-        "the plan has changes of 2 objects: 1 cloud, 1 node"
+        "the plan has changes of 2 objects: 1 cloud, 1 node; requests to a cloud: 1"
     );
     let columns = |line: &str, text: &str| line.find(text).unwrap();
     assert_eq!(
@@ -163,30 +206,45 @@ fn it_is_printed_as_a_table_as_json_and_as_one_line() {
 #[test]
 fn an_empty_plan_is_only_a_promise_when_everything_was_looked_at_and_nothing_is_open() {
     let mut plan = Plan::default();
-    assert!(plan.is_empty() && !plan.is_sure());
+    assert_eq!(plan.verdict(), Verdict::Unknown);
     plan.set_unsure("node/a", "node", Some("throttled"));
     plan.set_unsure("node/a", "lifecycle", Some("held"));
     plan.set_whole();
-    assert!(plan.is_empty() && !plan.is_sure());
+    assert_eq!(plan.verdict(), Verdict::Unknown);
     assert_eq!(
         plan.table(),
         "node/a  ?  held (lifecycle)\nnode/a  ?  throttled (node)\n\
-         the plan is empty: nothing would be changed; about 2 things nothing can be said yet\n"
+         no change is known; about 2 things nothing can be said yet\n"
     );
     assert_eq!(plan.to_json()["unsure"][0]["why"], "held");
+    assert_eq!(plan.to_json()["empty"], false);
     plan.set_unsure("node/a", "node", None);
     assert!(!plan.is_sure());
     plan.gone("node/a");
-    assert!(plan.is_sure());
+    assert_eq!(plan.verdict(), Verdict::Empty);
+}
+
+#[test]
+fn a_plan_that_could_not_be_made_says_why_and_is_not_empty() {
+    let mut plan = Plan::default();
+    plan.explain("https://cluster.test cannot be reached (connection refused)".to_owned());
+    assert_eq!(
+        plan.table(),
+        "no plan: https://cluster.test cannot be reached (connection refused)\n"
+    );
+    assert_eq!(plan.to_json()["empty"], false);
+    plan.set_whole();
+    plan.explain("too late".to_owned());
+    assert_eq!(plan.to_json()["why"], Value::Null);
 }
 
 #[test]
 fn a_provider_that_would_change_everything_fills_no_memory() {
     let mut plan = Plan::default();
-    for index in 0..MOST_OBJECTS + 5 {
+    for index in 0..MOST_CHANGES + 5 {
         plan.add(deletion(&index.to_string()));
     }
-    assert_eq!(plan.changes().count(), MOST_OBJECTS);
+    assert_eq!(plan.changes().count(), MOST_CHANGES);
     assert!(
         plan.to_string().ends_with("; 5 more were not kept"),
         "{plan}"

@@ -26,6 +26,9 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
     effects.map_or(Decision::Wait(turn.wake), Decision::Do)
 }
 
+/// The reason of the Event that nothing serves.
+pub(super) const UNSERVED: &str = "ProviderNotServing";
+
 /// One decision in the making.
 pub(super) struct Turn<'a> {
     pub(super) facts: &'a Facts,
@@ -219,12 +222,33 @@ impl<'a> Turn<'a> {
             record.trial = trial::shown(self);
         }
         record.trouble = self.trouble();
+        let unserved = self.unserved(&record);
         if record == *self.record {
-            return None;
+            return unserved.map(|told| vec![told]);
         }
         let told = trial::news(self.record.trial.as_ref(), record.trial.as_ref());
         let keep = Effect::Keep(Box::new(record));
-        Some([keep].into_iter().chain(told).collect())
+        Some([keep].into_iter().chain(told).chain(unserved).collect())
+    }
+
+    /// That nothing serves, once: when nothing is under way that could, and it is known what stands in the way.
+    fn unserved(&self, record: &Record) -> Option<Effect> {
+        let facts = self.facts;
+        let is_under_way = facts.work.is_some() || facts.ready.is_some();
+        if facts.serving.is_some() || is_under_way || facts.has_told_unserved {
+            return None;
+        }
+        let active = record.active.as_ref().map(|active| &active.release);
+        let is_set_back = active.is_some_and(|it| facts.setback(&it.digest).is_some());
+        if !is_set_back && facts.source_trouble.is_empty() {
+            return None;
+        }
+        Some(Effect::Tell(Happening {
+            event_type: EventType::Warning,
+            reason: UNSERVED,
+            message: cut(&format!("nothing serves: {}", record.trouble)),
+            release: active.cloned(),
+        }))
     }
 
     /// What keeps the source from being read, or a version from being served.
@@ -258,13 +282,9 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// `1.2.3 (sha256:0123456789ab)`, for people.
+/// See [`Release::shown`].
 pub(super) fn shown(release: &Release) -> String {
-    let short: String = release.digest.chars().take(19).collect();
-    if release.version.is_empty() {
-        return short;
-    }
-    format!("{} ({short})", release.version)
+    release.shown()
 }
 
 pub(super) fn told(

@@ -288,6 +288,8 @@ pub struct Facts {
     pub tally: Tally,
     /// The work under way.
     pub work: Option<Work>,
+    /// It was told that nothing serves, and nothing has since.
+    pub has_told_unserved: bool,
 }
 
 impl Facts {
@@ -295,6 +297,13 @@ impl Facts {
     pub fn read(&mut self, record: Option<Record>) {
         if self.standing == Standing::Follower || self.record.is_none() {
             self.record = Some(record.unwrap_or_default());
+        }
+    }
+
+    /// This stood where the record is kept from now on: what was rejected or approved there stays so.
+    pub fn inherits(&mut self, before: &Record) {
+        if let Some(record) = &mut self.record {
+            record.inherit(before);
         }
     }
 
@@ -366,6 +375,7 @@ impl Facts {
             Effect::Place(release) => {
                 self.serving = self.ready.take_if(|it| it.is(&release.digest));
                 self.setbacks.remove(&release.digest);
+                self.has_told_unserved = false;
                 self.candidate = None;
                 self.tally = Tally::default();
             }
@@ -400,7 +410,9 @@ impl Facts {
                 }
                 self.done.push(order.clone());
             }
-            Effect::Tell(_) => {}
+            Effect::Tell(happening) => {
+                self.has_told_unserved |= happening.reason == super::decide::UNSERVED;
+            }
         }
     }
 

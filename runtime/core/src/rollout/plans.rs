@@ -24,7 +24,9 @@ impl Plans {
             serving,
             candidate,
         } = self;
-        let is_many = *candidate >= rules.planned_changes.max(1);
+        // In a small cluster few are all.
+        let is_all = *candidate == *asked && *candidate > 0;
+        let is_many = is_all || *candidate >= rules.planned_changes.max(1);
         let is_more = *candidate > serving.saturating_mul(rules.planned_times);
         if !is_many || !is_more {
             return None;

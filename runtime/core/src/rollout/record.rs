@@ -23,6 +23,17 @@ pub struct Release {
     pub origin: String,
 }
 
+impl Release {
+    /// `1.2.3 (sha256:0123456789ab)`, for people.
+    pub fn shown(&self) -> String {
+        let short: String = self.digest.chars().take(19).collect();
+        match self.version.as_str() {
+            "" => short,
+            version => format!("{version} ({short})"),
+        }
+    }
+}
+
 /// A version that serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
@@ -133,6 +144,21 @@ impl Record {
     /// Whether the wider requests of this digest are approved.
     pub fn is_approved(&self, digest: &str) -> bool {
         self.approved.iter().any(|one| one == digest)
+    }
+
+    /// Takes over what was rejected and approved in another record, but for what is active in this one.
+    pub(super) fn inherit(&mut self, before: &Record) {
+        let active = self.active.as_ref().map(|active| &active.release.digest);
+        let rejected = before.rejected.iter().filter(|one| {
+            !self.is_rejected(&one.digest) && active.is_none_or(|active| *active != one.digest)
+        });
+        let rejected: Vec<Rejected> = rejected.cloned().collect();
+        self.rejected.extend(rejected);
+        self.rejected.truncate(MOST_REJECTED);
+        let approved = before.approved.iter().filter(|one| !self.is_approved(one));
+        let approved: Vec<String> = approved.cloned().collect();
+        self.approved.extend(approved);
+        self.approved.truncate(MOST_APPROVED);
     }
 
     /// Notes that `release` is not to be tried again.

@@ -30,7 +30,8 @@ pub struct RolloutRules {
     /// How long a trial waits for traffic before it asks by itself: one read for each capability.
     pub quiet: Duration,
     /// From how many load balancers on it is too much what a version would change of those that were left alone. One or two
-    /// may be in the middle of something; a version with other defaults changes all of them.
+    /// may be in the middle of something; a version with other defaults changes all of them, which is too much however few
+    /// there are.
     pub planned_changes: u32,
     /// How many times as many as the version that serves it has to want to change for that.
     pub planned_times: u32,

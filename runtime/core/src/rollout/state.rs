@@ -68,9 +68,10 @@ pub fn state(record: &Record, orders: &Orders) -> State {
     match record.trial.as_ref().map(|trial| trial.phase) {
         Some(Phase::WaitsForGrants) => return State::WaitsForGrants,
         Some(Phase::WaitsForApproval) => return State::WaitsForApproval,
-        _ if !record.trouble.is_empty() => return State::Degraded,
+        // Calls are under way, and end soon; what is wrong stands beside it meanwhile.
         Some(Phase::Shadow) => return State::Shadow,
         Some(Phase::Canary) => return State::Canary,
+        _ if !record.trouble.is_empty() => return State::Degraded,
         Some(Phase::Fetched | Phase::Verified | Phase::Compiled | Phase::SelfTested) => {
             return State::Staging;
         }
@@ -94,4 +95,50 @@ pub fn state(record: &Record, orders: &Orders) -> State {
         return State::RolledBack;
     }
     State::Active
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Placed, Release, Trial};
+    use super::*;
+
+    fn release(digest: &str) -> Release {
+        Release {
+            digest: digest.to_owned(),
+            version: String::new(),
+            origin: String::new(),
+        }
+    }
+
+    #[test]
+    fn while_a_version_answers_calls_on_trial_that_is_what_is_said() {
+        let serving = Record {
+            active: Some(Placed {
+                release: release("one"),
+                since: 0,
+            }),
+            trouble: "the registry is down".to_owned(),
+            ..Record::default()
+        };
+        let orders = Orders::default();
+        assert_eq!(state(&serving, &orders), State::Degraded);
+        for (phase, expected) in [
+            (Phase::Shadow, State::Shadow),
+            (Phase::Canary, State::Canary),
+            // Nothing of it is seen yet, and the trouble may be its own.
+            (Phase::Verified, State::Degraded),
+            (Phase::WaitsForGrants, State::WaitsForGrants),
+        ] {
+            let record = Record {
+                trial: Some(Trial {
+                    release: release("two"),
+                    phase,
+                    since: 0,
+                    lines: Vec::new(),
+                }),
+                ..serving.clone()
+            };
+            assert_eq!(state(&record, &orders), expected, "{phase:?}");
+        }
+    }
 }

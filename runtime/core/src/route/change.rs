@@ -33,8 +33,8 @@ pub(super) struct Past {
     pub(super) due: Option<Moment>,
     /// Not earlier either when the node changes: the cloud asked for it.
     pub(super) is_firm: bool,
-    /// The brake held it.
-    pub(super) is_held: bool,
+    /// Since when the brake holds it, found right by every listing since.
+    pub(super) held: Option<Moment>,
     /// What the node was like then, in what matters.
     pub(super) fingerprint: u64,
 }

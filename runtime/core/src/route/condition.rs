@@ -60,6 +60,11 @@ pub(super) fn patch(
     })
 }
 
+/// Whether the node says that its pods are reached.
+pub(super) fn is_available(node: &Node) -> bool {
+    stored(node).is_some_and(|condition| condition.status == "False")
+}
+
 fn stored(node: &Node) -> Option<&NodeCondition> {
     let conditions = node.status.as_ref()?.conditions.as_deref()?;
     let mut conditions = conditions.iter();

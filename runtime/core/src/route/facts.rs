@@ -9,14 +9,17 @@ use k8s_openapi::api::core::v1::Node;
 use super::change::{Change, Doing, End};
 use super::condition::{self, Network};
 use crate::answer;
+use crate::brake::{Brake, Rise};
 use crate::cloud::{CloudEvent, ProviderError};
 use crate::cloud_node::cloud_node;
-use crate::cloud_route::{CreateRouteRequest, DeleteRouteRequest, RouteReply};
+use crate::cloud_route::{
+    CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply, RouteTarget,
+};
 use crate::effect::{Answered, ClusterError, Effect, Outcome, RouteEffect, RouteOutcome};
 use crate::node::node_ref;
 use crate::node_lifecycle::Now;
 use crate::patch::NetworkConditionPatch;
-use crate::permit::{Mode, Moment};
+use crate::permit::Moment;
 use crate::refusal::Refusals;
 
 /// How often a conversation reads the node again after a conflict; upstream's number (ROUTE-043).
@@ -54,9 +57,8 @@ pub struct Facts {
     pub(super) right: usize,
     /// What people are to be told about the node, besides what comes of the changes.
     pub(super) complaints: Vec<CloudEvent>,
-    /// How many routes are ours.
+    /// How many routes are ours, those included that nobody wants.
     pub(super) ours: usize,
-    pub(super) mode: Mode,
     /// When it began.
     pub(super) began: Moment,
     /// What the node was like then, in what matters.
@@ -91,7 +93,7 @@ impl Facts {
         match outcome {
             Outcome::Route(RouteOutcome::Changed(result)) => self.absorb_change(effect, result),
             Outcome::Budget(result) => self.absorb_budget(effect, result),
-            Outcome::Recorded => self.note(effect),
+            Outcome::Recorded | Outcome::Unrecorded(_) => self.note(effect),
             Outcome::Withheld => self.withhold(effect),
             Outcome::Node(result) => self.absorb_node(effect, result),
             // Effects of other controllers, and of passes.
@@ -122,15 +124,10 @@ impl Facts {
                 .owed
                 .extend(events.filter_map(answer::check_event));
         }
-        let is_planned = self.mode != Mode::Enforce;
         let makes = self.makes();
         let result = result.map(|answered| answered.reply.progress);
         if let Some(change) = self.current_mut() {
             change.hear(removal, &result);
-            // What was refused for the mode alone is as good as made: it is in the plan.
-            if is_planned && matches!(change.end, Some(End::Failed(..))) {
-                change.end = Some(End::Planned);
-            }
             change.end_if_nothing_is_left(makes);
         }
     }
@@ -139,10 +136,14 @@ impl Facts {
         let Effect::Route(RouteEffect::TakeBudget(..)) = effect else {
             return;
         };
+        let now = self.began;
         if let Some(change) = self.current_mut() {
             match result {
                 Ok(()) => change.past.paid.extend(change.next_removal().cloned()),
-                Err(free) => change.end = Some(End::Held(free)),
+                Err(free) => {
+                    let rises = Rise::next(change.past.held, now);
+                    change.end = Some(End::Held(free.min(rises)));
+                }
             }
         }
     }
@@ -209,9 +210,10 @@ impl Facts {
     pub(super) fn ask(&self, change: &Change) -> Option<RouteEffect> {
         let destination = change.destination.to_string();
         if let Some(route) = change.next_removal() {
-            if !change.is_paid(route) {
-                let brake = crate::brake::Brake::RouteDeletion;
-                return Some(RouteEffect::TakeBudget(destination, brake, self.ours));
+            if !change.is_paid(route) && !self.is_in_the_way(route) {
+                let rise = Rise::since(change.past.held, self.began);
+                let brake = Brake::RouteDeletion;
+                return Some(RouteEffect::TakeBudget(destination, brake, rise, self.ours));
             }
             return Some(RouteEffect::Delete(Arc::new(DeleteRouteRequest {
                 route: route.clone(),
@@ -226,6 +228,17 @@ impl Facts {
             destination_cidr: destination,
             hint: change.hint(None),
         })))
+    }
+
+    /// Whether the route leads to nothing and another one takes its place at once, to a node whose pods were not reached
+    /// yet: its removal cuts nobody off, and the node waits for it.
+    fn is_in_the_way(&self, route: &CloudRoute) -> bool {
+        match &self.about {
+            About::Node(node) => {
+                route.target == RouteTarget::Blackhole && !condition::is_available(node)
+            }
+            About::Destination(_) => false,
+        }
     }
 
     /// What people have not been told yet, once all changes have ended.

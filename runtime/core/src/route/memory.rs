@@ -26,7 +26,7 @@ use crate::cloud::ProviderError;
 use crate::cloud_route::{CloudRoute, ListRoutesReply};
 use crate::effect::When;
 use crate::ownership::{Claimant, recorded_owner, stored_provider_id};
-use crate::permit::{Mode, Moment};
+use crate::permit::Moment;
 use crate::retry;
 use crate::settings::RouteSettings;
 
@@ -49,7 +49,6 @@ pub struct Pass<'a> {
 #[derive(Debug)]
 pub struct Memory {
     settings: Arc<RouteSettings>,
-    mode: Mode,
     agenda: Agenda,
     /// What the nodes that want routes were like, in what matters.
     seen: HashMap<String, u64>,
@@ -122,10 +121,9 @@ impl Note {
 
 impl Memory {
     /// Nothing is known.
-    pub fn new(settings: Arc<RouteSettings>, mode: Mode) -> Memory {
+    pub fn new(settings: Arc<RouteSettings>) -> Memory {
         Memory {
             settings,
-            mode,
             agenda: Agenda::default(),
             seen: HashMap::new(),
             asking: None,
@@ -359,8 +357,7 @@ impl Memory {
                 rest: work.rest,
                 right: work.right,
                 complaints: work.complaints,
-                ours: self.tally.right + self.tally.missing,
-                mode: self.mode,
+                ours: self.tally.right + self.tally.missing + self.tally.stray,
                 began: now,
                 fingerprint: work.fingerprint,
                 learnt: Learnt::default(),
@@ -414,7 +411,7 @@ impl Memory {
         let pasts = || self.pasts.values();
         Tally {
             failing: pasts().filter(|past| past.failures > 0).count(),
-            held: pasts().filter(|past| past.is_held).count(),
+            held: pasts().filter(|past| past.held.is_some()).count(),
             ..self.tally
         }
     }

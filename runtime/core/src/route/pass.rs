@@ -284,10 +284,10 @@ impl Planning<'_> {
             .iter()
             .filter(|entry| entry.verdict == Verdict::Removable);
         let remove: Vec<_> = removable.map(|entry| entry.route.clone()).collect();
-        plan.tally.stray += remove.len();
         if remove.is_empty() || plan.claimed.contains(destination) {
             return;
         }
+        plan.tally.stray += remove.len();
         let key = Key::Destination(*destination);
         let place = (key.clone(), *destination);
         plan.kept.insert(place.clone());

@@ -5,13 +5,10 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use super::{Of, Requirement, Selector};
+use crate::syntax::{self, MAX_PART};
 
 /// The longest text: more than a hundred labels, and no room for a configuration that is another file.
 const MOST_BYTES: usize = 16 * 1024;
-/// The longest name of a label, and the longest value.
-const MOST_NAME: usize = 63;
-/// The longest prefix of a label's name.
-const MOST_PREFIX: usize = 253;
 
 /// Why a text is no selector.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -32,12 +29,12 @@ pub enum SelectorError {
     Parentheses(String),
     /// What is no name of a label.
     #[error(
-        "{0:?} is no label name: letters, digits, `-`, `_` and `.` with a letter or digit at both ends, at most {MOST_NAME}, and before it perhaps a domain and `/`"
+        "{0:?} is no label name: letters, digits, `-`, `_` and `.` with a letter or digit at both ends, at most {MAX_PART}, and before it perhaps a domain and `/`"
     )]
     Key(String),
     /// What is no value of a label.
     #[error(
-        "{0:?} is no label value: letters, digits, `-`, `_` and `.` with a letter or digit at both ends, at most {MOST_NAME}"
+        "{0:?} is no label value: letters, digits, `-`, `_` and `.` with a letter or digit at both ends, at most {MAX_PART}"
     )]
     Value(String),
     /// Something follows, or stands between.
@@ -133,19 +130,7 @@ fn values(list: &str) -> Option<impl Iterator<Item = &str>> {
 }
 
 fn key(text: &str) -> Result<String, SelectorError> {
-    let (prefix, name) = match text.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, text),
-    };
-    let is_domain = |prefix: &str| {
-        let is_part = |part: &str| {
-            let is_character =
-                |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
-            has_good_ends(part) && part.bytes().all(is_character)
-        };
-        prefix.len() <= MOST_PREFIX && prefix.split('.').all(is_part)
-    };
-    match is_name(name) && prefix.is_none_or(is_domain) {
+    match syntax::is_label_key(text) {
         true => Ok(text.to_owned()),
         false => Err(SelectorError::Key(short(text))),
     }
@@ -153,20 +138,10 @@ fn key(text: &str) -> Result<String, SelectorError> {
 
 fn value(text: &str) -> Result<String, SelectorError> {
     let text = text.trim();
-    match text.is_empty() || is_name(text) {
+    match syntax::is_label_value(text) {
         true => Ok(text.to_owned()),
         false => Err(SelectorError::Value(short(text))),
     }
-}
-
-fn is_name(text: &str) -> bool {
-    let is_character = |one: u8| one.is_ascii_alphanumeric() || b"-_.".contains(&one);
-    text.len() <= MOST_NAME && has_good_ends(text) && text.bytes().all(is_character)
-}
-
-fn has_good_ends(text: &str) -> bool {
-    let is_good = |one: Option<u8>| one.is_some_and(|one| one.is_ascii_alphanumeric());
-    is_good(text.bytes().next()) && is_good(text.bytes().last())
 }
 
 /// Enough to find it.

@@ -2,20 +2,23 @@
 //! then let go of (F21). Upstream asks first whether there is one, and leaks what that look does not see (SVC-042).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::stored::{annotations, has_finalizer, is_deleting, load_balancer_status, uid};
-use super::waiting::{Doing, Obstacle};
-use super::{Facts, Role, Step, cloud_service, conditions, normal, others_finalizers};
-use crate::brake::Brake;
+use super::waiting::{self, Doing, Obstacle};
+use super::{Facts, Role, Step, account, cloud_service, conditions, normal, others_finalizers};
+use crate::brake::{Brake, Rise};
 use crate::cloud::ProviderError;
 use crate::effect::ServiceEffect;
 use crate::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
 use crate::names::SERVICE_OWNER;
 use crate::node_lifecycle::Now;
 use crate::patch::{FinalizerChange, ServicePatch};
-use crate::permit::Mode;
 
 const DELETED: &str = "DeletedLoadBalancer";
+
+/// How long after an order of unknown end a load balancer may still appear.
+const LATE: Duration = Duration::from_secs(30);
 
 pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
     if facts.learnt.is_released {
@@ -32,8 +35,7 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
                 Found::Present(_) => Step::Wait(Obstacle::StillThere),
             },
             // Somebody else has made it, if anybody has.
-            Err(ProviderError::Elsewhere) => release(facts, role, now),
-            Err(_) if facts.world.mode != Mode::Enforce => Step::Rest,
+            Err(ProviderError::Elsewhere) => let_go(facts, role, now),
             Err(error) => {
                 let doing = Doing::Check;
                 Step::Wait(Obstacle::Provider { doing, error })
@@ -45,8 +47,9 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
         Some(Ok(Progress::Done) | Err(ProviderError::Elsewhere)) => {
             Step::Do(vec![ServiceEffect::Get(looks())])
         }
-        Some(Ok(Progress::Pending(pending))) => Step::Wait(Obstacle::Pending(pending)),
-        Some(Err(_)) if facts.world.mode != Mode::Enforce => Step::Rest,
+        Some(Ok(Progress::Pending(pending))) => {
+            Step::Wait(waiting::begun(facts, pending, now.moment))
+        }
         Some(Err(error)) => {
             let doing = Doing::Delete;
             Step::Wait(Obstacle::Provider { doing, error })
@@ -60,11 +63,20 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
     let brake = Brake::LoadBalancerDeletion;
     if !facts.past.is_paid {
         match facts.budget(brake) {
-            None => return Step::Do(vec![ServiceEffect::TakeBudget(brake)]),
-            Some(Err(free)) => {
-                let again = now.moment.until(free);
-                return Step::Wait(Obstacle::Braked { brake, again });
+            None => {
+                let rise = Rise::since(facts.past.braked, now.moment);
+                return Step::Do(vec![ServiceEffect::TakeBudget(brake, rise)]);
             }
+            Some(Err(free)) => match facts.learnt.namespace_goes {
+                // Whoever deletes a namespace means everything in it.
+                Some(true) => {}
+                Some(false) => {
+                    let rises = Rise::next(facts.past.braked, now.moment);
+                    let again = now.moment.until(free.min(rises));
+                    return Step::Wait(Obstacle::Braked { brake, again });
+                }
+                None => return Step::Do(vec![ServiceEffect::ReadNamespace]),
+            },
             Some(Ok(())) => {}
         }
     }
@@ -87,8 +99,22 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
     Step::Do(effects)
 }
 
-/// Nothing is left. What is written down goes, in one patch.
-fn release<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
+/// Nothing is left. What is written down goes, in one patch. Somebody has to vouch for the answer, also where something was
+/// removed: another account has nothing of this cluster but what was made in it by mistake.
+fn release(facts: &Facts, role: Role, now: Now) -> Step<'_> {
+    // What was ordered, and perhaps is only being made, is not there yet.
+    let until = facts.past.unsure_at.map(|at| at.after(LATE));
+    if let Some(until) = until.filter(|until| *until > now.moment) {
+        let again = now.moment.until(until);
+        return Step::Wait(Obstacle::Late { again });
+    }
+    if let Some(step) = account::unknown(facts, now) {
+        return step;
+    }
+    let_go(facts, role, now)
+}
+
+fn let_go<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
     let service = &*facts.service;
     if facts.is_gone {
         return said(facts);

@@ -96,7 +96,7 @@ pub fn health_check(service: &Service) -> Option<(&'static str, u16)> {
 }
 
 /// Empty when nothing is written down, which is everybody. What cannot be read is shown as it is: nobody is called
-/// with it but to remove a load balancer.
+/// with it but to change targets or to remove a load balancer.
 fn shown_ranges(service: &Service) -> Vec<String> {
     let in_spec = spec(service).and_then(|spec| spec.load_balancer_source_ranges.as_ref());
     let has_spec = in_spec.is_some_and(|ranges| !ranges.is_empty());

@@ -8,11 +8,11 @@ use super::handed::{Handed, handed};
 use super::stored::{load_balancer_status, uid};
 use super::waiting::{Doing, Obstacle};
 use super::{
-    Facts, Step, cloud_service, conditions, ingress, mark, normal, source_ranges, targets, update,
-    warning, wishes,
+    Facts, Step, account, cloud_service, conditions, ingress, mark, normal, past, source_ranges,
+    targets, update, waiting, warning, wishes,
 };
 use crate::answer::faults_event;
-use crate::brake::Brake;
+use crate::brake::{Brake, Rise};
 use crate::cloud::{CloudNode, ProviderError};
 use crate::effect::{Answered, OwnerState, ServiceEffect};
 use crate::load_balancer::{
@@ -20,14 +20,19 @@ use crate::load_balancer::{
 };
 use crate::node_lifecycle::Now;
 use crate::patch::ServicePatch;
-use crate::permit::{Mode, Moment};
+use crate::permit::Moment;
 
 pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
+    let is_marked = facts.learnt.is_marked || super::is_marked(&facts.service, &facts.world);
     if let Err(error) = source_ranges(&facts.service) {
-        return Step::Wait(Obstacle::SourceRanges(error));
+        let obstacle = Obstacle::SourceRanges(error);
+        return match is_marked {
+            true => follow_nodes(facts, now, obstacle),
+            false => Step::Wait(obstacle),
+        };
     }
     let wanted = facts.wanted();
-    if !facts.learnt.is_marked && !super::is_marked(&facts.service, &facts.world) {
+    if !is_marked {
         let mut effects = announce(facts, &wanted);
         effects.push(ServiceEffect::Patch(mark(facts)));
         return Step::Do(effects);
@@ -62,7 +67,27 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
         }
         return update::ask(facts, targets);
     }
-    hold.map_or(Step::Rest, Step::Wait)
+    let setback = facts.past.setback_of(&wanted, now.moment);
+    let setback = setback.map(|setback| Obstacle::Setback {
+        why: &setback.why,
+        again: now.moment.until(setback.until),
+    });
+    hold.or(setback).map_or(Step::Rest, Step::Wait)
+}
+
+/// Nodes that are gone leave the load balancer whatever ensure says: a mistake in the Service, a limit of the cloud or of
+/// its own must not leave it without a living target (SVC-065, SVC-067).
+fn follow_nodes<'a>(facts: &'a Facts, now: Now, obstacle: Obstacle<'a>) -> Step<'a> {
+    if facts.learnt.updated.is_some() {
+        return update::after(facts).unwrap_or(Step::Wait(obstacle));
+    }
+    let exists =
+        facts.confirmed().is_some() || !load_balancer_status(&facts.service).ingress.is_empty();
+    let handed = handed(facts, now.moment);
+    match handed.targets.filter(|_| exists) {
+        Some(targets) if !is_confirmed(facts, &targets) => update::ask(facts, targets),
+        _ => Step::Wait(obstacle),
+    }
 }
 
 /// Whether the last ensure of the conversation has come to its end, and everything is written down.
@@ -97,6 +122,9 @@ fn has_to_ensure(facts: &Facts, wanted: &Arc<CloudService>, now: Moment) -> bool
         return true;
     }
     let past = &facts.past;
+    if past.setback_of(wanted, now).is_some() {
+        return false;
+    }
     let is_emptied_again = past
         .empty_since
         .is_some_and(|since| since.after(facts.world.rules.confirm_removal) <= now);
@@ -182,21 +210,31 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
             patch.conditions.push(change?);
             return Some(Step::Do(vec![ServiceEffect::Patch(patch)]));
         }
-        // What was worked out was refused, as it has to be, and is in the plan.
-        Err(_) if facts.world.mode != Mode::Enforce => return Some(Step::Rest),
         Err(ProviderError::Conflict { owner, .. }) => {
             return Some(after_conflict(facts, owner.as_deref()));
         }
         Err(error) => {
             let doing = Doing::Ensure;
-            return Some(Step::Wait(Obstacle::Provider { doing, error }));
+            let obstacle = Obstacle::Provider { doing, error };
+            // The cloud wants to be left alone.
+            return Some(match error {
+                ProviderError::Throttled { .. } => Step::Wait(obstacle),
+                _ => follow_nodes(facts, now, obstacle),
+            });
         }
     };
     match &answered.reply.ensured {
         Ensured::Ready(status) => after_ready(facts, answered, status, now),
         Ensured::Pending(pending) => {
             let store = write(facts, ServicePatch::new(uid(&facts.service)), answered);
-            Some(store.unwrap_or(Step::Wait(Obstacle::Pending(pending))))
+            Some(store.unwrap_or_else(|| {
+                let obstacle = waiting::begun(facts, pending, now.moment);
+                let is_slow = |begun: past::Begun| begun.is_slow(now.moment);
+                match facts.past.begun.is_some_and(is_slow) {
+                    true => follow_nodes(facts, now, obstacle),
+                    false => Step::Wait(obstacle),
+                }
+            }))
         }
     }
 }
@@ -255,6 +293,13 @@ fn after_ready<'a>(
         {
             return Some(step);
         }
+        if account::is_replaced(&stored, status)
+            && !account::shares_address(&facts.past.status, status)
+            && !facts.learnt.has_status_changed
+            && let Some(step) = account::unknown(facts, now)
+        {
+            return Some(step);
+        }
         patch.status = Some(status.clone());
     }
     patch.conditions.extend(conditions::ensured(service, now));
@@ -288,7 +333,7 @@ fn confirm_clearing<'a>(facts: &Facts, now: Now) -> Option<Step<'a>> {
     }
     let brake = Brake::StatusClear;
     match facts.budget(brake) {
-        None => Some(Step::Do(vec![ServiceEffect::TakeBudget(brake)])),
+        None => Some(Step::Do(vec![ServiceEffect::TakeBudget(brake, Rise::NONE)])),
         Some(Err(free)) => {
             let again = now.moment.until(free);
             Some(Step::Wait(Obstacle::Braked { brake, again }))

@@ -14,7 +14,7 @@ use crate::answer;
 use crate::brake::Brake;
 use crate::cloud::{CloudEvent, CloudNode, ProviderError};
 use crate::effect::{
-    Answered, ClusterError, Effect, Outcome, OwnerState, ServiceEffect, ServiceOutcome,
+    Answered, ClusterError, Effect, Outcome, OwnerState, ServiceEffect, ServiceOutcome, Witnesses,
 };
 use crate::load_balancer::{CloudService, EnsureReply, Ensured, GetReply, Pending, Progress};
 use crate::patch::ServicePatch;
@@ -58,8 +58,14 @@ pub(super) struct Learnt {
     pub(super) ensured: Option<Result<Answered<EnsureReply>, ProviderError>>,
     pub(super) updated: Option<Result<Progress, ProviderError>>,
     pub(super) deleted: Option<Result<Progress, ProviderError>>,
+    /// A change at the cloud was worked out and not made, so that nobody knows what follows.
+    pub(super) withheld: Option<Withheld>,
     pub(super) got: Option<Result<GetReply, ProviderError>>,
     pub(super) owner: Option<OwnerState>,
+    /// What shows whose account the answers are about, where that was asked.
+    pub(super) witnesses: Option<Result<Witnesses, ProviderError>>,
+    /// Whether its namespace is being deleted, where that was asked.
+    pub(super) namespace_goes: Option<bool>,
     /// The targets that the provider has confirmed.
     pub(super) targets: Option<Arc<[CloudNode]>>,
     /// Status, annotations and conditions were written, or would have been.
@@ -70,6 +76,15 @@ pub(super) struct Learnt {
     pub(super) is_released: bool,
     /// There is nothing more to say about this Service.
     pub(super) is_over: bool,
+}
+
+/// Which change at the cloud was not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Withheld {
+    /// Of the load balancer, or of the nodes behind it.
+    Change,
+    /// Its removal.
+    Removal,
 }
 
 /// What a provider was asked to make.
@@ -132,11 +147,11 @@ impl Facts {
         };
         match outcome {
             Outcome::Budget(result) => {
-                if let ServiceEffect::TakeBudget(brake) = effect {
+                if let ServiceEffect::TakeBudget(brake, _) = effect {
                     self.learnt.budgets.insert(*brake, result);
                 }
             }
-            Outcome::Recorded => self.note(effect),
+            Outcome::Recorded | Outcome::Unrecorded(_) => self.note(effect),
             Outcome::Withheld => self.withhold(effect),
             Outcome::Service(outcome) => self.absorb_service(effect, outcome),
             // Effects of other controllers.
@@ -161,6 +176,8 @@ impl Facts {
             }
             ServiceOutcome::Got(result) => self.learnt.got = Some(result),
             ServiceOutcome::Owner(owner) => self.learnt.owner = Some(owner),
+            ServiceOutcome::Vouched(said) => self.learnt.witnesses = Some(said),
+            ServiceOutcome::NamespaceGoes(goes) => self.learnt.namespace_goes = Some(goes),
             ServiceOutcome::Service(Ok(Some(service))) if uid(&service) == uid(&self.service) => {
                 self.service = Arc::from(service);
                 self.settle(effect);
@@ -193,11 +210,7 @@ impl Facts {
         if is_made {
             learnt.targets = Some(request.targets.clone());
         }
-        learnt.asked = Some(Asked {
-            service: without_status((*request.service).clone()),
-            targets: request.targets.clone(),
-            adopt: request.adopt.clone(),
-        });
+        learnt.asked = asked(effect);
         learnt.ensured = Some(result);
         learnt.is_stored = false;
     }
@@ -210,19 +223,11 @@ impl Facts {
                 if is_made {
                     learnt.targets = Some(request.targets.clone());
                 }
-                learnt.asked = Some(Asked {
-                    service: without_status((*request.service).clone()),
-                    targets: request.targets.clone(),
-                    adopt: None,
-                });
+                learnt.asked = asked(effect);
                 learnt.updated = Some(result);
             }
-            ServiceEffect::Delete(request) => {
-                learnt.asked = Some(Asked {
-                    service: without_status((*request.service).clone()),
-                    targets: Arc::from([]),
-                    adopt: None,
-                });
+            ServiceEffect::Delete(_) => {
+                learnt.asked = asked(effect);
                 learnt.deleted = Some(result);
             }
             _ => {}
@@ -260,11 +265,19 @@ impl Facts {
         }
     }
 
-    /// A write was worked out and not made, in plan mode: the rest is worked out as if it had been.
+    /// A change was worked out and not made, in plan mode. After a write the rest is worked out as if it had been made;
+    /// what follows a change at the cloud depends on its answer.
     fn withhold(&mut self, effect: &ServiceEffect) {
+        if effect.is_cloud_change() {
+            self.learnt.asked = asked(effect);
+            self.learnt.withheld = Some(match effect {
+                ServiceEffect::Delete(_) => Withheld::Removal,
+                _ => Withheld::Change,
+            });
+        }
         match effect {
             ServiceEffect::Patch(patch) => self.write(patch),
-            ServiceEffect::TakeBudget(brake) => {
+            ServiceEffect::TakeBudget(brake, _) => {
                 self.learnt.budgets.insert(*brake, Ok(()));
             }
             _ => self.note(effect),
@@ -365,6 +378,24 @@ impl Facts {
     }
 }
 
+/// What a call asks for that may change something.
+fn asked(effect: &ServiceEffect) -> Option<Asked> {
+    let (service, targets, adopt) = match effect {
+        ServiceEffect::Ensure(request) => {
+            let adopt = request.adopt.clone();
+            (&request.service, request.targets.clone(), adopt)
+        }
+        ServiceEffect::UpdateTargets(request) => (&request.service, request.targets.clone(), None),
+        ServiceEffect::Delete(request) => (&request.service, Arc::from([]), None),
+        _ => return None,
+    };
+    Some(Asked {
+        service: without_status((**service).clone()),
+        targets,
+        adopt,
+    })
+}
+
 /// What is compared: a status that we have written ourselves is no reason to ask again.
 fn without_status(mut service: CloudService) -> Arc<CloudService> {
     service.status = crate::load_balancer::LoadBalancerStatus::default();
@@ -392,7 +423,7 @@ fn doing(effect: &ServiceEffect) -> &'static str {
             "remove load balancer cleanup finalizer"
         }
         ServiceEffect::Patch(_) => "update load balancer status",
-        ServiceEffect::TakeBudget(_) => "write down what was taken of a budget",
+        ServiceEffect::TakeBudget(..) => "write down what was taken of a budget",
         _ => "read the service",
     }
 }

@@ -6,10 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
-use crate::answer::{quoted, syntax};
+use crate::answer::{address, quoted};
 use crate::effect::InUse;
 use crate::load_balancer::{Ingress, LoadBalancerStatus, PortStatus};
 use crate::settings::IngressRules;
+use crate::syntax;
 
 /// More ways in than this have no load balancer.
 pub(super) const MOST: usize = 16;
@@ -154,7 +155,7 @@ fn bad_port(port: &PortStatus) -> Option<String> {
 }
 
 fn misplaced(ip: IpAddr, rules: &IngressRules) -> Option<String> {
-    if let Some(problem) = syntax::forbidden_range(ip) {
+    if let Some(problem) = address::forbidden_range(ip) {
         return Some(problem.to_owned());
     }
     if METADATA.contains(&ip) {

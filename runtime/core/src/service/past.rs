@@ -2,22 +2,23 @@
 //! it at a restart: nothing in here is needed to reach the same end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::facts::{Asked, Facts};
+use super::facts::{Asked, Facts, Withheld};
 use super::handed::handed;
 use super::stored::{class, has_finalizer, is_load_balancer, load_balancer_status, recorded_owner};
 use super::targets::{Targets, are_same};
-use super::waiting::patience;
+use super::waiting::{PENDING, patience};
 use super::{Step, ensure, step};
 use crate::brake::Brake;
 use crate::brake::targets::Wish;
 use crate::cloud::{CloudNode, ProviderError};
 use crate::effect::When;
-use crate::load_balancer::LoadBalancerStatus;
+use crate::load_balancer::{CloudService, Ensured, LoadBalancerStatus};
 use crate::node_lifecycle::Now;
-use crate::permit::{Mode, Moment};
+use crate::permit::Moment;
 
 /// What earlier conversations about a Service have left behind.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -38,6 +39,10 @@ pub struct Past {
     pub(super) targets: Option<Arc<[CloudNode]>>,
     /// When what was begun is to be asked about.
     pub(super) pending_until: Option<Moment>,
+    /// Since when the cloud has only begun, and whether that was said.
+    pub(super) begun: Option<Begun>,
+    /// When an order ended so that nobody knows whether the cloud still carries it out.
+    pub(super) unsure_at: Option<Moment>,
     /// A removal of most targets that was wanted.
     pub(super) wish: Option<Wish>,
     /// When the provider said first that there is no address any more.
@@ -48,6 +53,8 @@ pub struct Past {
     pub(super) owes_ensured: bool,
     /// Budget was taken for the removal.
     pub(super) is_paid: bool,
+    /// Since when the brake holds the removal.
+    pub(super) braked: Option<Moment>,
     /// The removal has begun.
     pub(super) is_deleting: bool,
     /// It is over: nothing is left at the cloud.
@@ -56,6 +63,43 @@ pub struct Past {
     pub(super) was_foreign: bool,
     /// Why it is left alone, as it was said.
     pub(super) told_why: Option<String>,
+    /// The load balancer could not be made as it is wanted.
+    pub(super) setback: Option<Setback>,
+}
+
+/// What the cloud has begun, in an unbroken row of answers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Begun {
+    since: Moment,
+    is_told: bool,
+}
+
+impl Begun {
+    /// Whether it takes so long that its targets are changed beside it.
+    pub(super) fn is_slow(self, now: Moment) -> bool {
+        self.since.after(SLOW) <= now
+    }
+
+    /// Whether it takes so long that people are told.
+    pub(super) fn is_worth_telling(self, now: Moment) -> bool {
+        self.since.after(LONG) <= now && !self.is_told
+    }
+}
+
+/// Clouds make a load balancer in less.
+const SLOW: Duration = Duration::from_secs(60);
+/// And nobody waits longer without asking.
+const LONG: Duration = Duration::from_secs(600);
+
+/// Why a load balancer is not as it is wanted, and when that is tried again. Until then its targets follow the nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Setback {
+    /// What was wanted: anything else is tried at once.
+    wanted: Arc<CloudService>,
+    pub(super) why: String,
+    pub(super) until: Moment,
+    /// Its targets could not be changed either: that, too, has to wait.
+    is_stale: bool,
 }
 
 impl Past {
@@ -76,6 +120,7 @@ impl Past {
             _ => 0,
         };
         let is_over = matches!(last, Step::Rest | Step::Stay(_));
+        let setback = setback(&facts, &last, when, now.moment);
         let told_why = match last {
             Step::Stay(why) => Some(why),
             _ => None,
@@ -88,11 +133,16 @@ impl Past {
                 ..Past::default()
             };
         }
+        let failures = match &setback {
+            Some(setback) if facts.past.setback.as_ref() == Some(setback) => facts.past.failures,
+            _ => failures,
+        };
         let past = Past {
             failures,
             drift_due: facts.past.drift_due && facts.learnt.ensured.is_none() && !is_over,
             told_why,
             was_foreign,
+            setback,
             wish: handed(&facts, now.moment).wish,
             empty_since: match ensure::is_emptied(&facts) {
                 Some(true) => facts.past.empty_since.or(Some(now.moment)),
@@ -111,33 +161,64 @@ impl Past {
         confirmed.is_none_or(|confirmed| !are_same(confirmed, &targets.nodes))
     }
 
+    /// Whether its targets follow the nodes although it waits for another try.
+    pub fn follows_nodes(&self) -> bool {
+        let setback = self.setback.as_ref();
+        self.targets.is_some() && setback.is_some_and(|setback| !setback.is_stale)
+    }
+
+    /// What has to be over before a load balancer that is wanted like this is asked for again.
+    pub(super) fn setback_of(&self, wanted: &Arc<CloudService>, now: Moment) -> Option<&Setback> {
+        let setback = self.setback.as_ref();
+        setback.filter(|setback| setback.until > now && setback.wanted == *wanted)
+    }
+
     /// What the calls of the conversation have changed.
     fn with_calls(mut self, facts: &Facts, now: Now) -> Past {
         let learnt = &facts.learnt;
-        // Outside of enforce mode what was refused is as good as made: it is in the plan, once.
-        let is_planned = facts.world.mode != Mode::Enforce;
+        // Outside of enforce mode what was withheld is as good as made: it is in the plan, once.
+        let is_planned = learnt.withheld == Some(Withheld::Change);
         if let Some(asked) = &learnt.asked {
-            if is_planned && learnt.deleted.is_none() {
+            if is_planned {
                 self.targets = Some(asked.targets.clone());
             }
             let pending = facts.pending();
             self.hint = pending.and_then(|pending| pending.hint.clone());
             self.pending_until = pending.map(|pending| now.moment.after(patience(pending)));
+            self.begun = pending.map(|_| Begun {
+                since: self.begun.map_or(now.moment, |begun| begun.since),
+                is_told: self.begun.is_some_and(|begun| begun.is_told) || facts.has_said(PENDING),
+            });
         }
         if let Some(result) = &learnt.ensured {
-            self.is_made = is_planned && result.is_err() || ensure::is_concluded(facts, now);
+            self.unsure_at = match result {
+                Ok(answered) => match answered.reply.ensured {
+                    Ensured::Ready(_) => None,
+                    Ensured::Pending(_) => self.unsure_at,
+                },
+                Err(error) if is_unsure(error) => Some(now.moment),
+                Err(_) => self.unsure_at,
+            };
+        }
+        if is_planned || learnt.ensured.is_some() {
+            self.is_made = is_planned || ensure::is_concluded(facts, now);
             if self.is_made {
                 self.status = load_balancer_status(&facts.service);
             }
             self.is_paid = false;
+            self.braked = None;
             self.is_deleting = false;
             self.is_released = false;
         }
-        if learnt.deleted.is_some() {
+        if learnt.deleted.is_some() || learnt.withheld == Some(Withheld::Removal) {
             self.is_made = false;
             self.is_deleting = true;
         }
-        self.is_paid |= facts.budget(Brake::LoadBalancerDeletion) == Some(Ok(()));
+        match facts.budget(Brake::LoadBalancerDeletion) {
+            Some(Ok(())) => self.is_paid = true,
+            Some(Err(_)) => self.braked = self.braked.or(Some(now.moment)),
+            None => {}
+        }
         self
     }
 
@@ -157,6 +238,33 @@ impl Past {
         self.targets = facts.learnt.targets.or(self.targets);
         self.asked = facts.learnt.asked.or(self.asked);
         self
+    }
+}
+
+/// Whether the cloud may still carry out what was asked for.
+fn is_unsure(error: &ProviderError) -> bool {
+    matches!(
+        error,
+        ProviderError::Unavailable(_)
+            | ProviderError::TimedOut(_)
+            | ProviderError::Trapped(_)
+            | ProviderError::Internal(_)
+    )
+}
+
+fn setback(facts: &Facts, last: &Step<'_>, when: &When, now: Moment) -> Option<Setback> {
+    let wanted = facts.wanted();
+    match (last, when) {
+        (Step::Wait(obstacle), When::Retry { after, why }) if obstacle.is_setback() => {
+            Some(Setback {
+                wanted,
+                why: why.clone(),
+                until: now.after(*after),
+                is_stale: matches!(facts.learnt.updated, Some(Err(_))),
+            })
+        }
+        _ if facts.learnt.ensured.is_some() => None,
+        _ => facts.past.setback_of(&wanted, now).cloned(),
     }
 }
 

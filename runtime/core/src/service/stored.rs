@@ -80,6 +80,15 @@ pub fn service_ref(service: &Service) -> ServiceRef {
     }
 }
 
+/// Whether `status.loadBalancer` has an IP.
+pub fn has_address(service: &Service) -> bool {
+    let status = load_balancer_status(service);
+    status
+        .ingress
+        .iter()
+        .any(|one| one.canonical_ip().is_some())
+}
+
 /// `status.loadBalancer`. What the API does not define is left out, so that it counts as different.
 pub(super) fn load_balancer_status(service: &Service) -> LoadBalancerStatus {
     let status = service.status.as_ref();

@@ -7,7 +7,6 @@ use super::{Facts, Step, cloud_service, normal, warning};
 use crate::cloud::{CloudNode, ProviderError};
 use crate::effect::ServiceEffect;
 use crate::load_balancer::{Progress, UpdateRequest};
-use crate::permit::Mode;
 
 /// How many names of nodes an Event has (SVC-069).
 const MOST_NAMES: usize = 20;
@@ -38,7 +37,10 @@ pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
     const FAILED: &str = "UpdateLoadBalancerFailed";
     let asked = facts.learnt.asked.as_ref()?;
     match facts.learnt.updated.as_ref()? {
-        Ok(Progress::Pending(pending)) => Some(Step::Wait(Obstacle::Pending(pending))),
+        Ok(Progress::Pending(pending)) => Some(Step::Wait(Obstacle::Pending {
+            pending,
+            is_long: false,
+        })),
         Ok(Progress::Done) => {
             let event = match asked.targets.is_empty() {
                 true => unavailable(facts, &asked.targets),
@@ -48,7 +50,6 @@ pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
             event.map(|event| Step::Do(vec![event]))
         }
         Err(ProviderError::Elsewhere) => None,
-        Err(_) if facts.world.mode != Mode::Enforce => Some(Step::Rest),
         // What was said and done about it is done.
         Err(_) if facts.learnt.ensured.is_some() => None,
         Err(error) if !facts.has_said(FAILED) => {

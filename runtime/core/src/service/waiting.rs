@@ -10,8 +10,10 @@ use crate::brake::Brake;
 use crate::cloud::ProviderError;
 use crate::effect::{ClusterError, Decision, Effect, ServiceEffect, ServiceRef, When};
 use crate::load_balancer::Pending;
+use crate::names::DELETE_UNTIL;
 use crate::node_lifecycle::Now;
 use crate::patch::ServicePatch;
+use crate::permit::{Mode, Moment};
 use crate::retry::{self, Retry};
 
 /// What a provider may ask for when it has begun something; anything outside is moved to the nearest end.
@@ -28,10 +30,27 @@ pub(super) enum Obstacle<'a> {
     },
     /// Source ranges that cannot be read.
     SourceRanges(SourceRangesError),
+    /// The load balancer could not be made as it is wanted a while ago, which was said then.
+    Setback {
+        /// Why.
+        why: &'a str,
+        /// When that is tried again.
+        again: Duration,
+    },
     /// The answer may not be written down.
     Answer(ingress::Unusable),
     /// The cloud has begun something.
-    Pending(&'a Pending),
+    Pending {
+        /// What it said.
+        pending: &'a Pending,
+        /// That is so for so long that people are told.
+        is_long: bool,
+    },
+    /// An order may still be carried out.
+    Late {
+        /// When it is looked at again.
+        again: Duration,
+    },
     /// It has begun it before, and needs its time.
     Begun {
         /// Until then.
@@ -64,6 +83,8 @@ pub(super) enum Obstacle<'a> {
     Unadopted(Option<&'a str>),
     /// It belongs to somebody, although nobody can be asked or it was to be taken over.
     Taken(Option<&'a str>),
+    /// Nothing that is known to exist was found: this.
+    Strange(&'a [String]),
     /// It was removed and is still there.
     StillThere,
     /// Whether it is still there could not be told.
@@ -103,7 +124,9 @@ pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision
     {
         return one(warning(reason, &obstacle.message(facts)));
     }
+    // It says in the object what the plan says of it where nothing is written: that nobody can judge it.
     if let Some(reason) = obstacle.condition(facts)
+        && facts.world.mode == Mode::Enforce
         && !facts.is_gone
         && !facts.learnt.is_stored
     {
@@ -122,6 +145,18 @@ pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision
     })
 }
 
+/// The reason of the Event about what the cloud has begun and does not end.
+pub(super) const PENDING: &str = "LoadBalancerPending";
+
+/// The cloud has begun something, perhaps long ago.
+pub(super) fn begun<'a>(facts: &Facts, pending: &'a Pending, now: Moment) -> Obstacle<'a> {
+    let begun = facts.past.begun;
+    Obstacle::Pending {
+        pending,
+        is_long: begun.is_some_and(|begun| begun.is_worth_telling(now)),
+    }
+}
+
 /// How long the provider wants to be left alone.
 pub(super) fn patience(pending: &Pending) -> Duration {
     pending.retry_after.clamp(ASKED.0, ASKED.1)
@@ -132,13 +167,28 @@ impl Obstacle<'_> {
     pub(super) fn is_failure(&self) -> bool {
         !matches!(
             self,
-            Obstacle::Pending(_)
+            Obstacle::Pending { .. }
+                | Obstacle::Late { .. }
                 | Obstacle::Begun { .. }
                 | Obstacle::Removal { .. }
                 | Obstacle::Emptied { .. }
                 | Obstacle::NodesUnsynced
                 | Obstacle::ServicesUnsynced
+                | Obstacle::Setback { .. }
         )
+    }
+
+    /// Whether the load balancer cannot be made as it is wanted, and is asked for again later: until then its targets
+    /// follow the nodes. Not where the cloud works on it or wants to be left alone, nor where it is somebody else's.
+    pub(super) fn is_setback(&self) -> bool {
+        match self {
+            Obstacle::Provider { doing, error } => {
+                *doing == Doing::Ensure && !matches!(error, ProviderError::Throttled { .. })
+            }
+            Obstacle::Braked { brake, .. } => *brake == Brake::StatusClear,
+            Obstacle::SourceRanges(_) | Obstacle::Answer(_) | Obstacle::Emptied { .. } => true,
+            _ => false,
+        }
     }
 
     /// For operators.
@@ -148,6 +198,7 @@ impl Obstacle<'_> {
                 format!("the provider's answer was not used: {unusable}")
             }
             Obstacle::Owned(service) => format!("the load balancer belongs to {service}"),
+            Obstacle::Strange(missing) => format!("{}: {}", self.told(), missing.join(", ")),
             _ => self.told(),
         }
     }
@@ -159,10 +210,17 @@ impl Obstacle<'_> {
                 format!("failed to {}: {error}", doing.as_str())
             }
             Obstacle::SourceRanges(error) => error.to_string(),
+            Obstacle::Setback { why, .. } => (*why).to_owned(),
             Obstacle::Answer(unusable) => {
                 format!("the provider's answer was not used: {}", unusable.told())
             }
-            Obstacle::Pending(_) | Obstacle::Begun { .. } => {
+            Obstacle::Late { .. } => {
+                "an order may still be carried out: what is not there now may be there soon".to_owned()
+            }
+            Obstacle::Pending { is_long: true, .. } => {
+                "the cloud has begun what was asked for, and does not end it".to_owned()
+            }
+            Obstacle::Pending { .. } | Obstacle::Begun { .. } => {
                 "the cloud has begun what was asked for".to_owned()
             }
             Obstacle::NodesUnsynced => "it is not known yet which nodes there are".to_owned(),
@@ -197,6 +255,9 @@ impl Obstacle<'_> {
             Obstacle::Taken(None) => {
                 "the provider says that the load balancer belongs to somebody else".to_owned()
             }
+            Obstacle::Strange(_) => format!(
+                "the provider does not find nodes or load balancers that are known to exist, as with the credential of another account: what is there is kept; if it is lost, set the annotation {DELETE_UNTIL}"
+            ),
             Obstacle::StillThere => {
                 "the provider says that the load balancer was deleted, and that it is still there"
                     .to_owned()
@@ -231,9 +292,11 @@ impl Obstacle<'_> {
             | Obstacle::Owned(_)
             | Obstacle::Unadopted(_)
             | Obstacle::Taken(_)
+            | Obstacle::Strange(_)
             | Obstacle::StillThere => Some(failed),
             Obstacle::Answer(_) => Some("InvalidProviderAnswer"),
             Obstacle::Braked { .. } => Some("BrakeEngaged"),
+            Obstacle::Pending { is_long: true, .. } => Some(PENDING),
             _ => None,
         }
     }
@@ -241,7 +304,7 @@ impl Obstacle<'_> {
     /// Upstream's words before ours (SVC-024, SVC-053).
     fn message(&self, facts: &Facts) -> String {
         match self {
-            Obstacle::Answer(_) | Obstacle::Braked { .. } => self.told(),
+            Obstacle::Answer(_) | Obstacle::Braked { .. } | Obstacle::Pending { .. } => self.told(),
             Obstacle::Provider { error, .. } if facts.is_gone => {
                 format!("Error deleting load balancer: {error}")
             }
@@ -260,6 +323,8 @@ impl Obstacle<'_> {
             Obstacle::SourceRanges(_) => Some("Invalid"),
             Obstacle::Answer(_) => Some("InvalidAnswer"),
             Obstacle::Owned(_) | Obstacle::Unadopted(_) | Obstacle::Taken(_) => Some("Conflict"),
+            Obstacle::Pending { is_long: true, .. } => Some("Pending"),
+            Obstacle::Strange(_) => Some("UnknownAccount"),
             Obstacle::StillThere => lasts.then_some("StillThere"),
             Obstacle::Unproven => lasts.then_some("Unproven"),
             _ => None,
@@ -269,9 +334,11 @@ impl Obstacle<'_> {
     fn retry(&self, failures: u32) -> Retry {
         let backoff = match self {
             Obstacle::Provider { error, .. } => return retry::after(error, failures),
-            Obstacle::Pending(pending) => return Retry::After(patience(pending)),
+            Obstacle::Pending { pending, .. } => return Retry::After(patience(pending)),
             Obstacle::Begun { again }
             | Obstacle::Removal { again }
+            | Obstacle::Setback { again, .. }
+            | Obstacle::Late { again }
             | Obstacle::Emptied { again } => return Retry::After((*again).max(ASKED.0)),
             Obstacle::NodesUnsynced | Obstacle::ServicesUnsynced => {
                 return Retry::After(retry::CLOUD.first);
@@ -286,6 +353,7 @@ impl Obstacle<'_> {
             | Obstacle::Answer(_)
             | Obstacle::Owned(_)
             | Obstacle::Unadopted(_)
+            | Obstacle::Strange(_)
             | Obstacle::Taken(_) => retry::PERSON,
         };
         Retry::After(backoff.after(failures))

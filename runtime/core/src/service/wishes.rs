@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::Facts;
-use crate::answer::{self, Fault, quoted, syntax};
+use crate::answer::{self, Fault, quoted};
 use crate::load_balancer::AnnotationChange;
+use crate::syntax;
 
 /// More annotations than this in one answer are left out.
 const MOST: usize = 16;

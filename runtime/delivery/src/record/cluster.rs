@@ -1,30 +1,28 @@
 //! The record in the cluster: one object `Provider`, watched by its name. Read with any client; written with the
-//! leader's only, whose connections end with its lease.
+//! leader's only, whose connections end with its lease. Before it is needed there, and where the cluster does not know the
+//! kind, memory is the book.
+
+mod request;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use ccm_core::names::{
-    FIELD_MANAGER, PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION,
-};
-use ccm_core::rollout::{Happening, Order, Orders};
+use ccm_core::names::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
+use ccm_core::rollout::{Happening, Order, Orders, Record};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::api::{DynamicObject, Patch, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::event::{NAMESPACE, event};
+use super::event::event;
 use super::{Book, BookError, MemoryBook, Report, Seen, Told, annotations, conditions, form};
+use request::{REQUEST_TIME, code_of_list, in_time, in_time_or, kind, params};
 
 /// After this many seconds a watch is opened anew: a connection that died silently is noticed soon after.
 const WATCH_SECONDS: u32 = 60;
-/// How long one request may take; shorter than a lease lasts.
-const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// How often a write is repeated in which somebody else was faster.
 const MOST_CONFLICTS: usize = 3;
 
@@ -35,20 +33,51 @@ pub struct ClusterBook {
     writing: watch::Receiver<Option<Client>>,
     seen: watch::Sender<Seen>,
     stored: Mutex<Stored>,
-    /// Where the record is when the cluster does not know the kind.
+    place: watch::Sender<Place>,
+    inheritance: Mutex<Inheritance>,
+    /// The object's uid, as soon as there is one.
+    uid: watch::Sender<Option<String>>,
+    /// Where the record is when it is not in the cluster.
     memory: MemoryBook,
+}
+
+/// Where the record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In memory, until it is needed in the cluster.
+    Waiting,
+    /// In the object `Provider`.
+    Cluster,
+    /// In memory: the cluster does not know the kind.
+    Memory,
+}
+
+/// What stood in the object before the record was kept there.
+#[derive(Default)]
+enum Inheritance {
+    /// Nothing, or it was told.
+    #[default]
+    None,
+    /// Nobody has looked yet.
+    Unread,
+    /// This.
+    Known(Box<Record>),
 }
 
 /// What is known of the object.
 #[derive(Default)]
 struct Stored {
-    uid: Option<String>,
     version: Option<String>,
     conditions: Option<Value>,
     orders: Orders,
     is_absent: bool,
-    /// The cluster does not know the kind.
-    is_unknown_kind: bool,
+}
+
+impl Stored {
+    /// Whether nobody has looked yet.
+    fn is_unread(&self) -> bool {
+        self.version.is_none() && !self.is_absent
+    }
 }
 
 impl ClusterBook {
@@ -66,12 +95,47 @@ impl ClusterBook {
             writing,
             seen: watch::Sender::default(),
             stored: Mutex::default(),
+            place: watch::Sender::new(Place::Cluster),
+            inheritance: Mutex::default(),
+            uid: watch::Sender::default(),
             memory,
         }
     }
 
-    /// Watches the object. Ends only with whoever polls it.
+    /// The same book, which is kept in memory until somebody says that it is needed in the cluster: of a module that is
+    /// part of this program nothing has to be written down.
+    pub fn waiting(self) -> ClusterBook {
+        self.place.send_replace(Place::Waiting);
+        self
+    }
+
+    /// From now on the record is in the cluster, if it can be.
+    pub fn need(&self) {
+        self.place.send_if_modified(|place| {
+            let waits = *place == Place::Waiting;
+            if waits {
+                *self.inheritance() = Inheritance::Unread;
+                *place = Place::Cluster;
+            }
+            waits
+        });
+    }
+
+    /// Watches the object, once it is needed. Ends only with whoever polls it.
     pub async fn run(&self) {
+        self.remember_while(Place::Waiting).await;
+        self.watch().await;
+        tracing::warn!(
+            target: "rollout",
+            provider = %self.name,
+            "the cluster does not know the kind Provider ({PROVIDER_PLURAL}.{PROVIDER_GROUP}), or does not let us read it: what is active and what is rejected is only known to this process"
+        );
+        self.place.send_replace(Place::Memory);
+        self.remember_while(Place::Memory).await;
+    }
+
+    /// Until the cluster does not let us.
+    async fn watch(&self) {
         let api = self.api(self.reading.clone());
         let config = watcher::Config::default()
             .fields(&format!("metadata.name={}", self.name))
@@ -94,24 +158,20 @@ impl ClusterBook {
                 Err(error) => self.failed(&error),
             }
         }
-        drop(events);
-        self.remember_instead().await;
     }
 
-    /// The cluster does not know the kind: memory is the book until this process ends.
-    async fn remember_instead(&self) {
-        tracing::warn!(
-            target: "rollout",
-            provider = %self.name,
-            "the cluster does not know the kind Provider ({PROVIDER_PLURAL}.{PROVIDER_GROUP}), or does not let us read it: what is active and what is rejected is only known to this process"
-        );
-        self.stored().is_unknown_kind = true;
-        let mut remembered = self.memory.seen();
-        loop {
+    /// Memory is the book while the record is in this place.
+    async fn remember_while(&self, place: Place) {
+        let (mut remembered, mut places) = (self.memory.seen(), self.place.subscribe());
+        while *places.borrow_and_update() == place {
             let seen = remembered.borrow_and_update().clone();
             self.seen.send_replace(seen);
-            if remembered.changed().await.is_err() {
-                return;
+            tokio::select! {
+                changed = remembered.changed() => if changed.is_err() {
+                    return;
+                },
+                // The sender is ours.
+                _ = places.changed() => {}
             }
         }
     }
@@ -144,14 +204,15 @@ impl ClusterBook {
         let status = object.data.get("status");
         {
             let mut stored = self.stored();
-            stored.uid.clone_from(&object.metadata.uid);
             stored.version.clone_from(&object.metadata.resource_version);
             stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
             stored.orders = orders.clone();
             stored.is_absent = false;
         }
+        self.uid.send_replace(object.metadata.uid.clone());
         // An object without a status was made by a person, to order something, or by a leader that had no time for more.
         let record = status.map(form::read).map(Box::new);
+        self.inherit(record.clone());
         self.seen.send_replace(Seen::Known { record, orders });
     }
 
@@ -160,14 +221,17 @@ impl ClusterBook {
             is_absent: true,
             ..Stored::default()
         };
+        self.uid.send_replace(None);
+        self.inherit(None);
         self.seen.send_replace(Seen::Known {
             record: None,
             orders: Orders::default(),
         });
     }
 
-    fn is_unknown_kind(&self) -> bool {
-        self.stored().is_unknown_kind
+    /// Whether memory is the book.
+    fn is_remembered(&self) -> bool {
+        *self.place.borrow() != Place::Cluster
     }
 
     fn api(&self, client: Client) -> Api<DynamicObject> {
@@ -186,7 +250,7 @@ impl ClusterBook {
         if !in_time {
             return Ok(self.seen.borrow().clone());
         }
-        if self.is_unknown_kind() {
+        if self.is_remembered() {
             return self.memory.read().await;
         }
         self.read_now().await
@@ -203,6 +267,9 @@ impl ClusterBook {
 
     async fn write_now(&self, report: &Report) -> Result<(), BookError> {
         let api = self.api(self.writing()?);
+        if self.stored().is_unread() {
+            self.read_now().await?;
+        }
         for _ in 0..MOST_CONFLICTS {
             if self.stored().is_absent {
                 self.create(&api).await?;
@@ -251,7 +318,8 @@ impl ClusterBook {
             stored.conditions.as_ref(),
             Timestamp::now(),
         ));
-        let known = [("resourceVersion", &stored.version), ("uid", &stored.uid)];
+        let uid = self.uid.borrow().clone();
+        let known = [("resourceVersion", &stored.version), ("uid", &uid)];
         let known = known
             .into_iter()
             .filter_map(|(name, it)| Some((name, it.as_ref()?)));
@@ -268,8 +336,8 @@ impl ClusterBook {
 
     /// The watch will say so, too, and what it says is what others see.
     fn wrote(&self, object: &DynamicObject) {
+        self.uid.send_replace(object.metadata.uid.clone());
         let mut stored = self.stored();
-        stored.uid.clone_from(&object.metadata.uid);
         stored.version.clone_from(&object.metadata.resource_version);
         let status = object.data.get("status");
         stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
@@ -310,14 +378,30 @@ impl ClusterBook {
 
     async fn tell_now(&self, happening: &Happening) -> Result<(), BookError> {
         let client = self.writing()?;
-        let uid = self.stored().uid.clone();
+        // The first one is told while the object is being made, and without its uid nobody would find it there.
+        let mut uids = self.uid.subscribe();
+        let uid = match tokio::time::timeout(REQUEST_TIME, uids.wait_for(Option::is_some)).await {
+            Ok(Ok(uid)) => uid.clone(),
+            Ok(Err(_)) | Err(_) => None,
+        };
         let event = event(&self.name, uid.as_deref(), happening, Timestamp::now());
-        let event: Event =
-            serde_json::from_value(event).map_err(|error| BookError::Refused(error.to_string()))?;
-        let api: Api<Event> = Api::namespaced(client, NAMESPACE);
+        let home = event.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<Event> = Api::namespaced(client, home);
         in_time(api.create(&PostParams::default(), &event))
             .await
             .map(drop)
+    }
+
+    fn inherit(&self, record: Option<Box<Record>>) {
+        let mut inheritance = self.inheritance();
+        if let Inheritance::Unread = *inheritance {
+            *inheritance = record.map_or(Inheritance::None, Inheritance::Known);
+        }
+    }
+
+    fn inheritance(&self) -> MutexGuard<'_, Inheritance> {
+        let lock = self.inheritance.lock();
+        lock.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
@@ -336,74 +420,34 @@ impl Book for ClusterBook {
     }
 
     fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()> {
-        if self.is_unknown_kind() {
+        if self.is_remembered() {
             return self.memory.write(report);
         }
         Box::pin(self.write_now(report))
     }
 
     fn clear<'a>(&'a self, order: &'a Order) -> Told<'a, ()> {
-        if self.is_unknown_kind() {
+        if self.is_remembered() {
             return self.memory.clear(order);
         }
         Box::pin(self.clear_now(order))
     }
 
+    fn inherited(&self) -> Option<Box<Record>> {
+        let mut inheritance = self.inheritance();
+        match std::mem::take(&mut *inheritance) {
+            Inheritance::Known(record) => Some(record),
+            other => {
+                *inheritance = other;
+                None
+            }
+        }
+    }
+
     fn tell<'a>(&'a self, happening: &'a Happening) -> Told<'a, ()> {
-        if self.is_unknown_kind() {
+        if self.is_remembered() {
             return self.memory.tell(happening);
         }
         Box::pin(self.tell_now(happening))
-    }
-}
-
-fn kind() -> ApiResource {
-    let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
-    ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL)
-}
-
-fn params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    }
-}
-
-/// How a list of the kind, not of one object, was refused: 404 says that there is no such kind. Whoever has no right to
-/// it is only told that, whether there is such a kind or not.
-fn code_of_list(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) => Some(status.code),
-        _ => None,
-    }
-}
-
-async fn in_time<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, BookError> {
-    match in_time_or(request).await? {
-        Ok(answer) => Ok(answer),
-        Err(code) => Err(BookError::Refused(format!(
-            "the API server answered {code}"
-        ))),
-    }
-}
-
-/// `Err` inside: 404 or 409, which are answers.
-async fn in_time_or<T>(
-    request: impl Future<Output = kube::Result<T>>,
-) -> Result<Result<T, u16>, BookError> {
-    let answer = tokio::time::timeout(REQUEST_TIME, request).await;
-    match answer {
-        Ok(Ok(answer)) => Ok(Ok(answer)),
-        Ok(Err(kube::Error::Api(status))) => match status.code {
-            code @ (404 | 409) => Ok(Err(code)),
-            400 | 401 | 403 | 405 | 413 | 415 | 422 => {
-                Err(BookError::Refused(status.message.clone()))
-            }
-            _ => Err(BookError::Unavailable(status.message.clone())),
-        },
-        Ok(Err(error)) => Err(BookError::Unavailable(error.to_string())),
-        Err(_) => Err(BookError::Unavailable(format!(
-            "no answer within {REQUEST_TIME:?}"
-        ))),
     }
 }

@@ -15,7 +15,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Brought, ConfigMapKey, Source, SourceError, blocking, same_bytes, unpack};
+use super::{Brought, ConfigMapKey, Source, SourceError, blocking, unpack};
 use crate::artifact::{Artifact, Evidence};
 use content::NotFound;
 
@@ -173,6 +173,35 @@ impl Reader {
         })
         .await
     }
+
+    /// The very module `release`, under whichever key of the object: what served before may be kept beside what is
+    /// offered, so that it can be gone back to where nothing else has it.
+    async fn kept(
+        &self,
+        object: Option<ConfigMap>,
+        release: Release,
+    ) -> Result<Artifact, SourceError> {
+        let (place, at) = (self.place.clone(), self.at.clone());
+        blocking(move || {
+            let object = object.unwrap_or_default();
+            let modules = content::keys(&object, &at.key).into_iter();
+            let mut modules = modules.filter_map(|key| {
+                let found = content::module_in(&object, key).ok()?;
+                unpack::artifact(&place, found.bytes, found.evidence).ok()
+            });
+            let is_it = |artifact: &Artifact| artifact.digest.to_string() == release.digest;
+            modules.find(is_it).ok_or_else(|| {
+                let ConfigMapKey { namespace, name, .. } = &at;
+                let why = format!(
+                    "{} is needed, and no key of the ConfigMap {name} in the namespace {namespace} holds it: put it \
+                     back there, under any key",
+                    release.shown()
+                );
+                SourceError::absent(&place, why)
+            })
+        })
+        .await
+    }
 }
 
 impl Source for ConfigMapSource {
@@ -199,8 +228,7 @@ impl Source for ConfigMapSource {
         Box::pin(async move {
             let found = reader.api.get_opt(&reader.at.name).await;
             let object = found.map_err(|error| reader.refusal(&error))?;
-            let offered = reader.module(Arc::new(object)).await?;
-            same_bytes(&reader.place, release, offered)
+            reader.kept(object, release.clone()).await
         })
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use ccm_core::syntax::{is_dns_label, is_dns_name, is_dns_subdomain};
 use ccm_host::Digest;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use thiserror::Error;
@@ -79,7 +80,7 @@ impl Location {
     /// It is none of them.
     pub fn parse(text: &str) -> Result<Location, LocationError> {
         if let Some(name) = text.strip_prefix("embedded:") {
-            if !is_label(name) {
+            if !is_dns_label(name) {
                 return Err(wrong(
                     "`embedded:` is followed by the name of a shipped provider",
                 ));
@@ -90,7 +91,7 @@ impl Location {
             Some(("file", path)) => FilePlace::parse(path).map(Self::File),
             Some(("configmap", rest)) => ConfigMapKey::parse(rest).map(Self::ConfigMap),
             Some(("oci", rest)) => OciPlace::parse(rest).map(Self::Oci),
-            Some((scheme, _)) if is_label(scheme) => {
+            Some((scheme, _)) if is_dns_label(scheme) => {
                 Err(wrong(&format!("`{scheme}://` is not known")))
             }
             _ => Err(wrong("this names no place")),
@@ -149,12 +150,12 @@ impl ConfigMapKey {
                 "`configmap://` is followed by a namespace, a name and a key",
             ));
         };
-        if !is_label(namespace) {
+        if !is_dns_label(namespace) {
             return Err(wrong(
                 "the namespace of a `configmap://` address is not one",
             ));
         }
-        if name.len() > 253 || !name.split('.').all(is_label_of_any_length) {
+        if !is_dns_subdomain(name) {
             return Err(wrong(
                 "the name in a `configmap://` address is not one of a ConfigMap",
             ));
@@ -272,19 +273,6 @@ fn wrong(what: &str) -> LocationError {
     }
 }
 
-/// Whether a text is a DNS label (RFC 1123): lower-case letters, digits and dashes, at most 63.
-pub fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_label_of_any_length(text)
-}
-
-fn is_label_of_any_length(text: &str) -> bool {
-    let edge = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(edge)
-        && bytes.last().is_some_and(edge)
-        && bytes.iter().all(|byte| edge(byte) || *byte == b'-')
-}
-
 /// Host names, IPv4 addresses, and IPv6 addresses in brackets, with a port or without.
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
@@ -301,9 +289,7 @@ fn is_host(text: &str) -> bool {
     {
         return address.parse::<std::net::Ipv6Addr>().is_ok() && port.is_none_or(is_port);
     }
-    let is_name =
-        |part: &str| part.len() <= 63 && is_label_of_any_length(&part.to_ascii_lowercase());
-    host.len() <= 253 && host.split('.').all(is_name) && port.is_none_or(is_port)
+    is_dns_name(host) && port.is_none_or(is_port)
 }
 
 fn is_tag(tag: &str) -> bool {

@@ -31,18 +31,13 @@ use tokio::task::JoinHandle;
 pub use blob::Progress;
 pub use login::{CredentialsError, RegistryCredentials};
 
-pub(crate) use connect::{Connections, Patience};
-pub(crate) use manifest::{
-    Descriptor, EMPTY, INDEX, MANIFEST, MANIFEST_BYTES, Manifest, WASM_CONFIG, WASM_LAYER, describe,
-};
-pub(crate) use pull::Repository;
-pub(crate) use registry::{Access, Ask, Registry};
-pub(crate) use trouble::{Kind, Trouble};
-
 use super::{Brought, Location, OciPlace, Source, SourceError};
 use crate::artifact::Artifact;
+use connect::Patience;
 use evidence::Listing;
 use pacing::Pacing;
+use pull::Repository;
+use trouble::Trouble;
 
 /// How often a tag is looked at, unless the operator says otherwise.
 pub const POLL: Duration = Duration::from_secs(300);
@@ -153,8 +148,8 @@ impl OciSource {
         lookup: Arc<dyn Lookup>,
         patience: Patience,
     ) -> Result<Self, SourceError> {
-        let repository = Repository::new(&settings, Access::Pull, lookup, patience)
-            .map_err(|trouble| trouble.at(&place))?;
+        let repository =
+            Repository::new(&settings, lookup, patience).map_err(|trouble| trouble.at(&place))?;
         Ok(Self {
             place,
             repository: Arc::new(repository),
@@ -274,7 +269,7 @@ pub async fn pull(
 ) -> Result<Artifact, SourceError> {
     let pulling = async {
         let (lookup, patience) = (Arc::new(SystemLookup), Patience::default());
-        let repository = Repository::new(settings, Access::Pull, lookup, patience)?;
+        let repository = Repository::new(settings, lookup, patience)?;
         let digest = repository.resolve().await?;
         Ok(repository
             .pull(&digest, &mut None, progress)

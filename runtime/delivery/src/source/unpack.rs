@@ -1,4 +1,4 @@
-//! From what a source brought to the bytes of a module: plain, gzip or zstd, told by their first bytes. The input is
+//! From what a source brought to the bytes of a module: plain or gzip, told by their first bytes. The input is
 //! untrusted: nothing larger than a module is ever made of it, and nothing that is not WebAssembly is handed on.
 
 use std::io::{self, Read};
@@ -6,8 +6,6 @@ use std::sync::Arc;
 
 use ccm_host::Digest;
 use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use thiserror::Error;
 
 use super::SourceError;
@@ -41,18 +39,19 @@ pub enum NoModule {
     #[error("it unpacks to more than {RATIO} times its size, which no module does")]
     TooDense,
     /// Half written, or damaged.
-    #[error("it cannot be unpacked as {format}: {why}")]
+    #[error("it cannot be unpacked as gzip: {why}")]
     Broken {
-        /// `gzip` or `zstd`.
-        format: &'static str,
         /// Why, for people.
         why: String,
     },
+    /// Another packing, which people know from images. One decoder for what is untrusted is enough.
+    #[error("it is packed with zstd, which is not read here: pack it with gzip, or not at all")]
+    Zstd,
     /// Machine code.
     #[error("it is compiled code; modules are WebAssembly, and are compiled here")]
     Compiled,
     /// Anything else.
-    #[error("it is not WebAssembly (plain, or packed with gzip or zstd)")]
+    #[error("it is not WebAssembly (plain, or packed with gzip)")]
     Foreign,
 }
 
@@ -62,11 +61,7 @@ pub enum NoModule {
 /// There is none.
 pub fn unpack(bytes: Vec<u8>) -> Result<Vec<u8>, NoModule> {
     let wasm = if bytes.starts_with(GZIP) {
-        let mut all = Vec::new();
-        read_capped(MultiGzDecoder::new(&*bytes), bytes.len(), &mut all, "gzip")?;
-        all
-    } else if bytes.starts_with(ZSTD) {
-        unpack_zstd(&bytes)?
+        read_capped(MultiGzDecoder::new(&*bytes), bytes.len())?
     } else {
         bytes
     };
@@ -103,6 +98,8 @@ fn check(wasm: &[u8]) -> Result<(), NoModule> {
         Err(NoModule::Empty)
     } else if wasm.len() > MODULE_BYTES {
         Err(NoModule::TooLarge)
+    } else if wasm.starts_with(ZSTD) {
+        Err(NoModule::Zstd)
     } else if wasm.starts_with(ELF) {
         Err(NoModule::Compiled)
     } else if wasm.starts_with(WASM) {
@@ -112,50 +109,17 @@ fn check(wasm: &[u8]) -> Result<(), NoModule> {
     }
 }
 
-/// All frames, one after the other, as `zstd` itself reads them. A window larger than the largest module is refused
-/// before it is allocated.
-fn unpack_zstd(bytes: &[u8]) -> Result<Vec<u8>, NoModule> {
-    let broken = |why: String| NoModule::Broken {
-        format: "zstd",
-        why,
-    };
-    let (mut rest, mut all) = (bytes, Vec::new());
-    let mut decoder = FrameDecoder::new();
-    decoder.set_max_window_size(MODULE_BYTES as u64);
-    while !rest.is_empty() {
-        match StreamingDecoder::new_with_decoder(&mut rest, &mut decoder) {
-            Ok(frame) => read_capped(frame, bytes.len(), &mut all, "zstd")?,
-            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                length,
-                ..
-            })) => {
-                let length = usize::try_from(length).unwrap_or(usize::MAX);
-                rest = rest
-                    .get(length..)
-                    .ok_or_else(|| broken("it ends too early".to_owned()))?;
-            }
-            Err(error) => return Err(broken(error.to_string())),
-        }
-    }
-    Ok(all)
-}
-
-/// Appends everything that comes out to `all`, as long as it can be a module.
-fn read_capped(
-    mut source: impl Read,
-    packed: usize,
-    all: &mut Vec<u8>,
-    format: &'static str,
-) -> Result<(), NoModule> {
+/// Everything that comes out, as long as it can be a module.
+fn read_capped(mut source: impl Read, packed: usize) -> Result<Vec<u8>, NoModule> {
+    let mut all = Vec::new();
     let mut piece = vec![0; PIECE];
     loop {
         let count = match source.read(&mut piece) {
-            Ok(0) => return Ok(()),
+            Ok(0) => return Ok(all),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 return Err(NoModule::Broken {
-                    format,
                     why: error.to_string(),
                 });
             }

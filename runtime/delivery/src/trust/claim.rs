@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ccm_host::clean;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use sigstore_verify::types::bundle::{MessageSignature, VerificationMaterialContent};
 use sigstore_verify::types::{
     Artifact as Signed, Bundle, HashAlgorithm, MediaType, Sha256Hash, SignatureContent,
@@ -73,8 +74,7 @@ impl Claim {
     }
 
     fn from_bundle(json: &[u8], artifact: &Artifact) -> Result<Claim, Refusal> {
-        let text = std::str::from_utf8(json).map_err(Refusal::unreadable)?;
-        let bundle = Bundle::from_json(text).map_err(Refusal::unreadable)?;
+        let bundle = read_bundle(json)?;
         check_parts(&bundle)?;
         let (message, subject) = match &bundle.content {
             SignatureContent::MessageSignature(signed) => {
@@ -136,6 +136,17 @@ impl Claim {
             None => Signed::from_blob(&self.message),
         }
     }
+}
+
+/// With Ed25519, which signs the bytes themselves, cosign writes `{}` for their digest: it says as much as none.
+fn read_bundle(json: &[u8]) -> Result<Bundle, Refusal> {
+    let mut bundle: Value = serde_json::from_slice(json).map_err(Refusal::unreadable)?;
+    if let Some(Value::Object(signed)) = bundle.get_mut("messageSignature")
+        && signed.get("messageDigest") == Some(&json!({}))
+    {
+        signed.remove("messageDigest");
+    }
+    Bundle::from_json(&bundle.to_string()).map_err(Refusal::unreadable)
 }
 
 fn check_parts(bundle: &Bundle) -> Result<(), Refusal> {

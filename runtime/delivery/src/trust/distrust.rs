@@ -124,8 +124,8 @@ impl fmt::Display for Distrust {
                     .to_owned()
             }
             Distrust::Unvouched => {
-                "it is not signed, and the configuration wants it to be: sign it (`ccm provider \
-                 sign`, `cosign sign`) with a key or identity that `trust` names"
+                "it is not signed, and the configuration wants it to be: sign it (`cosign \
+                 sign`, `cosign sign-blob`) with a key or identity that `trust` names"
                     .to_owned()
             }
             Distrust::Refused { reasons } => refused(reasons),

@@ -102,7 +102,7 @@ impl PublicKey {
 }
 
 /// See [`PublicKey::fingerprint`].
-pub(crate) fn fingerprint(der: &[u8]) -> String {
+fn fingerprint(der: &[u8]) -> String {
     format!(
         "SHA256:{}",
         STANDARD_NO_PAD.encode(Digest::of(der).as_bytes())

@@ -10,14 +10,15 @@ use base64::engine::general_purpose::STANDARD;
 use ccm_host::Digest;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType, SigningKey as _,
+    date_time_ymd,
 };
 use serde_json::{Value, json};
 
 use super::{Identity, Keyless, PublicKey, Roots, TrustPolicy};
 use crate::artifact::{Artifact, Evidence};
-use crate::sign::SigningKey;
 
+pub(super) mod sign;
 mod stamp;
 
 pub(super) const SIGNER: &str =
@@ -48,14 +49,14 @@ pub(super) fn artifact(wasm: &[u8], evidence: Vec<Evidence>) -> Artifact {
 pub(super) const WASM: &[u8] = b"\0asm\x0d\0\x01\0 a module of the tests";
 
 /// A key that signs, with its public half for a policy.
-pub(super) fn key() -> (SigningKey, PublicKey) {
-    let key = signing_key(&KeyPair::generate().unwrap());
-    let public = key.public_key().unwrap();
+pub(super) fn key() -> (KeyPair, PublicKey) {
+    let key = KeyPair::generate().unwrap();
+    let public = public(&key);
     (key, public)
 }
 
-fn signing_key(pair: &KeyPair) -> SigningKey {
-    SigningKey::from_pem(&pair.serialize_pem(), None).unwrap()
+pub(super) fn public(key: &KeyPair) -> PublicKey {
+    PublicKey::from_pem(&key.public_key_pem()).unwrap()
 }
 
 pub(super) fn trusting(key: &PublicKey) -> TrustPolicy {
@@ -68,7 +69,7 @@ pub(super) fn trusting(key: &PublicKey) -> TrustPolicy {
 /// Everybody whose word is taken.
 pub(super) struct World {
     authority: CertifiedIssuer<'static, KeyPair>,
-    log: SigningKey,
+    log: KeyPair,
     stamper: stamp::Stamper,
 }
 
@@ -76,7 +77,7 @@ impl World {
     pub(super) fn new() -> World {
         World {
             authority: authority("identities"),
-            log: signing_key(&KeyPair::generate().unwrap()),
+            log: KeyPair::generate().unwrap(),
             stamper: stamp::Stamper::new(),
         }
     }
@@ -84,7 +85,7 @@ impl World {
     /// What an operator would write down about it.
     pub(super) fn roots(&self, has_log: bool, has_stamps: bool) -> Arc<Roots> {
         let log = if has_log {
-            self.log.public_pem()
+            self.log.public_key_pem()
         } else {
             String::new()
         };
@@ -126,7 +127,7 @@ impl World {
         Signer {
             certificate: certificate.der().to_vec(),
             pem: certificate.pem(),
-            key: signing_key(&pair),
+            key: pair,
         }
     }
 
@@ -170,7 +171,7 @@ impl World {
 
     pub(super) fn logged(&self, kind: &str, body: &Value, time: i64) -> Value {
         let body = body.to_string().into_bytes();
-        let name = Digest::of(&stamp::der_of(&self.log.public_pem()));
+        let name = Digest::of(&stamp::der_of(&self.log.public_key_pem()));
         let promised = format!(
             r#"{{"body":"{}","integratedTime":{time},"logID":"{}","logIndex":7}}"#,
             STANDARD.encode(&body),
@@ -243,7 +244,7 @@ impl Default for Wanted {
 pub(super) struct Signer {
     pub(super) certificate: Vec<u8>,
     pub(super) pem: String,
-    pub(super) key: SigningKey,
+    pub(super) key: KeyPair,
 }
 
 impl Signer {

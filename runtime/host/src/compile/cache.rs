@@ -22,7 +22,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::child::Compiled;
-use crate::digest::{Digest, hex};
+use crate::digest::Digest;
 use crate::limits;
 
 /// First bytes of an entry; the digit is the version of the layout: magic, MAC, code.
@@ -285,7 +285,7 @@ fn random<const N: usize>() -> Result<[u8; N], CacheError> {
 }
 
 fn random_name() -> Result<String, CacheError> {
-    Ok(hex(&random::<8>()?))
+    Ok(hex::encode(random::<8>()?))
 }
 
 fn write(path: &Path, pieces: &[&[u8]]) -> std::io::Result<()> {
@@ -322,7 +322,7 @@ fn compatibility(engine: &Engine) -> String {
     }
     let mut hasher = Sha(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    hex(&hasher.0.finalize()).chars().take(16).collect()
+    hex::encode(hasher.0.finalize()).chars().take(16).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use http::Method;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::acceptance::News;
 use super::kept::Turn;
 use super::message::{Exchange, FetchError, FetchRequest, FetchResponse};
 use super::permit::{Allowed, now};
@@ -225,7 +226,29 @@ impl Call {
             .map_err(|refusal| self.refused(refusal, target, prepared))?;
         let answer = send::send(target, request, &egress.limits, until, &self.permit).await?;
         allowed.answered(answer.status, identify::request_id(&answer));
+        if target.credential().is_some() {
+            self.tell(target, answer.status);
+        }
         Ok(answer)
+    }
+
+    /// Without its credential a provider can do nothing at all, and only the operator can change that.
+    fn tell(&self, target: &Target, status: u16) {
+        let (provider, endpoint) = (self.egress.provider(), &target.endpoint);
+        let name = &target.name;
+        match target.acceptance.hear(status) {
+            Some(News::Refused) => tracing::error!(
+                target: "egress",
+                provider,
+                "{endpoint} refuses the credential of target {name} ({status}): is it the right one, and still valid?"
+            ),
+            Some(News::Accepted) => tracing::info!(
+                target: "egress",
+                provider,
+                "{endpoint} accepts the credential of target {name} again"
+            ),
+            None => {}
+        }
     }
 
     async fn slot<'a>(&self, slots: &'a Semaphore) -> Result<SemaphorePermit<'a>, FetchError> {

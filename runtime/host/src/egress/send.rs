@@ -16,11 +16,11 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, timeout_at};
 
-use super::dial::NameRefused;
 use super::headers;
 use super::limits::EgressLimits;
 use super::message::{FetchError, FetchResponse};
 use super::permit::over;
+use super::resolve::NameRefused;
 use super::target::Target;
 use super::wire::NotLeader;
 

@@ -12,13 +12,15 @@ use http_body_util::Full;
 use url::Url;
 
 use super::EgressError;
+use super::acceptance::Acceptance;
 use super::counts::Counts;
 use super::credentials::{self, Watch};
-use super::dial::{self, Client, Lookup};
+use super::dial::{self, Client};
 use super::limits::EgressLimits;
 use super::message::FetchError;
 use super::patience::Patience;
 use super::prepare::{Ground, Prepared};
+use super::resolve::Lookup;
 use super::rules::Line;
 use super::wire::Gate;
 use crate::manifest::GrantedTarget;
@@ -42,6 +44,8 @@ pub(super) struct Target {
     /// Whether the target wants to be left alone. The one thing that generations of a provider share: the cloud
     /// counts their requests together.
     pub patience: Arc<Patience>,
+    /// Whether it accepts the credential.
+    pub acceptance: Acceptance,
     /// What happened so far.
     pub counts: Counts,
     user_agent: Option<HeaderValue>,
@@ -84,6 +88,7 @@ impl Target {
             gate,
             user_agent: HeaderValue::from_str(user_agent).ok(),
             patience: Arc::default(),
+            acceptance: Acceptance::default(),
             counts: Counts::default(),
             credential,
         })

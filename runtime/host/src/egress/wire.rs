@@ -24,8 +24,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower::{BoxError, Service};
 
-use super::dial::Checked;
 use super::permit::now;
+use super::resolve::Resolver;
 
 /// The tenures under which requests were sent, as long as anybody has them. Usually one; two during a leader
 /// migration.
@@ -81,7 +81,7 @@ impl std::error::Error for NotLeader {}
 /// Dials, and puts the check on what it has dialled.
 #[derive(Clone)]
 pub(super) struct Dial {
-    pub(super) http: HttpConnector<Checked>,
+    pub(super) http: HttpConnector<Resolver>,
     pub(super) gate: Arc<Gate>,
 }
 

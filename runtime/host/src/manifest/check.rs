@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use ccm_core::syntax::is_dns_label;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::form::{is_label, is_scheme, prefix_form, text};
+use super::form::{is_scheme, prefix_form, text};
 use super::{AuthKind, ConfigKey, Manifest, Target, WantedLimits};
 use crate::egress::rules::{RawRule, Rule};
 
@@ -96,7 +97,7 @@ pub(super) fn check(raw: RawManifest) -> Result<Manifest, Vec<String>> {
             raw.contract
         ));
     }
-    if !is_label(&raw.name) {
+    if !is_dns_label(&raw.name) {
         wrong.push(format!(
             "name {:?}: expected a DNS label: 1 to 63 lower-case letters, digits or -",
             raw.name
@@ -177,7 +178,7 @@ pub(super) fn check(raw: RawManifest) -> Result<Manifest, Vec<String>> {
 fn target(raw: RawTarget, wrong: &mut Vec<String>) -> Option<Target> {
     let place = format!("target {:?}", raw.name);
     unknown(&place, &raw.unknown, wrong);
-    if !is_label(&raw.name) {
+    if !is_dns_label(&raw.name) {
         wrong.push(format!("{place}: expected a DNS label as name"));
     }
     text(&place, &raw.why, wrong);

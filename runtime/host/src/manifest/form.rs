@@ -1,5 +1,7 @@
 //! The forms of the texts in a manifest. Predicates and nothing else.
 
+use ccm_core::syntax::{MAX_DNS_NAME, is_dns_label};
+
 /// Enough for two sentences.
 const MAX_TEXT: usize = 1024;
 /// Annotations of these domains are Kubernetes' or ours.
@@ -19,14 +21,6 @@ pub(super) fn text(place: &str, text: &str, wrong: &mut Vec<String>) {
     }
 }
 
-pub(super) fn is_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len())
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
-
 /// RFC 3986, 3.1, in lower case.
 pub(super) fn is_scheme(text: &str) -> bool {
     let inner =
@@ -40,7 +34,8 @@ pub(super) fn is_scheme(text: &str) -> bool {
 pub(super) fn prefix_form(prefix: &str) -> Result<(), &'static str> {
     let form = "expected <domain>/ or <domain>/<beginning of a name>";
     let (domain, rest) = prefix.split_once('/').ok_or(form)?;
-    let is_domain = domain.len() <= 253 && domain.contains('.') && domain.split('.').all(is_label);
+    let is_domain =
+        domain.len() <= MAX_DNS_NAME && domain.contains('.') && domain.split('.').all(is_dns_label);
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if !is_domain || rest.len() > 63 || !rest.bytes().all(is_name) {
         return Err(form);

@@ -117,11 +117,7 @@ async fn the_fingerprint_is_that_of_method_url_and_body_and_not_of_headers() {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    let expected: String = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let expected = hex::encode(hash.finalize());
     let found: Vec<_> = audit.records().iter().map(fingerprint).collect();
     assert_eq!(found[0], expected);
     assert_eq!(found[1], expected, "headers are no part of it");

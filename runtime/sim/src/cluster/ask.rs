@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use http::request::Parts;
+use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use super::field_error::FieldError;
@@ -87,7 +88,9 @@ impl Place {
         if !kinds::serves(group, version) {
             return Err(Refusal::no_such_path());
         }
-        let rest: Vec<String> = segments.map(decode).collect();
+        let rest: Vec<String> = segments
+            .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
+            .collect();
         let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
         let (namespace, rest) = match rest.as_slice() {
             ["namespaces", namespace, plural, ..] if !["status", "finalize"].contains(plural) => {
@@ -249,37 +252,7 @@ fn verb(method: &Method, place: &Place, query: &BTreeMap<String, String>) -> Res
 }
 
 fn query(text: &str) -> BTreeMap<String, String> {
-    text.split('&')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (
-                decode(&key.replace('+', " ")),
-                decode(&value.replace('+', " ")),
-            )
-        })
+    url::form_urlencoded::parse(text.as_bytes())
+        .into_owned()
         .collect()
-}
-
-/// Undoes percent-encoding; what is not encoded correctly stays as it is.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let pair = tail
-            .get(..2)
-            .and_then(|pair| std::str::from_utf8(pair).ok());
-        let byte = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        match (first, byte) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = tail.get(2..).unwrap_or_default();
-            }
-            _ => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

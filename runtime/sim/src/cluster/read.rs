@@ -160,17 +160,11 @@ fn check_options(ask: &Ask) -> Result<(), Refusal> {
 
 /// A continue token; revision 0 stands for the newest. It is opaque to clients, as upstream's is, and hexadecimal so that nobody is tempted to read it.
 fn token(revision: u64, last: &str) -> String {
-    let text = format!("{revision}:{last}");
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(format!("{revision}:{last}"))
 }
 
 fn read_token(token: &str) -> Option<(u64, String)> {
-    let digits: Vec<char> = token.chars().collect();
-    let bytes: Option<Vec<u8>> = digits
-        .chunks(2)
-        .map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).ok())
-        .collect();
-    let text = String::from_utf8(bytes?).ok()?;
+    let text = String::from_utf8(hex::decode(token).ok()?).ok()?;
     let (revision, last) = text.split_once(':')?;
     Some((revision.parse().ok()?, last.to_owned()))
 }

@@ -1,32 +1,18 @@
-//! Label selectors and field selectors: parsing and matching. It never reads the store.
+//! The selectors of a request: those by label, with the API server's rules for keys, and those by field. It never reads the
+//! store.
 
 use serde_json::Value;
 
 use super::kinds::Kind;
 use super::names;
 use super::refusal::Refusal;
+use crate::label_selector::{self, Requirement};
 
 /// Which objects a list, a watch or a collection delete is about.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selector {
-    labels: Vec<LabelRule>,
+    labels: Vec<Requirement>,
     fields: Vec<FieldRule>,
-}
-
-#[derive(Clone, Debug)]
-struct LabelRule {
-    key: String,
-    test: LabelTest,
-}
-
-#[derive(Clone, Debug)]
-enum LabelTest {
-    Exists,
-    Absent,
-    In(Vec<String>),
-    NotIn(Vec<String>),
-    Above(i64),
-    Below(i64),
 }
 
 #[derive(Clone, Debug)]
@@ -52,28 +38,21 @@ impl Selector {
 
     /// Whether an object, in its kept form, is selected.
     pub(super) fn matches(&self, object: &Value) -> bool {
-        self.labels.iter().all(|rule| rule.matches(object))
-            && self.fields.iter().all(|rule| rule.matches(object))
+        self.labels_match(object) && self.fields.iter().all(|rule| rule.matches(object))
     }
-}
 
-impl LabelRule {
-    fn matches(&self, object: &Value) -> bool {
-        let value = object
-            .pointer("/metadata/labels")
-            .and_then(|labels| labels.get(&self.key))
-            .and_then(Value::as_str);
-        let number = value.and_then(|value| value.parse::<i64>().ok());
-        match &self.test {
-            LabelTest::Exists => value.is_some(),
-            LabelTest::Absent => value.is_none(),
-            LabelTest::In(allowed) => value.is_some_and(|value| allowed.iter().any(|a| a == value)),
-            LabelTest::NotIn(banned) => {
-                !value.is_some_and(|value| banned.iter().any(|b| b == value))
-            }
-            LabelTest::Above(bound) => number.is_some_and(|number| number > *bound),
-            LabelTest::Below(bound) => number.is_some_and(|number| number < *bound),
+    fn labels_match(&self, object: &Value) -> bool {
+        if self.labels.is_empty() {
+            return true;
         }
+        let labels = object
+            .pointer("/metadata/labels")
+            .and_then(Value::as_object);
+        let labels = labels.into_iter().flatten();
+        let labels = labels
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect();
+        self.labels.iter().all(|rule| rule.matches(&labels))
     }
 }
 
@@ -127,76 +106,16 @@ fn parse_fields(kind: &Kind, text: &str) -> Result<Vec<FieldRule>, Refusal> {
     Ok(rules)
 }
 
-fn parse_labels(text: &str) -> Result<Vec<LabelRule>, Refusal> {
-    split_terms(text)
-        .into_iter()
-        .map(|term| {
-            let rule = parse_label(term.trim()).ok_or_else(|| {
-                Refusal::bad_request(format!("unable to parse requirement: {term}"))
-            })?;
-            match names::qualified_name_errors(&rule.key).first() {
-                Some(error) => Err(Refusal::bad_request(format!(
-                    "unable to parse requirement: <nil>: Invalid value: \"{}\": {error}",
-                    rule.key
-                ))),
-                None => Ok(rule),
-            }
-        })
-        .collect()
-}
-
-/// Splits at commas that stand outside parentheses.
-fn split_terms(text: &str) -> Vec<&str> {
-    let mut terms = Vec::new();
-    let (mut start, mut depth) = (0, 0_i32);
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            ',' if depth == 0 => {
-                terms.extend(text.get(start..at));
-                start = at + 1;
-            }
-            _ => {}
+fn parse_labels(text: &str) -> Result<Vec<Requirement>, Refusal> {
+    let rules = label_selector::parse(text)
+        .map_err(|part| Refusal::bad_request(format!("unable to parse requirement: {part}")))?;
+    for rule in &rules {
+        let key = rule.key();
+        if let Some(error) = names::qualified_name_errors(key).first() {
+            return Err(Refusal::bad_request(format!(
+                "unable to parse requirement: <nil>: Invalid value: \"{key}\": {error}"
+            )));
         }
     }
-    terms.extend(text.get(start..).filter(|rest| !rest.trim().is_empty()));
-    terms
-}
-
-fn parse_label(term: &str) -> Option<LabelRule> {
-    let rule = |key: &str, test: LabelTest| LabelRule {
-        key: key.trim().to_owned(),
-        test,
-    };
-    let one = |value: &str| vec![value.trim().to_owned()];
-    if let Some(key) = term.strip_prefix('!') {
-        return Some(rule(key, LabelTest::Absent));
-    }
-    if let Some(inner) = term.strip_suffix(')') {
-        let (head, values) = inner.split_once('(')?;
-        let values = values
-            .split(',')
-            .map(|value| value.trim().to_owned())
-            .collect();
-        let mut words = head.split_whitespace();
-        return match (words.next()?, words.next()?, words.next()) {
-            (key, "in", None) => Some(rule(key, LabelTest::In(values))),
-            (key, "notin", None) => Some(rule(key, LabelTest::NotIn(values))),
-            _ => None,
-        };
-    }
-    if let Some((key, value)) = term.split_once("!=") {
-        return Some(rule(key, LabelTest::NotIn(one(value))));
-    }
-    if let Some((key, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
-        return Some(rule(key, LabelTest::In(one(value))));
-    }
-    if let Some((key, bound)) = term.split_once('>') {
-        return Some(rule(key, LabelTest::Above(bound.trim().parse().ok()?)));
-    }
-    if let Some((key, bound)) = term.split_once('<') {
-        return Some(rule(key, LabelTest::Below(bound.trim().parse().ok()?)));
-    }
-    (!term.contains(char::is_whitespace)).then(|| rule(term, LabelTest::Exists))
+    Ok(rules)
 }

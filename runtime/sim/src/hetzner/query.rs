@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::api::{Call, Refusal, Reply};
+use crate::label_selector::{self, Requirement};
 
 /// The vendor's page size when a request names none.
 const DEFAULT_PER_PAGE: u64 = 25;
@@ -121,18 +122,9 @@ pub(super) fn sort<T>(
     Ok(())
 }
 
-/// One condition of a label selector.
+/// A label selector: all of its requirements must hold.
 #[derive(Debug, PartialEq, Eq)]
-enum Condition {
-    Present(String),
-    Absent(String),
-    In(String, Vec<String>),
-    NotIn(String, Vec<String>),
-}
-
-/// A label selector: all of its conditions must hold.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct LabelSelector(Vec<Condition>);
+pub(super) struct LabelSelector(Vec<Requirement>);
 
 impl LabelSelector {
     /// Reads the request's `label_selector`; without one, everything matches.
@@ -147,69 +139,24 @@ impl LabelSelector {
     }
 
     pub(super) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.0.iter().all(|condition| match condition {
-            Condition::Present(key) => labels.contains_key(key),
-            Condition::Absent(key) => !labels.contains_key(key),
-            Condition::In(key, values) => labels.get(key).is_some_and(|is| values.contains(is)),
-            Condition::NotIn(key, values) => labels.get(key).is_none_or(|is| !values.contains(is)),
-        })
+        self.0.iter().all(|requirement| requirement.matches(labels))
     }
 
+    /// The vendor compares no numbers.
     fn parse(text: &str) -> Option<Self> {
-        let mut conditions = Vec::new();
-        let mut rest = text.trim();
-        while !rest.is_empty() {
-            // A comma inside brackets separates values, not conditions.
-            let end = match (rest.find('('), rest.find(',')) {
-                (Some(open), Some(comma)) if open < comma => rest.find(')')? + 1,
-                (Some(_), None) => rest.find(')')? + 1,
-                (_, Some(comma)) => comma,
-                (None, None) => rest.len(),
-            };
-            let (condition, tail) = rest.split_at_checked(end)?;
-            conditions.push(Condition::parse(condition.trim())?);
-            let tail = tail.trim_start();
-            rest = tail.strip_prefix(',').unwrap_or(tail).trim_start();
-            if !tail.is_empty() && !tail.starts_with(',') {
-                return None;
-            }
-        }
-        Some(Self(conditions))
+        let requirements = label_selector::parse(text).ok()?;
+        let is_readable =
+            |one: &Requirement| matches!(one, Requirement::Text(_)) && is_label_key(one.key());
+        requirements
+            .iter()
+            .all(is_readable)
+            .then_some(Self(requirements))
     }
 }
 
-impl Condition {
-    fn parse(text: &str) -> Option<Self> {
-        if let Some(list) = text.strip_suffix(')') {
-            let (head, values) = list.split_once('(')?;
-            let (key, word) = head.trim().rsplit_once(' ')?;
-            let values = values
-                .split(',')
-                .map(|value| value.trim().to_owned())
-                .collect();
-            return match word {
-                "in" => Some(Self::In(label_key(key)?, values)),
-                "notin" => Some(Self::NotIn(label_key(key)?, values)),
-                _ => None,
-            };
-        }
-        if let Some((key, value)) = text.split_once("!=") {
-            return Some(Self::NotIn(label_key(key)?, vec![value.trim().to_owned()]));
-        }
-        if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
-            return Some(Self::In(label_key(key)?, vec![value.trim().to_owned()]));
-        }
-        match text.strip_prefix('!') {
-            Some(key) => Some(Self::Absent(label_key(key)?)),
-            None => Some(Self::Present(label_key(text)?)),
-        }
-    }
-}
-
-fn label_key(text: &str) -> Option<String> {
-    let key = text.trim();
+fn is_label_key(key: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-    (!key.is_empty() && key.chars().all(plain)).then(|| key.to_owned())
+    !key.is_empty() && key.chars().all(plain)
 }
 
 #[cfg(test)]

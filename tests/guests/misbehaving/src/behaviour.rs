@@ -150,22 +150,3 @@ behaviours! {
     /// Reads files, environment and arguments. There are none.
     ReadHost = "read-host",
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_behaviour_has_a_word_of_its_own() {
-        for behaviour in Behaviour::ALL {
-            assert_eq!(Behaviour::parse(behaviour.word()), Some(*behaviour));
-        }
-        assert_eq!(Behaviour::parse("kind"), None);
-        for balancing in Balancing::ALL {
-            assert_eq!(Balancing::parse(balancing.word()), Some(*balancing));
-        }
-        for routing in Routing::ALL {
-            assert_eq!(Routing::parse(routing.word()), Some(*routing));
-        }
-    }
-}

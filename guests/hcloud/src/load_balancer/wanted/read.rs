@@ -5,7 +5,7 @@ use ccm_guest::{Error, Event, Node};
 
 use super::super::annotations::{self, Annotations};
 use super::super::events::warning;
-use super::super::{names, services, wanted_certificates as certificates};
+use super::super::{names, services, unsupported, wanted_certificates as certificates};
 use super::{
     Algorithm, Certificates, DEFAULT_TYPE, MAX_EVENTS, Place, Shown, TypeSource, Wanted,
     WantedNetwork, WantedTargets,
@@ -20,7 +20,7 @@ impl Wanted {
     pub fn read(settings: &Settings, service: &Service, nodes: &[Node]) -> Result<Wanted, Error> {
         let mut annotations = Annotations::of(service);
         let defaults = &settings.load_balancers;
-        let mut events = Vec::new();
+        let mut events: Vec<Event> = unsupported::events(service).collect();
         let (type_name, type_source) = type_of(settings, &mut annotations, &mut events);
         let name = annotations.filled(annotations::NAME);
         let certificates = certificates::read(service, &mut annotations);

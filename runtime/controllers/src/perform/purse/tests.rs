@@ -1,7 +1,7 @@
 //! What outlives a process, what that costs at the API server, and what a failure to write it down leaves behind.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use ccm_core::brake::Allowances;
+use ccm_core::brake::{Allowances, Rise};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use futures::future::join_all;
 
@@ -10,9 +10,8 @@ use crate::clock::Pace;
 use crate::perform::LeaseName;
 
 /// Whose deletions do not come back.
-const FOR_GOOD: [Brake; 4] = [
+const FOR_GOOD: [Brake; 3] = [
     Brake::NodeDeletion,
-    Brake::WantedDeletion,
     Brake::LoadBalancerDeletion,
     Brake::RouteDeletion,
 ];
@@ -43,7 +42,7 @@ fn purse(cluster: &Cluster) -> Purse {
 }
 
 async fn take(purse: &Purse, brake: Brake) -> Outcome {
-    purse.take("sim", "it", brake, || FEW).await
+    purse.take("sim", "it", (brake, Rise::NONE), || FEW).await
 }
 
 /// Takes until nothing is left. Says how often there was something.
@@ -89,15 +88,19 @@ async fn what_is_deleted_for_good_is_counted_over_a_restart_and_nothing_else_is(
 async fn deletions_that_come_together_are_written_down_together() {
     let cluster = Cluster::new();
     let one = purse(&cluster);
-    let (nodes, routes) = (Brake::WantedDeletion, Brake::RouteDeletion);
-    let all = (0..40).map(|_| take(&one, nodes));
+    let (balancers, routes) = (Brake::LoadBalancerDeletion, Brake::RouteDeletion);
+    let all = (0..15).map(|_| take(&one, balancers));
     let all = all.chain((0..2).map(|_| take(&one, routes)));
     for outcome in join_all(all).await {
         assert!(matches!(outcome, Outcome::Budget(Ok(()))), "{outcome}");
     }
     assert!(writes(&cluster) <= 2, "{}", writes(&cluster));
     let next = purse(&cluster);
-    assert_eq!(spend(&next, nodes).await, 10, "none of the forty is lost");
+    assert_eq!(
+        spend(&next, balancers).await,
+        5,
+        "none of the fifteen is lost"
+    );
     assert_eq!(spend(&next, routes).await, 0);
 }
 

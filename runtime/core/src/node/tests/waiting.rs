@@ -60,6 +60,23 @@ fn what_a_person_has_to_change_is_told_at_once() {
 }
 
 #[test]
+fn a_provider_that_is_broken_is_told_of_at_the_first_node_that_waits_for_it() {
+    for error in [
+        ProviderError::Trapped("unreachable".to_owned()),
+        ProviderError::Internal("no look-ups".to_owned()),
+    ] {
+        let mut world = world();
+        world.answer = Err(error.clone());
+        let talk = changes_nothing(&mut world);
+        let [(reason, message)] = talk.events.as_slice() else {
+            panic!("{error}: {:?}", talk.events);
+        };
+        assert_eq!(reason, "InstanceLookupFailed");
+        assert!(message.ends_with(&error.to_string()), "{message}");
+    }
+}
+
+#[test]
 fn a_throttling_cloud_is_not_asked_earlier_whatever_changes() {
     let mut world = world();
     world.answer = Err(ProviderError::Throttled {

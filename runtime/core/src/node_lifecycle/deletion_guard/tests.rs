@@ -33,7 +33,7 @@ fn node(change: impl FnOnce(&mut Value)) -> Node {
 fn evidence() -> Evidence {
     Evidence {
         not_ready_since: at(NOW - 30),
-        first_seen: None,
+        seen: Seen::Before(at(NOW)),
         first: at(NOW - 10),
         last: at(NOW),
         answers: 2,
@@ -64,7 +64,7 @@ fn each_condition_holds_alone() {
     type Change = fn(&mut Evidence);
     let changes: [(&str, Change); 9] = [
         ("just-not-ready", |one| one.not_ready_since = at(NOW - 29)),
-        ("young", |one| one.first_seen = Some(at(NOW - 299))),
+        ("young", |one| one.seen = Seen::Came(at(NOW - 299))),
         ("unconfirmed", |one| one.first = at(NOW - 9)),
         ("unconfirmed", |one| one.is_fresh = false),
         ("unconfirmed", |one| one.answers = 1),
@@ -184,7 +184,7 @@ fn what_is_told_says_the_condition_and_when_it_is_tried_again() {
     let told = |held: Held| held.told(now());
     assert_eq!(
         told(Held::Mass(at(NOW + 900))),
-        "more than a third of the provider's nodes are said to be gone at once; asked again every minute, and not deleted before 2026-11-21T12:15:00Z"
+        "more than a third of the provider's nodes are said to be gone at once; if that is meant, set the annotation wasm-ccm.dev/delete-until; asked again every minute, and not deleted before 2026-11-21T12:15:00Z"
     );
     let unvouched = told(Held::NoKnownGood);
     assert!(unvouched.contains(DELETE_UNTIL), "{unvouched}");

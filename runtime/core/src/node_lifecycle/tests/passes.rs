@@ -152,7 +152,7 @@ fn answers_that_are_not_complete_prove_nothing() {
         },
         |answer, _, _| {
             answer.map(|mut reply| {
-                reply.lookups[1] = Lookup::Unknown("?".to_owned());
+                reply.lookups[0] = Lookup::Unknown("?".to_owned());
                 reply
             })
         },
@@ -174,7 +174,7 @@ fn answers_that_are_not_complete_prove_nothing() {
 }
 
 #[test]
-fn half_the_cluster_is_held_for_a_quarter_of_an_hour_and_then_goes_at_the_ordinary_rate() {
+fn half_the_cluster_is_held_for_a_quarter_of_an_hour_and_then_goes_ever_faster() {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
     let mut world = World::new(&names);
     for name in &names[..5] {
@@ -183,8 +183,8 @@ fn half_the_cluster_is_held_for_a_quarter_of_an_hour_and_then_goes_at_the_ordina
     world.run(895);
     assert_eq!(world.nodes.len(), 10);
     world.run(125);
-    assert_eq!(world.nodes.len(), 7, "{:#?}", world.done());
-    world.run(475);
+    assert_eq!(world.nodes.len(), 7, "{:#?}", world.log);
+    world.run(100);
     assert_eq!(world.nodes.len(), 7);
     world.run(130);
     assert_eq!(world.nodes.len(), 5, "{:#?}", world.done());
@@ -371,7 +371,7 @@ fn what_many_deletions_have_paid_in_vain_is_not_spent_at_once() {
     world.run(3600);
     assert_eq!(world.nodes.len(), 16);
     world.refusals.clear();
-    world.run(590);
+    world.run(230);
     assert!(world.nodes.len() >= 13, "{:#?}", world.done());
 }
 

@@ -98,6 +98,14 @@ impl World {
         self.cloud.insert(name.to_owned(), Lookup::Gone);
     }
 
+    /// Somebody who takes machines away says so on the node.
+    pub(super) fn mark(&mut self, name: &str, taint: &str) {
+        let taints = self.nodes.get_mut(name).unwrap()["spec"]["taints"].as_array_mut();
+        taints
+            .unwrap()
+            .push(json!({ "key": taint, "effect": "NoSchedule" }));
+    }
+
     /// The manager is another process now; what was spent is written down.
     pub(super) fn restart(&mut self) {
         self.memory = Memory::default();
@@ -193,13 +201,18 @@ impl World {
                     Box::new(serde_json::from_value(stored.clone()).unwrap())
                 })))
             }
-            Effect::TakeBudget(_, brake) => {
+            Effect::TakeBudget(_, brake, rise) => {
                 let (now, count) = (self.both().moment, self.nodes.len());
-                Outcome::Budget(self.budgets.of(*brake).take(now, count))
+                Outcome::Budget(self.budgets.of(*brake).take(now, count, *rise))
             }
-            Effect::PatchNode(node, _) | Effect::DeleteNode(node, _)
-                if self.locked.contains(&node.name) =>
-            {
+            Effect::DeleteNode(node, deletion) if self.locked.contains(&node.name) => {
+                if let Some(brake) = deletion.brake {
+                    self.budgets.of(brake).give_back();
+                }
+                let why = "an admission webhook says no".to_owned();
+                Outcome::Node(Err(ClusterError::Rejected(why)))
+            }
+            Effect::PatchNode(node, _) if self.locked.contains(&node.name) => {
                 let why = "an admission webhook says no".to_owned();
                 Outcome::Node(Err(ClusterError::Rejected(why)))
             }
@@ -212,7 +225,11 @@ impl World {
             }
             Effect::DeleteNode(node, deletion) => {
                 if !self.refusals.is_empty() {
-                    return Outcome::Node(Err(self.refusals.remove(0)));
+                    let error = self.refusals.remove(0);
+                    if let (Some(brake), true) = (deletion.brake, error.is_final()) {
+                        self.budgets.of(brake).give_back();
+                    }
+                    return Outcome::Node(Err(error));
                 }
                 let stored = self.nodes.get(&node.name).unwrap();
                 assert_eq!(stored["metadata"]["uid"], json!(node.uid));

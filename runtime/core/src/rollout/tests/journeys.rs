@@ -442,3 +442,31 @@ fn the_lists_of_the_record_are_bounded_and_the_latest_stay() {
     assert_eq!(world.stored.approved.len(), MOST_APPROVED);
     assert!(world.stored.is_approved(&digest(79)));
 }
+
+#[test]
+fn that_nothing_serves_is_told_once_and_stands_in_the_record() {
+    let mut world = World::serving();
+    world.restart();
+    world.done.clear();
+    let lose = |world: &mut World| {
+        world.settle();
+        let work = world.facts.work.clone().unwrap();
+        let (terms, now) = (world.facts.terms, world.now());
+        let gone = End::Gone("its bytes are nowhere".to_owned());
+        world.facts.ended(&work, terms, gone, now);
+        world.settle();
+    };
+    lose(&mut world);
+    assert_eq!(world.told(), ["ProviderNotServing"]);
+    let trouble = world.record().trouble.clone();
+    assert!(trouble.ends_with("its bytes are nowhere"), "{trouble}");
+    world.seconds += 3_600;
+    lose(&mut world);
+    assert_eq!(world.told(), ["ProviderNotServing"], "once is enough");
+    // Somebody has brought them back.
+    world.seconds += 3_600;
+    world.run(10);
+    assert_eq!(world.serves(), Some(digest(1)));
+    assert_eq!(world.record().trouble, "");
+    assert_eq!(world.told(), ["ProviderNotServing"]);
+}

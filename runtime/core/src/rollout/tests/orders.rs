@@ -135,3 +135,33 @@ fn a_pin_brings_back_the_previous_version_and_says_what_it_cannot_find() {
         world.stored.trouble
     );
 }
+
+#[test]
+fn what_was_rejected_where_the_record_is_kept_from_now_on_is_not_tried() {
+    let mut world = World::serving();
+    let before = Record {
+        active: None,
+        rejected: [1, 2]
+            .map(|number| Rejected {
+                digest: digest(number),
+                version: String::new(),
+                reason: "it traps".to_owned(),
+                at: 0,
+            })
+            .to_vec(),
+        approved: vec![digest(3)],
+        ..Record::default()
+    };
+    world.facts.inherits(&before);
+    world.facts.inherits(&before);
+    let rejected = world.record().rejected.iter();
+    let rejected: Vec<_> = rejected.map(|one| one.digest.clone()).collect();
+    assert_eq!(rejected, [digest(2)], "what serves is not rejected");
+    assert_eq!(world.record().approved, [digest(3)]);
+    world.offer(2, Kind::Good);
+    world.run(400);
+    assert_eq!(world.serves(), Some(digest(1)));
+    world.offer(3, Kind::Wider);
+    world.run(400);
+    assert_eq!(world.serves(), Some(digest(3)));
+}

@@ -149,7 +149,7 @@ fn a_trap_ends_either_at_once() {
 }
 
 #[test]
-fn g7_from_three_load_balancers_and_ten_times_as_many_on_it_is_too_much() {
+fn g7_from_three_load_balancers_or_all_and_ten_times_as_many_on_it_is_too_much() {
     let rules = RolloutRules::default();
     let alone = "that the version that serves leaves alone";
     for (asked, serving, candidate, expected) in [
@@ -158,6 +158,12 @@ fn g7_from_three_load_balancers_and_ten_times_as_many_on_it_is_too_much() {
         (6, 0, 2, None),
         (6, 0, 3, Some(alone)),
         (6, 0, 6, Some(alone)),
+        // In a small cluster few are all.
+        (1, 0, 1, Some(alone)),
+        (2, 0, 2, Some(alone)),
+        (2, 0, 1, None),
+        (1, 0, 0, None),
+        (1, 1, 1, None),
         (6, 6, 6, None),
         (12, 1, 10, None),
         (

@@ -114,7 +114,10 @@ impl Memory {
         {
             past.told.insert(error.reason());
         }
-        past.is_held = matches!(change.end, Some(End::Held(_)));
+        past.held = match change.end {
+            Some(End::Held(_)) => past.held.or(Some(now.moment)),
+            _ => None,
+        };
         past.is_firm = again.is_firm;
         past.due = Some(match past.is_begun() {
             true => now.moment.after(again.after.max(self.spread())),

@@ -422,8 +422,8 @@ fn in_plan_mode_routes_are_asked_for_until_they_are_refused_and_the_condition_is
     assert_eq!(
         world.settle(),
         [
-            "create route 10.1.0.0/24 to node/a",
-            "delete route 10.1.9.0/24 to blackhole"
+            "(create route 10.1.0.0/24 to node/a)",
+            "(delete route 10.1.9.0/24 to blackhole)"
         ]
     );
     assert_eq!(
@@ -446,6 +446,23 @@ fn in_plan_mode_routes_are_asked_for_until_they_are_refused_and_the_condition_is
             "(delete route 10.1.9.0/24 to blackhole)"
         ]
     );
+    assert_eq!(world.condition("a"), "");
+}
+
+#[test]
+fn in_plan_mode_a_failure_that_is_not_the_modes_is_no_plan_and_is_tried_again() {
+    let mut world = one();
+    let away = Err(ProviderError::Unavailable("502".to_owned()));
+    world.changes.insert("10.1.0.0/24".to_owned(), away);
+    world.mode = Mode::Plan;
+    world.restart();
+    assert_eq!(
+        world.settle().first().unwrap(),
+        "create route 10.1.0.0/24 to node/a"
+    );
+    world.log.clear();
+    world.run(60_000);
+    assert!(creations(&world).len() > 1, "{:?}", world.log);
     assert_eq!(world.condition("a"), "");
 }
 

@@ -100,7 +100,7 @@ pub(super) fn world(cluster: &[&str]) -> World {
         now: 1_000_000,
         log: Vec::new(),
         deleted: Vec::new(),
-        memory: Memory::new(Arc::new(settings.clone()), Mode::Enforce),
+        memory: Memory::new(Arc::new(settings.clone())),
         settings,
         next_id: 0,
         version: 0,
@@ -207,7 +207,7 @@ impl World {
 
     /// The provider, another mode: what is remembered is not.
     pub(super) fn restart(&mut self) {
-        self.memory = Memory::new(Arc::new(self.settings.clone()), self.mode);
+        self.memory = Memory::new(Arc::new(self.settings.clone()));
         let nodes: Vec<String> = self.nodes.keys().cloned().collect();
         nodes.iter().for_each(|name| self.see(name));
     }

@@ -2,17 +2,18 @@
 
 use super::world::*;
 use crate::cloud::ProviderError;
-use crate::effect::{ClusterError, When};
+use crate::effect::{ClusterError, When, Witnesses};
 use crate::load_balancer::{Found, GetReply, Progress};
 use crate::permit::Moment;
 use serde_json::json;
 use std::time::Duration;
 
-const REMOVAL: [&str; 6] = [
+const REMOVAL: [&str; 7] = [
     "take budget load-balancer-deletion",
     "event Normal DeletingLoadBalancer",
     "delete load balancer of",
     "get load balancer of",
+    "vouch for",
     "patch -finalizer annotations(1)",
     "event Normal DeletedLoadBalancer",
 ];
@@ -39,7 +40,7 @@ fn svc_045_another_type_clears_the_status_in_the_same_patch() {
     world.stored["spec"]["type"] = json!("ClusterIP");
     let talk = world.talk();
     let mut expected = REMOVAL.map(str::to_owned);
-    expected[4] =
+    expected[5] =
         "patch -finalizer annotations(1) status=no ingress wasm-ccm.dev/LoadBalancer=false"
             .to_owned();
     assert_eq!(talk.acts(), expected);
@@ -233,8 +234,8 @@ fn svc_050_and_052_what_is_gone_loses_its_load_balancer_and_nothing_is_written()
     world.is_gone = true;
     let talk = world.talk();
     let acts = talk.acts();
-    assert_eq!(acts[..4], REMOVAL[..4]);
-    assert_eq!(acts[4..], REMOVAL[5..]);
+    assert_eq!(acts[..5], REMOVAL[..5]);
+    assert_eq!(acts[5..], REMOVAL[6..]);
     assert_eq!(talk.end, When::AwaitChange);
     does_nothing(&mut world);
 }
@@ -320,4 +321,72 @@ fn svc_044_the_end_is_said_after_the_last_write() {
         "failed to remove load balancer cleanup finalizer: unavailable: away"
     );
     assert_eq!(world.talk().said(), ["DeletedLoadBalancer"]);
+}
+
+#[test]
+fn nothing_is_let_go_of_on_the_word_of_an_account_in_which_nothing_known_was_found() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    for (found, missing, is_let_go) in [
+        (&[][..], &["node/a"][..], false),
+        (&["node/a"], &["node/b"], false),
+        (&["node/a"], &["node/b", "node/c"], false),
+        (&["node/a", "node/b"], &["node/c"], true),
+        (&["node/a"], &[], true),
+        (&[], &[], true),
+    ] {
+        let mut world = made();
+        world.witnesses = Ok(Witnesses {
+            found: names(found),
+            missing: names(missing),
+        });
+        world.delete_object();
+        let talk = world.talk();
+        assert_eq!(!world.has_finalizer(), is_let_go, "{found:?} {missing:?}");
+        if !is_let_go {
+            assert_eq!(
+                talk.said().last().map(|last| &**last),
+                Some("SyncLoadBalancerFailed")
+            );
+            assert_eq!(
+                world.condition("wasm-ccm.dev/LoadBalancer").unwrap().1,
+                "UnknownAccount"
+            );
+            // A person gives it up.
+            let until = json!("2026-01-01T00:00:00Z");
+            world.stored["metadata"]["annotations"]["wasm-ccm.dev/delete-until"] = until;
+            world.wait(10);
+            world.talk();
+            assert!(!world.has_finalizer());
+        }
+    }
+}
+
+#[test]
+fn what_goes_with_its_namespace_waits_for_no_brake() {
+    let mut world = made();
+    world.budget = Err(world.now.after(Duration::from_secs(600)));
+    world.delete_object();
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["BrakeEngaged"]);
+    assert!(world.has_finalizer());
+    world.namespace_goes = true;
+    world.talk();
+    assert!(!world.has_finalizer());
+}
+
+#[test]
+fn an_order_of_unknown_end_keeps_the_finalizer_for_half_a_minute() {
+    let mut world = world();
+    world.ensure = [Err(unavailable())].into();
+    world.talk();
+    world.wait(5);
+    world.delete_object();
+    world.talk();
+    assert!(world.has_finalizer());
+    world.wait(24);
+    world.talk();
+    assert!(world.has_finalizer());
+    world.wait(1);
+    world.talk();
+    assert!(!world.has_finalizer());
 }

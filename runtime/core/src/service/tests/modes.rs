@@ -1,6 +1,7 @@
 //! What is worked out where nothing may be changed.
 
 use super::world::*;
+use crate::cloud::ProviderError;
 use crate::effect::When;
 use crate::permit::Mode;
 
@@ -8,7 +9,7 @@ use crate::permit::Mode;
 fn in_plan_mode_everything_is_worked_out_until_the_first_change_is_refused() {
     let mut world = world();
     world.mode = Mode::Plan;
-    world.ensure = [Err(denied())].into();
+    world.withholds = true;
     let before = world.stored.clone();
     let talk = world.talk();
     assert_eq!(
@@ -41,8 +42,8 @@ fn in_plan_mode_a_status_that_would_be_written_is_planned() {
     let before = world.stored.clone();
     let talk = world.talk();
     assert_eq!(
-        talk.acts()[..2],
-        ["ensure targets(2)", "patch status=192.0.2.2"]
+        talk.acts()[..3],
+        ["ensure targets(2)", "vouch for", "patch status=192.0.2.2"]
     );
     assert_eq!(talk.end, When::AwaitChange);
     assert_eq!(world.stored, before);
@@ -53,7 +54,7 @@ fn in_plan_mode_a_removal_is_planned_until_it_is_refused() {
     let mut world = made();
     world.mode = Mode::Plan;
     world.delete_object();
-    world.delete = [Err(denied())].into();
+    world.withholds = true;
     let talk = world.talk();
     assert_eq!(talk.acts().last().unwrap(), "delete load balancer of");
     assert_eq!(talk.end, When::AwaitChange);
@@ -70,6 +71,51 @@ fn in_plan_mode_a_removal_is_planned_until_it_is_refused() {
     );
     assert_eq!(talk.end, When::AwaitChange);
     assert!(world.has_finalizer());
+}
+
+#[test]
+fn in_plan_mode_what_the_provider_refuses_or_cannot_see_is_not_judged() {
+    for error in [
+        ProviderError::Invalid("no such algorithm".to_owned()),
+        denied(),
+        unavailable(),
+    ] {
+        let mut world = world();
+        world.mode = Mode::Plan;
+        world.ensure = [Err(error.clone())].into();
+        let talk = world.talk();
+        assert!(talk.again() > std::time::Duration::ZERO, "{error}");
+        assert!(talk.why().ends_with(&error.to_string()), "{}", talk.why());
+        // What would only say so is no change.
+        let patches = talk.acts().into_iter();
+        let patches: Vec<_> = patches.filter(|act| act.starts_with("patch")).collect();
+        assert_eq!(patches, ["patch +finalizer annotations(1)"]);
+
+        let mut world = made();
+        world.mode = Mode::Plan;
+        world.with_nodes(&["a", "b", "c"]);
+        world.update = [Err(error.clone())].into();
+        world.ensure = [Err(error.clone())].into();
+        assert!(world.talk().why().ends_with(&error.to_string()));
+
+        let mut world = made();
+        world.mode = Mode::Plan;
+        world.delete_object();
+        world.delete = [Err(error.clone())].into();
+        assert!(world.talk().why().ends_with(&error.to_string()));
+    }
+}
+
+#[test]
+fn in_plan_mode_other_targets_are_planned_once() {
+    let mut world = made();
+    world.mode = Mode::Plan;
+    world.withholds = true;
+    world.with_nodes(&["a", "b", "c"]);
+    let talk = world.talk();
+    assert_eq!(talk.acts(), ["update targets(3)"]);
+    assert_eq!(talk.end, When::AwaitChange);
+    does_nothing(&mut world);
 }
 
 #[test]

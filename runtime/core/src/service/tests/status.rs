@@ -114,10 +114,13 @@ fn edge_069_a_condition_says_how_it_stands_and_is_written_when_that_changes() {
         |world: &World| world.stored["status"]["conditions"][0]["lastTransitionTime"].clone();
     assert_eq!(since(&world), json!("2023-11-14T22:13:20Z"));
     world.patches.clear();
+    world.wait(300);
     world.talk();
     assert!(world.patches.is_empty(), "the same again");
+    world.wait(300);
     world.talk();
     assert_eq!(world.condition(OURS), pair("False", "Unavailable"));
+    world.wait(300);
     world.talk();
     assert_eq!(world.condition(OURS), pair("True", "Ensured"));
 }

@@ -308,6 +308,7 @@ fn svc_022_upstream_service_queue_delay() {
     );
 
     let id = "TestServiceQueueDelay/03";
+    world.wait(1);
     world.ensure = [Err(ProviderError::Throttled {
         message: "slow down".to_owned(),
         retry_after: Some(Duration::from_secs(42)),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cloud::ProviderError;
 use crate::effect::{
     Answered, ClusterError, Decision, Effect, InUse, Outcome, OwnerState, ServiceEffect,
-    ServiceOutcome, When,
+    ServiceOutcome, When, Witnesses,
 };
 use crate::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Found, GetReply, Ingress, LoadBalancerStatus, Pending,
@@ -46,6 +46,9 @@ pub(super) struct World {
     /// IPs that others have.
     pub(super) in_use: Vec<InUse>,
     pub(super) owner: OwnerState,
+    /// Whose account the answers are about.
+    pub(super) witnesses: Result<Witnesses, ProviderError>,
+    pub(super) namespace_goes: bool,
     /// Errors for the next writes, in order.
     pub(super) errors: Vec<ClusterError>,
     /// Performed before the first write: what somebody else does meanwhile.
@@ -54,6 +57,8 @@ pub(super) struct World {
     pub(super) takes_finalizer_away: bool,
     pub(super) budget: Result<(), Moment>,
     pub(super) mode: Mode,
+    /// Whether the provider comes to a change at the cloud, which no mode but enforce lets it make.
+    pub(super) withholds: bool,
     pub(super) rules: ServiceRules,
     pub(super) prefixes: Vec<String>,
     pub(super) now: Moment,
@@ -94,11 +99,14 @@ pub(super) fn world() -> World {
         get: [absent()].into(),
         in_use: Vec::new(),
         owner: OwnerState::Gone,
+        witnesses: Ok(Witnesses::default()),
+        namespace_goes: false,
         errors: Vec::new(),
         meanwhile: None,
         takes_finalizer_away: false,
         budget: Ok(()),
         mode: Mode::Enforce,
+        withholds: false,
         rules: ServiceRules::default(),
         prefixes: vec!["lb.example.com/".to_owned()],
         now: Moment(Duration::from_secs(1_000)),
@@ -309,7 +317,8 @@ impl World {
         if !matches!(act, ServiceEffect::Patch(_) | ServiceEffect::RecordEvent(_)) {
             self.calls.push(act.clone());
         }
-        if self.mode != Mode::Enforce && act.is_write() {
+        let is_change = act.is_cloud_change() && self.withholds;
+        if self.mode != Mode::Enforce && (act.is_write() || is_change) {
             return Outcome::Withheld;
         }
         let of = |outcome| Outcome::Service(outcome);
@@ -324,9 +333,11 @@ impl World {
             ServiceEffect::UpdateTargets(_) => of(progressed(next(&mut self.update))),
             ServiceEffect::Delete(_) => of(progressed(next(&mut self.delete))),
             ServiceEffect::Get(_) => of(ServiceOutcome::Got(next(&mut self.get))),
+            ServiceEffect::Vouch => of(ServiceOutcome::Vouched(self.witnesses.clone())),
+            ServiceEffect::ReadNamespace => of(ServiceOutcome::NamespaceGoes(self.namespace_goes)),
             ServiceEffect::FindOwner(_) => of(ServiceOutcome::Owner(self.owner.clone())),
             ServiceEffect::Read => of(ServiceOutcome::Service(Ok(self.object()))),
-            ServiceEffect::TakeBudget(_) => Outcome::Budget(self.budget),
+            ServiceEffect::TakeBudget(..) => Outcome::Budget(self.budget),
             ServiceEffect::Patch(patch) => {
                 let body = patch.to_json();
                 of(ServiceOutcome::Service(self.write(body)))

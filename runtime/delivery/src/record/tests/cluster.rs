@@ -284,3 +284,46 @@ async fn a_status_that_somebody_edited_is_read_as_far_as_it_goes() {
     };
     world.seen("the edit", |record, _| is_edited(record)).await;
 }
+
+#[tokio::test]
+async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
+    // Somebody has written there before: another life of this provider.
+    let before = World::start(true, MemoryBook::new());
+    before
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    before.book.write(&report()).await.unwrap();
+    let client = before.cluster.client();
+    let memory = MemoryBook::new();
+    let book = ClusterBook::new("hcloud", client, before.leader.subscribe(), memory).waiting();
+    let book = Arc::new(book);
+    let watched = book.clone();
+    let watching = tokio::spawn(async move { watched.run().await });
+    let requests = before.cluster.requests().len();
+    let mine = Report::default();
+    book.write(&mine).await.unwrap();
+    let seen = book.read().await.unwrap();
+    assert!(matches!(seen, Seen::Known { record: Some(record), .. } if *record == mine.record));
+    assert_eq!(book.inherited(), None);
+    assert_eq!(
+        before.cluster.requests().len(),
+        requests,
+        "nobody was asked"
+    );
+
+    book.need();
+    let mut seen = book.seen();
+    let read = seen.wait_for(
+        |seen| matches!(seen, Seen::Known { record: Some(record), .. } if **record == full()),
+    );
+    tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap();
+    assert_eq!(book.inherited().as_deref(), Some(&full()));
+    assert_eq!(book.inherited(), None, "once");
+    book.write(&mine).await.unwrap();
+    before
+        .seen("what is written now", |record, _| {
+            record == Some(&Record::default())
+        })
+        .await;
+    watching.abort();
+}

@@ -2,6 +2,7 @@
 //! a time are told by the digest that stands beside them. Unpacks nothing and trusts nothing.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -75,6 +76,32 @@ pub fn module_in(map: &ConfigMap, key: &str) -> Result<Found, NotFound> {
         Some(bundle) => vec![Evidence::Bundle(bundle.into_owned())],
     };
     Ok(Found { bytes, evidence })
+}
+
+/// The keys under which modules may stand: this one first, and then all others that are no part, digest or signature.
+pub fn keys<'a>(map: &'a ConfigMap, first: &'a str) -> Vec<&'a str> {
+    let text = map.data.iter().flat_map(BTreeMap::keys);
+    let binary = map.binary_data.iter().flat_map(BTreeMap::keys);
+    let mut others: Vec<&str> = text
+        .chain(binary)
+        .map(|key| whole(key))
+        .filter(|key| *key != first && !key.ends_with(EVIDENCE) && !key.ends_with(DIGEST))
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    std::iter::once(first).chain(others).collect()
+}
+
+/// The module's own key, of the key of a part.
+fn whole(key: &str) -> &str {
+    match key.rsplit_once('.') {
+        Some((whole, number))
+            if number.len() == 2 && number.bytes().all(|one| one.is_ascii_digit()) =>
+        {
+            whole
+        }
+        _ => key,
+    }
 }
 
 /// `<key>.00`, `<key>.01` and so on; all numbers from the first to the last.

@@ -393,6 +393,13 @@ async fn the_same_bytes_can_be_had_again_while_they_are_there() {
     scene.put("two").await;
     let error = scene.source.again(&release).await.err().unwrap();
     assert!(matches!(error, SourceError::Absent { .. }), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("put it back there, under any key"), "{said}");
+    // What served before may be kept under another key, and is no offer there.
+    let kept = json!({"binaryData": {"before.wasm": base64(&wasm("one"))}});
+    scene.merge(kept).await;
+    let kept = scene.source.again(&release).await.unwrap();
+    assert_eq!(kept.digest, first.digest);
     // Asking again is not an offer.
     assert!(scene.source.next().now_or_never().is_none());
     scene.offers("two").await;

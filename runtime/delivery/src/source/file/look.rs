@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use super::{FilePlace, SourceError, unpack};
 use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MODULE_BYTES};
 
-/// How the names of modules end.
+/// How the names of modules end. What is packed with zstd is not read: the file is chosen, so that its refusal says so.
 const ENDINGS: [&str; 3] = [".wasm", ".wasm.gz", ".wasm.zst"];
 /// How the name of a signature ends, beside the module's own name.
 const EVIDENCE: &str = ".sigstore.json";
@@ -217,9 +217,7 @@ fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceErro
         ([], [only]) => Ok(folder.join(only)),
         ([], []) => Err(SourceError::absent(
             place,
-            format!(
-                "the folder has no file {entry}.wasm, {entry}.wasm.gz or {entry}.wasm.zst, and no other module"
-            ),
+            format!("the folder has no file {entry}.wasm or {entry}.wasm.gz, and no other module"),
         )),
         ([], _) => {
             modules.sort();
@@ -244,10 +242,7 @@ fn evidence_paths(module: &Path) -> Vec<PathBuf> {
     let Some(name) = module.file_name().and_then(|name| name.to_str()) else {
         return Vec::new();
     };
-    let packed = [".gz", ".zst"]
-        .iter()
-        .find_map(|ending| name.strip_suffix(ending));
-    let names = std::iter::once(name).chain(packed);
+    let names = std::iter::once(name).chain(name.strip_suffix(".gz"));
     names
         .map(|name| module.with_file_name(format!("{name}{EVIDENCE}")))
         .collect()

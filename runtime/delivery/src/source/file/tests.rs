@@ -192,7 +192,7 @@ async fn only_regular_files_are_read_and_nothing_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_folder_offers_the_file_that_is_called_like_the_entry_or_the_only_one() {
-    let missing = "the folder has no file hcloud.wasm, hcloud.wasm.gz or hcloud.wasm.zst, and no other module";
+    let missing = "the folder has no file hcloud.wasm or hcloud.wasm.gz, and no other module";
     let several = "no module is called hcloud.wasm, and there are several: a.wasm, b.wasm.gz";
     let cases: &[(&[&str], Result<&str, &str>)] = &[
         (&[], Err(missing)),

@@ -2,27 +2,26 @@
 //! and private ones only when the operator named them. Follows no redirect by itself, uses no proxy and knows no
 //! credential.
 //!
-//! A name is resolved once per connection, every address of the answer has to pass, and exactly those are dialled.
+//! Names, addresses and certificates are judged by the host's egress. Its client is not used: it serves one target with one
+//! known host, and asks for the lease before each write; registries redirect to other hosts, and every replica asks them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_host::egress::resolve::Resolver;
+use ccm_host::egress::tls::{TlsError, Trust, client_config};
 use ccm_host::egress::{Lookup, address};
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Method, RequestBuilder};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use url::{Host, Url};
 
 use super::trouble::Trouble;
 
-/// By this, an error of a request is told to be a refusal of ours.
-pub(super) const REFUSED: &str = "is not asked";
-/// More than any working name has, and few enough to check.
-const MOST_ADDRESSES: usize = 64;
+/// The name of this machine.
+const LOCALHOST: &str = "localhost";
 /// No name in use is longer.
 const LONGEST_NAME: usize = 253;
 /// Header fields of an answer, and their bytes for HTTP/2.
@@ -33,21 +32,21 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(30);
 
 /// How long a registry may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(super) struct Patience {
     /// For a connection, with TLS.
-    pub(crate) connect: Duration,
+    pub(super) connect: Duration,
     /// For the beginning of an answer, and between two parts of it.
-    pub(crate) silence: Duration,
+    pub(super) silence: Duration,
     /// For a whole answer that is small: a manifest, a token, a piece of evidence.
-    pub(crate) small: Duration,
+    pub(super) small: Duration,
     /// For one layer, with all its attempts.
-    pub(crate) layer: Duration,
+    pub(super) layer: Duration,
     /// In each of these spans of a layer …
-    pub(crate) span: Duration,
+    pub(super) span: Duration,
     /// … at least so many bytes have to come.
-    pub(crate) span_bytes: usize,
+    pub(super) span_bytes: usize,
     /// Before a cut download is gone on with.
-    pub(crate) pause: Duration,
+    pub(super) pause: Duration,
 }
 
 impl Default for Patience {
@@ -80,7 +79,7 @@ pub(super) struct Reach<'a> {
 }
 
 /// Connections of one source.
-pub(crate) struct Connections {
+pub(super) struct Connections {
     tls: Client,
     plain: Option<Client>,
     named: Vec<(String, u16)>,
@@ -90,15 +89,10 @@ pub(crate) struct Connections {
 
 impl Connections {
     pub(super) fn new(reach: Reach<'_>, patience: Patience) -> Result<Self, Trouble> {
-        let client = |tls: ClientConfig, only_loopback: bool| {
+        let client = |trust: Trust<'_>, only_loopback: bool| {
             Client::builder()
-                .tls_backend_preconfigured(tls)
-                .dns_resolver(Arc::new(Checked {
-                    lookup: reach.lookup.clone(),
-                    addresses: reach.addresses.into(),
-                    names_localhost: reach.named.iter().any(|(host, _)| host == "localhost"),
-                    only_loopback,
-                }))
+                .tls_backend_preconfigured(tls(trust)?)
+                .dns_resolver(Arc::new(Names::new(&reach, only_loopback)))
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
                 .referer(false)
@@ -112,11 +106,11 @@ impl Connections {
                 .map_err(|error| Trouble::of_request("connections", error))
         };
         let plain = match reach.plain_http {
-            true => Some(client(tls(Some(""))?, true)?),
+            true => Some(client(Trust::Nobody, true)?),
             false => None,
         };
         Ok(Self {
-            tls: client(tls(reach.ca_pem)?, false)?,
+            tls: client(Trust::given(reach.ca_pem), false)?,
             plain,
             named: reach.named.clone(),
             addresses: reach.addresses.to_vec(),
@@ -126,7 +120,12 @@ impl Connections {
 
     /// A request to `url`, if that may be asked at all.
     pub(super) fn request(&self, method: Method, url: &Url) -> Result<RequestBuilder, Trouble> {
-        let no = |why: &str| Err(Trouble::refused(format!("{} {REFUSED}: {why}", host(url))));
+        let no = |why: &str| {
+            Err(Trouble::refused(format!(
+                "{} is not asked: {why}",
+                host(url)
+            )))
+        };
         if !url.username().is_empty() || url.password().is_some() {
             return no("its address holds a credential");
         }
@@ -170,90 +169,46 @@ pub(super) fn host(url: &Url) -> String {
     }
 }
 
-/// Resolves a name once and lets the answer through only whole.
-struct Checked {
-    lookup: Arc<dyn Lookup>,
-    addresses: Arc<[IpNet]>,
-    names_localhost: bool,
-    only_loopback: bool,
+/// Names for reqwest, which asks for every connection; it asks about names only.
+struct Names {
+    all: Resolver,
+    /// If the operator wrote this name: whoever writes it means this machine.
+    localhost: Option<Resolver>,
 }
 
-impl Resolve for Checked {
+impl Names {
+    fn new(reach: &Reach<'_>, only_loopback: bool) -> Names {
+        let resolver =
+            |ranges: Vec<IpNet>| Resolver::new(reach.lookup.clone(), ranges, only_loopback);
+        let is_named = reach.named.iter().any(|(host, _)| host == LOCALHOST);
+        let this_machine = [
+            IpNet::from(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+        ];
+        Names {
+            all: resolver(reach.addresses.to_vec()),
+            localhost: is_named.then(|| resolver([reach.addresses, &this_machine].concat())),
+        }
+    }
+}
+
+impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
-        let name = name.as_str().to_owned();
-        let found = self.lookup.lookup(name.clone());
-        let mut ranges = self.addresses.to_vec();
-        // Whoever writes this name means this machine.
-        if self.names_localhost && name == "localhost" {
-            ranges.extend([
-                IpNet::from(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-                IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST)),
-            ]);
-        }
-        let only_loopback = self.only_loopback;
-        Box::pin(async move {
-            let found = found.await?;
-            pass(&name, &found, &ranges, only_loopback)?;
-            // Port 0 is replaced by the URL's.
-            let dialled = found.into_iter().map(|ip| SocketAddr::new(ip, 0));
-            Ok::<Addrs, _>(Box::new(dialled))
-        })
+        let resolver = match &self.localhost {
+            Some(localhost) if name.as_str() == LOCALHOST => localhost,
+            _ => &self.all,
+        };
+        let found = resolver.resolve(name.as_str().to_owned());
+        Box::pin(async move { Ok::<Addrs, _>(Box::new(found.await?)) })
     }
 }
 
-/// All of the addresses or none.
-fn pass(name: &str, found: &[IpAddr], ranges: &[IpNet], only_loopback: bool) -> Result<(), String> {
-    if found.is_empty() {
-        return Err(format!("{name} has no address"));
-    }
-    if found.len() > MOST_ADDRESSES {
-        return Err(format!("{name} {REFUSED}: it has too many addresses"));
-    }
-    for ip in found {
-        if let Err(refused) = address::check(*ip, ranges) {
-            return Err(format!("{name} {REFUSED}: {refused}"));
+/// TLS as the egress of guests speaks it, but without HTTP/2: no application protocol is offered.
+fn tls(trust: Trust<'_>) -> Result<ClientConfig, Trouble> {
+    client_config(trust).map_err(|error| match error {
+        TlsError::Certificates(why) => {
+            Trouble::refused(format!("the CA certificates cannot be read: {why}"))
         }
-        if only_loopback && !address::is_loopback(*ip) {
-            return Err(format!("{name} {REFUSED}: http goes to loopback only"));
-        }
-    }
-    Ok(())
-}
-
-/// With `ca_pem` only those certificates count; the empty text trusts nobody.
-fn tls(ca_pem: Option<&str>) -> Result<ClientConfig, Trouble> {
-    let failed =
-        |error: rustls::Error| Trouble::unavailable(format!("TLS cannot be set up: {error}"));
-    let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let versions = ClientConfig::builder_with_provider(ring.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(failed)?;
-    Ok(match ca_pem {
-        Some(pem) => versions
-            .with_root_certificates(roots(pem)?)
-            .with_no_client_auth(),
-        None => {
-            let verifier = rustls_platform_verifier::Verifier::new(ring).map_err(failed)?;
-            versions
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(verifier))
-                .with_no_client_auth()
-        }
+        TlsError::Setup(why) => Trouble::unavailable(format!("TLS cannot be set up: {why}")),
     })
-}
-
-fn roots(pem: &str) -> Result<RootCertStore, Trouble> {
-    let unreadable =
-        |why: String| Trouble::refused(format!("the CA certificates cannot be read: {why}"));
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
-        roots
-            .add(certificate)
-            .map_err(|error| unreadable(error.to_string()))?;
-    }
-    if roots.is_empty() && !pem.is_empty() {
-        return Err(unreadable("there is none in the text".to_owned()));
-    }
-    Ok(roots)
 }

@@ -13,7 +13,7 @@ use super::trouble::{Kind, Trouble};
 use crate::artifact::{EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
 
 /// Sigstore bundles, as artifacts and as layers.
-pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+pub(super) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
 /// What there is for one artifact, before it is fetched. Two that are equal have the same evidence.

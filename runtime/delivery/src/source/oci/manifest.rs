@@ -4,19 +4,19 @@
 use std::collections::BTreeMap;
 
 use ccm_host::Digest;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::trouble::{Trouble, shown};
 use crate::artifact::MODULE_BYTES;
 
 /// Largest manifest or index.
-pub(crate) const MANIFEST_BYTES: usize = 4 << 20;
+pub(super) const MANIFEST_BYTES: usize = 4 << 20;
 
-pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-pub(crate) const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
-pub(crate) const WASM_LAYER: &str = "application/wasm";
-pub(crate) const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(super) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub(super) const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
+pub(super) const WASM_LAYER: &str = "application/wasm";
+pub(super) const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
 /// Docker's types are asked for, too, so that their refusal names them.
 pub(super) const ACCEPTED: &str = "application/vnd.oci.image.manifest.v1+json, \
@@ -41,49 +41,43 @@ const CONFIGS: &[&str] = &[
 ];
 
 /// What a manifest says of something else.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Descriptor {
+pub(super) struct Descriptor {
     #[serde(default)]
-    pub(crate) media_type: String,
-    pub(crate) digest: String,
-    pub(crate) size: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) artifact_type: Option<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) annotations: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) platform: Option<Platform>,
+    pub(super) media_type: String,
+    pub(super) digest: String,
+    pub(super) size: u64,
+    #[serde(default)]
+    pub(super) artifact_type: Option<String>,
+    #[serde(default)]
+    pub(super) annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) platform: Option<Platform>,
 }
 
 /// See [`Descriptor`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Platform {
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct Platform {
     #[serde(default)]
-    pub(crate) architecture: String,
+    pub(super) architecture: String,
     #[serde(default)]
-    pub(crate) os: String,
+    pub(super) os: String,
 }
 
 /// A manifest, or an index of manifests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Manifest {
-    pub(crate) schema_version: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) media_type: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) artifact_type: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) config: Option<Descriptor>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) layers: Option<Vec<Descriptor>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) manifests: Option<Vec<Descriptor>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) subject: Option<Descriptor>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) annotations: BTreeMap<String, String>,
+pub(super) struct Manifest {
+    pub(super) schema_version: u32,
+    #[serde(default)]
+    pub(super) media_type: Option<String>,
+    #[serde(default)]
+    pub(super) config: Option<Descriptor>,
+    #[serde(default)]
+    pub(super) layers: Option<Vec<Descriptor>>,
+    #[serde(default)]
+    pub(super) manifests: Option<Vec<Descriptor>>,
 }
 
 /// What a manifest leads to.
@@ -96,7 +90,7 @@ pub(super) enum Offer {
 }
 
 /// Reads a manifest, whose digest has been verified.
-pub(crate) fn read(bytes: &[u8]) -> Result<Manifest, Trouble> {
+pub(super) fn read(bytes: &[u8]) -> Result<Manifest, Trouble> {
     serde_json::from_slice(bytes).map_err(|error| {
         // Its place only: the message of some errors holds a piece of the text.
         let (line, column) = (error.line(), error.column());
@@ -211,17 +205,5 @@ fn check_digest(descriptor: &Descriptor) -> Result<(), Trouble> {
         None => Err(Trouble::unusable(
             "the manifest names a digest that is no SHA-256",
         )),
-    }
-}
-
-/// What is said of these bytes.
-pub(crate) fn describe(media_type: &str, bytes: &[u8]) -> Descriptor {
-    Descriptor {
-        media_type: media_type.to_owned(),
-        digest: Digest::of(bytes).to_string(),
-        size: bytes.len() as u64,
-        artifact_type: None,
-        annotations: Default::default(),
-        platform: None,
     }
 }

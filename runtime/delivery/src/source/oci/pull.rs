@@ -14,16 +14,16 @@ use super::blob::{self, Partial, Progress};
 use super::connect::{Connections, Patience, Reach};
 use super::evidence::{self, Listing};
 use super::manifest::{self, ACCEPTED, MANIFEST_BYTES, Offer};
-use super::registry::{Access, Ask, Registry};
+use super::registry::{Ask, Registry};
 use super::trouble::Trouble;
 use super::{Mirror, OciSettings};
 use crate::artifact::{Artifact, Evidence};
 use crate::source::{Location, OciPlace};
 
 /// The repository at every registry that may have it: mirrors first, in the operator's order, then its own.
-pub(crate) struct Repository {
+pub(super) struct Repository {
     place: OciPlace,
-    pub(crate) connections: Connections,
+    pub(super) connections: Connections,
     registries: Vec<Registry>,
 }
 
@@ -34,9 +34,8 @@ pub(super) struct Pulled {
 }
 
 impl Repository {
-    pub(crate) fn new(
+    pub(super) fn new(
         settings: &OciSettings,
-        access: Access,
         lookup: Arc<dyn Lookup>,
         patience: Patience,
     ) -> Result<Self, Trouble> {
@@ -49,15 +48,12 @@ impl Repository {
             Registry::new(
                 host,
                 repository,
-                access,
                 settings.plain_http,
                 settings.credentials.clone(),
             )
         };
         let mut registries = Vec::new();
-        // Nothing is written to a mirror.
-        let mirrors = settings.mirrors.iter().filter(|_| access == Access::Pull);
-        for Mirror { host, prefix } in mirrors {
+        for Mirror { host, prefix } in &settings.mirrors {
             let separator = if prefix.is_empty() { "" } else { "/" };
             registries.push(open(host, &format!("{prefix}{separator}{repository}"))?);
         }
@@ -74,11 +70,6 @@ impl Repository {
             connections: Connections::new(reach, patience)?,
             registries,
         })
-    }
-
-    /// The registry itself, behind its mirrors.
-    pub(crate) fn own(&self) -> Option<&Registry> {
-        self.registries.last()
     }
 
     pub(super) fn forget_who_asks(&self) {

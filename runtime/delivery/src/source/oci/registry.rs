@@ -11,7 +11,7 @@ use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue,
     LOCATION, RETRY_AFTER,
 };
-use reqwest::{Body, Method, Response, StatusCode};
+use reqwest::{Method, Response, StatusCode};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use url::Url;
@@ -28,49 +28,39 @@ const LONGEST_HOLD: Duration = Duration::from_secs(3600);
 /// How long it is left alone when it does not say.
 const HOLD: Duration = Duration::from_secs(10);
 
-/// What is done in the repository.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    Pull,
-    Push,
-}
-
 /// One repository, at one registry.
-pub(crate) struct Registry {
+pub(super) struct Registry {
     /// `https://host:port/v2/repository/`.
     base: Url,
     /// As in references; for messages.
     pub(super) host: String,
     pub(super) repository: String,
-    pub(super) access: Access,
     pub(super) credentials: watch::Receiver<Option<RegistryCredentials>>,
     shown: Mutex<Option<HeaderValue>>,
     held_until: Mutex<Option<Instant>>,
 }
 
-/// One request. `path` is relative to the repository, or a whole address that the registry gave.
-pub(crate) struct Ask<'a> {
-    pub(crate) method: Method,
-    pub(crate) path: &'a str,
-    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(crate) body: Option<&'a (dyn Fn() -> Body + Sync)>,
+/// One request, which changes nothing. `path` is relative to the repository.
+pub(super) struct Ask<'a> {
+    pub(super) method: Method,
+    pub(super) path: &'a str,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl<'a> Ask<'a> {
-    pub(crate) fn get(path: &'a str) -> Self {
+    pub(super) fn get(path: &'a str) -> Self {
         Self::new(Method::GET, path)
     }
 
-    pub(crate) fn new(method: Method, path: &'a str) -> Self {
+    pub(super) fn new(method: Method, path: &'a str) -> Self {
         Self {
             method,
             path,
             headers: Vec::new(),
-            body: None,
         }
     }
 
-    pub(crate) fn accepting(mut self, media_types: &'static str) -> Self {
+    pub(super) fn accepting(mut self, media_types: &'static str) -> Self {
         self.headers
             .push((ACCEPT, HeaderValue::from_static(media_types)));
         self
@@ -79,10 +69,9 @@ impl<'a> Ask<'a> {
 
 impl Registry {
     /// `host` may be with a port; `docker.io` is where its API is.
-    pub(crate) fn new(
+    pub(super) fn new(
         host: &str,
         repository: &str,
-        access: Access,
         plain_http: bool,
         credentials: watch::Receiver<Option<RegistryCredentials>>,
     ) -> Result<Self, Trouble> {
@@ -104,7 +93,6 @@ impl Registry {
             base,
             host: host.to_owned(),
             repository,
-            access,
             credentials,
             shown: Mutex::new(None),
             held_until: Mutex::new(None),
@@ -139,14 +127,14 @@ impl Registry {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// An address as the registry names it.
-    pub(crate) fn join(&self, path: &str) -> Result<Url, Trouble> {
-        let wrong = |_| Trouble::refused(format!("{} named an address that is none", self.host));
+    /// The address of something in the repository.
+    pub(super) fn join(&self, path: &str) -> Result<Url, Trouble> {
+        let wrong = |_| Trouble::refused(format!("{} has no such address", self.host));
         self.base.join(path).map_err(wrong)
     }
 
     /// Sends one request and gives the answer when it is a success; its body is still to be read.
-    pub(crate) async fn ask(
+    pub(super) async fn ask(
         &self,
         connections: &Connections,
         ask: Ask<'_>,
@@ -165,7 +153,7 @@ impl Registry {
     }
 
     /// Reads an answer that is small, whole.
-    pub(crate) async fn ask_whole(
+    pub(super) async fn ask_whole(
         &self,
         connections: &Connections,
         ask: Ask<'_>,
@@ -230,17 +218,10 @@ impl Registry {
                     request = request.header(AUTHORIZATION, shown);
                 }
             }
-            if let Some(body) = ask.body {
-                request = request.body(body());
-            }
             let answer = request.send().await;
             let answer = answer.map_err(|error| Trouble::of_request(&host(&url), error))?;
             if !is_redirect(answer.status()) {
                 return Ok(answer);
-            }
-            if !matches!(ask.method, Method::GET | Method::HEAD) {
-                let why = format!("{} redirects what is written to it", host(&url));
-                return Err(Trouble::refused(why));
             }
             url = redirected(&url, answer.headers())?;
         }

@@ -4,6 +4,8 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use ccm_host::egress::resolve::{NameRefused, WhyRefused};
+
 use crate::source::SourceError;
 
 /// The longest media type that is shown.
@@ -14,7 +16,7 @@ const LONGEST: usize = 300;
 
 /// What kind of trouble it is; the kinds of [`SourceError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     Absent,
     Unavailable,
     Denied,
@@ -23,13 +25,13 @@ pub(crate) enum Kind {
 
 /// Why something was not had.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Trouble {
-    pub(crate) kind: Kind,
-    pub(crate) why: String,
+pub(super) struct Trouble {
+    pub(super) kind: Kind,
+    pub(super) why: String,
     /// Whether these very bytes are at fault, so that asking again would bring the same.
-    pub(crate) is_lasting: bool,
+    pub(super) is_lasting: bool,
     /// For how long the registry does not want to be asked.
-    pub(crate) wait: Option<Duration>,
+    pub(super) wait: Option<Duration>,
 }
 
 impl Trouble {
@@ -42,24 +44,24 @@ impl Trouble {
         }
     }
 
-    pub(crate) fn absent(why: impl Into<String>) -> Self {
+    pub(super) fn absent(why: impl Into<String>) -> Self {
         Self::new(Kind::Absent, why)
     }
 
-    pub(crate) fn unavailable(why: impl Into<String>) -> Self {
+    pub(super) fn unavailable(why: impl Into<String>) -> Self {
         Self::new(Kind::Unavailable, why)
     }
 
-    pub(crate) fn denied(why: impl Into<String>) -> Self {
+    pub(super) fn denied(why: impl Into<String>) -> Self {
         Self::new(Kind::Denied, why)
     }
 
-    pub(crate) fn refused(why: impl Into<String>) -> Self {
+    pub(super) fn refused(why: impl Into<String>) -> Self {
         Self::new(Kind::Refused, why)
     }
 
     /// The content that a digest names cannot be used: it never will be.
-    pub(crate) fn unusable(why: impl Into<String>) -> Self {
+    pub(super) fn unusable(why: impl Into<String>) -> Self {
         Self {
             is_lasting: true,
             ..Self::new(Kind::Refused, why)
@@ -67,11 +69,14 @@ impl Trouble {
     }
 
     /// A request that got no answer. Without its address: one that a registry redirected to can hold a signature.
-    pub(crate) fn of_request(host: &str, error: reqwest::Error) -> Self {
+    pub(super) fn of_request(host: &str, error: reqwest::Error) -> Self {
         let error = error.without_url();
         let mut why = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
+            if let Some(refused) = cause.downcast_ref::<NameRefused>() {
+                return Self::of_name(host, &refused.why);
+            }
             let cause_text = cause.to_string();
             // Some layers repeat the text of the one below them.
             if !why.ends_with(&cause_text) {
@@ -82,9 +87,14 @@ impl Trouble {
         // A certificate's names are part of some texts.
         let is_plain = |letter: &char| letter.is_ascii_graphic() || *letter == ' ';
         let why: String = why.chars().filter(is_plain).take(LONGEST).collect();
-        match why.contains(super::connect::REFUSED) {
-            true => Self::refused(format!("{host}: {why}")),
-            false => Self::unavailable(format!("{host}: {why}")),
+        Self::unavailable(format!("{host}: {why}"))
+    }
+
+    /// A name that was not dialled. One without an address may have one tomorrow.
+    fn of_name(host: &str, why: &WhyRefused) -> Self {
+        match why {
+            WhyRefused::NoAddress => Self::unavailable(format!("{host} has no address")),
+            why => Self::refused(format!("{host} is not asked: {why}")),
         }
     }
 
@@ -93,7 +103,7 @@ impl Trouble {
         self.kind == Kind::Denied
     }
 
-    pub(crate) fn at(self, place: &str) -> SourceError {
+    pub(super) fn at(self, place: &str) -> SourceError {
         let (place, why) = (place.to_owned(), self.why);
         match self.kind {
             Kind::Absent => SourceError::Absent { place, why },
@@ -105,7 +115,7 @@ impl Trouble {
 }
 
 /// A media type as it is shown to people: the letters that one can have, or nothing of it.
-pub(crate) fn shown(media_type: &str) -> &str {
+pub(super) fn shown(media_type: &str) -> &str {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&^_.+-/;= ".contains(&byte);
     match media_type {
         "" => "(none)",

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use super::challenge::Challenge;
 use super::connect::{Connections, host};
 use super::login::{Hidden, Login, hidden};
-use super::registry::{Access, Registry};
+use super::registry::Registry;
 use super::trouble::Trouble;
 
 /// Tokens have some KiB.
@@ -92,11 +92,7 @@ impl Registry {
                 self.host
             ))
         })?;
-        let action = match self.access {
-            Access::Pull => "pull",
-            Access::Push => "pull,push",
-        };
-        let scope = format!("repository:{}:{action}", self.repository);
+        let scope = format!("repository:{}:pull", self.repository);
         let request = match login {
             Some(Login::IdentityToken(refresh)) => {
                 let form = url::form_urlencoded::Serializer::new(String::new())

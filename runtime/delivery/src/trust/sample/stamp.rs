@@ -1,13 +1,12 @@
 //! The tests' own authority for time stamps (RFC 3161, RFC 5652), in as much DER as it takes.
 
+use ccm_host::Digest;
 use rcgen::{
     CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
-    SerialNumber, date_time_ymd,
+    SerialNumber, SigningKey as _, date_time_ymd,
 };
-use sha2::{Digest as _, Sha256};
 
-use super::{authority, signing_key};
-use crate::sign::SigningKey;
+use super::authority;
 
 const SHA256: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01];
 const ECDSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
@@ -34,7 +33,7 @@ const SERIAL: u8 = 42;
 pub(super) struct Stamper {
     root: CertifiedIssuer<'static, KeyPair>,
     certificate: String,
-    key: SigningKey,
+    key: KeyPair,
 }
 
 impl Stamper {
@@ -51,7 +50,7 @@ impl Stamper {
         Stamper {
             certificate: params.signed_by(&pair, &root).unwrap().pem(),
             root,
-            key: signing_key(&pair),
+            key: pair,
         }
     }
 
@@ -63,10 +62,7 @@ impl Stamper {
     /// The answer to a request for a time stamp over `signature`, at `time` (`20240301120000Z`).
     pub(super) fn stamp(&self, signature: &[u8], time: &str) -> Vec<u8> {
         let sha256 = seq(&[&tlv(OID, &[SHA256])]);
-        let imprint = seq(&[
-            &sha256,
-            &tlv(OCTETS, &[Sha256::digest(signature).as_slice()]),
-        ]);
+        let imprint = seq(&[&sha256, &tlv(OCTETS, &[Digest::of(signature).as_bytes()])]);
         let info = seq(&[
             &tlv(INTEGER, &[&[1]]),
             &tlv(OID, &[POLICY]),
@@ -78,7 +74,7 @@ impl Stamper {
             attribute(CONTENT_TYPE, &tlv(OID, &[STAMP])),
             attribute(
                 MESSAGE_DIGEST,
-                &tlv(OCTETS, &[Sha256::digest(&info).as_slice()]),
+                &tlv(OCTETS, &[Digest::of(&info).as_bytes()]),
             ),
         ]
         .concat();

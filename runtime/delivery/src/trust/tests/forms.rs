@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ccm_host::Digest;
+use rcgen::SigningKey as _;
 use serde_json::{Value, json};
 use sigstore_verify::types::pae;
 
@@ -88,7 +89,7 @@ fn registries_carry_keyless_signatures_in_both_forms() {
             "body": entry["canonicalizedBody"],
             "integratedTime": SIGNED_AT,
             "logIndex": 7,
-            "logID": log_id.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+            "logID": hex::encode(log_id),
         },
     });
     let stamp = json!({"SignedRFC3161Timestamp": world.stamp(&signature, NOON)["signedTimestamp"]});

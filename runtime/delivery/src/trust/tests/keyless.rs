@@ -1,6 +1,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::ExtendedKeyUsagePurpose;
+use rcgen::{ExtendedKeyUsagePurpose, SigningKey as _};
 use serde_json::{Value, json};
 
 use super::super::sample::{

@@ -1,46 +1,18 @@
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
-use sigstore_verify::types::pae;
+use rcgen::{KeyPair, SigningKey as _};
+use serde_json::json;
 
+use super::super::sample::sign::{self, IN_TOTO, SIGN, statement};
 use super::super::sample::{
-    MANIFEST, WASM, Wanted, World, artifact, evidence, key, payload, simple_signing, trusting,
+    MANIFEST, WASM, Wanted, World, artifact, evidence, key, payload, public, simple_signing,
+    trusting, with,
 };
 use super::super::{PublicKey, TrustPolicy};
 use super::reason;
 use crate::artifact::{Artifact, Evidence};
-use crate::sign::{self, SigningKey};
 
-/// An envelope over `statement`, in a bundle without log and time stamp.
-fn envelope(key: &SigningKey, kind: &str, statement: &Value) -> Evidence {
-    let statement = statement.to_string();
-    let signature = key.sign(&pae(kind, statement.as_bytes())).unwrap();
-    evidence(&json!({
-        "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
-        "verificationMaterial": {"publicKey": {"hint": "anything"}},
-        "dsseEnvelope": {
-            "payload": STANDARD.encode(&statement),
-            "payloadType": kind,
-            "signatures": [{"sig": STANDARD.encode(signature)}],
-        },
-    }))
+fn envelope(key: &KeyPair, kind: &str, statement: &serde_json::Value) -> Evidence {
+    evidence(&sign::envelope(key, kind, statement))
 }
-
-fn statement(kind: &str, digests: &[&str]) -> Value {
-    let subjects: Vec<Value> = digests
-        .iter()
-        .map(|digest| json!({"digest": {"sha256": digest}}))
-        .collect();
-    json!({
-        "_type": "https://in-toto.io/Statement/v1",
-        "subject": subjects,
-        "predicateType": kind,
-        "predicate": {},
-    })
-}
-
-const SIGN: &str = "https://sigstore.dev/cosign/sign/v1";
-const IN_TOTO: &str = "application/vnd.in-toto+json";
 
 #[test]
 fn b5_a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
@@ -49,7 +21,7 @@ fn b5_a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
     let manifest = MANIFEST.strip_prefix("sha256:").unwrap();
     let module = artifact(WASM, Vec::new()).digest.hex();
     let other = "ab".repeat(32);
-    let simple = |key: &SigningKey, about: &str| {
+    let simple = |key: &KeyPair, about: &str| {
         let payload = payload(about);
         let signature = key.sign(&payload).unwrap();
         simple_signing(payload, signature)
@@ -61,27 +33,24 @@ fn b5_a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
         let signature = signing.sign(text.as_bytes()).unwrap();
         simple_signing(text.into_bytes(), signature)
     };
-    let attached = |key: &SigningKey, digest: &str| {
-        Evidence::Bundle(sign::manifest(key, digest).unwrap().layer)
-    };
-    let file = |key: &SigningKey, wasm: &[u8]| Evidence::Bundle(sign::file(key, wasm).unwrap());
+    let attached = |key: &KeyPair, digest: &str| evidence(&sign::attached(key, digest));
+    let file = |key: &KeyPair, wasm: &[u8]| evidence(&sign::file(key, wasm));
     let without_digest = {
-        let mut bundle: Value =
-            serde_json::from_slice(&sign::file(&signing, WASM).unwrap()).unwrap();
+        let mut bundle = sign::file(&signing, WASM);
         bundle["messageSignature"]
             .as_object_mut()
             .unwrap()
             .remove("messageDigest");
         bundle
     };
+    let with_empty_digest = |wasm: &[u8]| {
+        let bundle = sign::file(&signing, wasm);
+        evidence(&with(&bundle, "/messageSignature/messageDigest", json!({})))
+    };
     let replayed = {
-        let mut bundle: Value =
-            serde_json::from_slice(&sign::file(&signing, b"an older one").unwrap()).unwrap();
-        bundle["messageSignature"]["messageDigest"] = serde_json::from_slice::<Value>(
-            &sign::file(&signing, WASM).unwrap(),
-        )
-        .unwrap()["messageSignature"]["messageDigest"]
-            .clone();
+        let mut bundle = sign::file(&signing, b"an older one");
+        bundle["messageSignature"]["messageDigest"] =
+            sign::file(&signing, WASM)["messageSignature"]["messageDigest"].take();
         bundle
     };
     let table = [
@@ -90,6 +59,16 @@ fn b5_a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
             "over the bytes, without their digest",
             evidence(&without_digest),
             "trusted",
+        ),
+        (
+            "over the bytes, with an empty digest",
+            with_empty_digest(WASM),
+            "trusted",
+        ),
+        (
+            "over other bytes, with an empty digest",
+            with_empty_digest(b"an older one"),
+            "wrong-key",
         ),
         (
             "over the bytes, by a stranger",
@@ -207,8 +186,8 @@ fn without_a_manifest_only_signatures_over_the_module_hold() {
         manifest_digest: None,
         ..artifact(WASM, vec![evidence])
     };
-    let attached = Evidence::Bundle(sign::manifest(&signing, MANIFEST).unwrap().layer);
-    let file = Evidence::Bundle(sign::file(&signing, WASM).unwrap());
+    let attached = evidence(&sign::attached(&signing, MANIFEST));
+    let file = evidence(&sign::file(&signing, WASM));
     let payload = payload(MANIFEST);
     let signature = signing.sign(&payload).unwrap();
     assert_eq!(reason(&trusting(&public), &of_file(file)), "trusted");
@@ -229,10 +208,7 @@ fn without_a_manifest_only_signatures_over_the_module_hold() {
 fn keys_and_identities_are_told_apart() {
     let world = World::new();
     let (signing, public) = key();
-    let by_key = artifact(
-        WASM,
-        vec![Evidence::Bundle(sign::file(&signing, WASM).unwrap())],
-    );
+    let by_key = artifact(WASM, vec![evidence(&sign::file(&signing, WASM))]);
     let by_identity = artifact(
         WASM,
         vec![evidence(
@@ -279,24 +255,20 @@ fn any_of_several_keys_is_enough_and_all_kinds_of_keys_work() {
         &rcgen::PKCS_ECDSA_P384_SHA384,
         &rcgen::PKCS_ED25519,
     ];
-    let keys: Vec<SigningKey> = kinds
-        .iter()
-        .map(|kind| rcgen::KeyPair::generate_for(kind).unwrap().serialize_pem())
-        .map(|pem| SigningKey::from_pem(&pem, None).unwrap())
-        .collect();
+    let keys = kinds.map(|kind| KeyPair::generate_for(kind).unwrap());
     let policy = TrustPolicy {
-        keys: keys.iter().map(|key| key.public_key().unwrap()).collect(),
+        keys: keys.iter().map(public).collect(),
         ..TrustPolicy::default()
     };
     for key in &keys {
         for evidence in [
-            Evidence::Bundle(sign::file(key, WASM).unwrap()),
-            Evidence::Bundle(sign::manifest(key, MANIFEST).unwrap().layer),
+            evidence(&sign::file(key, WASM)),
+            evidence(&sign::attached(key, MANIFEST)),
         ] {
             let vouched = policy.verify(&artifact(WASM, vec![evidence]), "1.0.0", super::now());
             assert_eq!(
                 vouched.unwrap().to_string(),
-                format!("signed with the key {}", key.fingerprint())
+                format!("signed with the key {}", public(key).fingerprint())
             );
         }
     }
@@ -304,7 +276,7 @@ fn any_of_several_keys_is_enough_and_all_kinds_of_keys_work() {
 
 #[test]
 fn texts_that_are_no_public_key_are_refused_in_words() {
-    let pair = rcgen::KeyPair::generate().unwrap();
+    let pair = KeyPair::generate().unwrap();
     let curve = "-----BEGIN PUBLIC KEY-----\nMFYwEAYHKoZIzj0CAQYFK4EEAAoDQgAEs6zhaz1vkLBK5/cI2YX42ZsJ50c7Zmok\nsVMZAcqVvGPqEdAMqVTGh5m6mkBErNd7EL45mr9TaBMmrZ0IwVMd7g==\n-----END PUBLIC KEY-----\n";
     let table = [
         (String::new(), "a public key is wanted in PEM"),

@@ -1,8 +1,9 @@
-use super::super::sample::{MANIFEST, WASM, artifact, key, now, simple_signing, trusting};
+use super::super::sample::{
+    MANIFEST, WASM, artifact, evidence, key, now, sign, simple_signing, trusting,
+};
 use super::super::{Distrust, MinimumVersion, Pin, Provenance, Refusal, TrustPolicy};
 use super::{reason, told, verdict};
 use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
-use crate::sign;
 
 fn pinned(digest: &str) -> TrustPolicy {
     TrustPolicy {
@@ -121,8 +122,7 @@ fn b5_a13_nothing_is_trusted_unless_the_operator_said_so() {
 #[test]
 fn bytes_that_are_not_those_of_the_artifacts_digest_are_refused() {
     let (key, public) = key();
-    let bundle = sign::file(&key, WASM).unwrap();
-    let mut swapped = artifact(WASM, vec![Evidence::Bundle(bundle)]);
+    let mut swapped = artifact(WASM, vec![evidence(&sign::file(&key, WASM))]);
     assert_eq!(reason(&trusting(&public), &swapped), "trusted");
     swapped.wasm = b"\0asm\x0d\0\x01\0 something else".as_slice().into();
     assert_eq!(reason(&trusting(&public), &swapped), "other-digest");
@@ -150,10 +150,7 @@ fn b5_a14_an_older_signed_version_is_refused_by_its_own_reason() {
         ("1.2.3", "99999999999999999999.0.0", "version-unreadable"),
     ];
     let (key, public) = key();
-    let artifact = artifact(
-        WASM,
-        vec![Evidence::Bundle(sign::file(&key, WASM).unwrap())],
-    );
+    let artifact = artifact(WASM, vec![evidence(&sign::file(&key, WASM))]);
     for (minimum, version, expected) in table {
         let answer = from(minimum, trusting(&public)).verify(&artifact, version, now());
         let reason = answer.as_ref().map_or_else(Distrust::reason, |_| "trusted");
@@ -165,12 +162,9 @@ fn b5_a14_an_older_signed_version_is_refused_by_its_own_reason() {
 fn too_old_is_said_only_of_what_holds_otherwise() {
     let (signing, public) = key();
     let policy = from("2.0.0", trusting(&public));
-    let signed = artifact(
-        WASM,
-        vec![Evidence::Bundle(sign::file(&signing, WASM).unwrap())],
-    );
+    let signed = artifact(WASM, vec![evidence(&sign::file(&signing, WASM))]);
     let told = policy.verify(&signed, "1.9.0", now()).unwrap_err();
-    let fingerprint = signing.fingerprint();
+    let fingerprint = public.fingerprint().to_owned();
     let Distrust::TooOld { provenance, .. } = &told else {
         panic!("{told:?}")
     };
@@ -180,10 +174,7 @@ fn too_old_is_said_only_of_what_holds_otherwise() {
         "version 1.9.0 is older than 2.0.0, the oldest that `trust.minimumVersion` allows"
     );
     let (stranger, _) = key();
-    let forged = artifact(
-        WASM,
-        vec![Evidence::Bundle(sign::file(&stranger, WASM).unwrap())],
-    );
+    let forged = artifact(WASM, vec![evidence(&sign::file(&stranger, WASM))]);
     assert_eq!(
         policy.verify(&forged, "1.9.0", now()).unwrap_err().reason(),
         "wrong-key"
@@ -200,7 +191,7 @@ fn too_old_is_said_only_of_what_holds_otherwise() {
 #[test]
 fn evidence_is_capped_in_size_and_number_and_the_first_that_holds_is_enough() {
     let (signing, public) = key();
-    let good = || Evidence::Bundle(sign::file(&signing, WASM).unwrap());
+    let good = || evidence(&sign::file(&signing, WASM));
     let junk = || Evidence::Bundle(b"{".to_vec());
     let large = || Evidence::Bundle(vec![b' '; EVIDENCE_BYTES + 1]);
     let with = |count: usize, last: Evidence| {
@@ -248,7 +239,7 @@ fn evidence_is_capped_in_size_and_number_and_the_first_that_holds_is_enough() {
 #[test]
 fn what_is_refused_is_told_in_words_that_say_what_to_do() {
     let (signing, public) = key();
-    let bundle = |wasm: &[u8]| Evidence::Bundle(sign::file(&signing, wasm).unwrap());
+    let bundle = |wasm: &[u8]| evidence(&sign::file(&signing, wasm));
     let table = [
         (
             TrustPolicy::default(),
@@ -260,7 +251,7 @@ fn what_is_refused_is_told_in_words_that_say_what_to_do() {
         (
             trusting(&public),
             Vec::new(),
-            "it is not signed, and the configuration wants it to be: sign it (`ccm provider sign`, `cosign sign`) \
+            "it is not signed, and the configuration wants it to be: sign it (`cosign sign`, `cosign sign-blob`) \
              with a key or identity that `trust` names"
                 .to_owned(),
         ),
@@ -276,7 +267,7 @@ fn what_is_refused_is_told_in_words_that_say_what_to_do() {
         (
             trusting(&public),
             vec![bundle(WASM)],
-            format!("signed with the key {}", signing.fingerprint()),
+            format!("signed with the key {}", public.fingerprint()),
         ),
     ];
     for (policy, evidence, expected) in table {
@@ -311,10 +302,9 @@ fn signatures_over_the_largest_modules_are_tried_only_so_often() {
         ..TrustPolicy::default()
     };
     let stranger = key().0;
-    let forged = sign::file(&stranger, &wasm).unwrap();
-    let mut evidence = vec![Evidence::Bundle(forged); 8];
-    evidence.push(Evidence::Bundle(sign::file(&signing, &wasm).unwrap()));
-    let artifact = artifact(&wasm, evidence);
+    let mut signatures = vec![evidence(&sign::file(&stranger, &wasm)); 8];
+    signatures.push(evidence(&sign::file(&signing, &wasm)));
+    let artifact = artifact(&wasm, signatures);
     let Err(Distrust::Refused { reasons }) = policy.verify(&artifact, "1.0.0", now()) else {
         panic!("more than a second of work was done for it")
     };

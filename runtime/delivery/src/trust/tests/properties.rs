@@ -6,13 +6,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use rcgen::SigningKey as _;
 use serde_json::{Value, json};
 
+use super::super::sample::sign;
 use super::super::sample::{
     MANIFEST, WASM, Wanted, World, artifact, evidence, key, now, payload, simple_signing, trusting,
 };
 use crate::artifact::Evidence;
-use crate::sign;
 
 /// One for all cases: its keys are made once.
 static WORLD: LazyLock<World> = LazyLock::new(World::new);
@@ -80,7 +81,7 @@ proptest! {
     fn a_module_with_one_bit_changed_is_refused(at: Index, bit in 0u8..8, length in 1usize..512) {
         let (signing, public) = key();
         let mut wasm = vec![7; length];
-        let bundle = Evidence::Bundle(sign::file(&signing, &wasm).unwrap());
+        let bundle = evidence(&sign::file(&signing, &wasm));
         let policy = trusting(&public);
         prop_assert!(policy.verify(&artifact(&wasm, vec![bundle.clone()]), "1.0.0", now()).is_ok());
         flip(&mut wasm, at, bit);
@@ -90,8 +91,8 @@ proptest! {
     #[test]
     fn a_signature_of_a_key_with_one_bit_changed_is_refused(at: Index, bit in 0u8..8, place in 0usize..6) {
         let (signing, public) = key();
-        let file: Value = serde_json::from_slice(&sign::file(&signing, WASM).unwrap()).unwrap();
-        let attached: Value = serde_json::from_slice(&sign::manifest(&signing, MANIFEST).unwrap().layer).unwrap();
+        let file = sign::file(&signing, WASM);
+        let attached = sign::attached(&signing, MANIFEST);
         let mut older = payload(MANIFEST);
         let mut signature = signing.sign(&older).unwrap();
         let changed = match place {
@@ -116,7 +117,7 @@ proptest! {
         let (signing, public) = key();
         let mut policy = world.policy(true, true);
         policy.keys.push(public);
-        let whole = sign::file(&signing, WASM).unwrap();
+        let whole = sign::file(&signing, WASM).to_string().into_bytes();
         let junk = [
             Evidence::Bundle(bytes.clone()),
             Evidence::Bundle(whole[..cut.index(whole.len())].to_vec()),

@@ -43,6 +43,7 @@ fn unreadable_selectors_are_refused() {
         "a b",
         ",",
         "pool in (a) role",
+        "pool>1",
     ] {
         assert_eq!(LabelSelector::parse(text), None, "{text}");
     }

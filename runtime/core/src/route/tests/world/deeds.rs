@@ -13,7 +13,8 @@ impl World {
         );
         let is_withheld = match self.mode {
             Mode::Enforce => false,
-            Mode::Plan => is_write,
+            // A provider that cannot look never comes to a change.
+            Mode::Plan => is_write || is_change && self.changes.is_empty(),
             Mode::Observe => is_write || is_change,
         };
         if is_withheld {
@@ -23,18 +24,14 @@ impl World {
         if !matches!(effect, Effect::Route(RouteEffect::TakeBudget(..))) {
             self.log.push((self.now, effect.to_string()));
         }
-        if is_change && self.mode == Mode::Plan {
-            let why = "changes are not made in plan mode".to_owned();
-            return Outcome::Route(RouteOutcome::Changed(Err(ProviderError::Denied(why))));
-        }
         match effect {
             Effect::Route(RouteEffect::TakeBudget(..)) if self.is_ledger_away => {
                 Outcome::Node(Err(ClusterError::Unavailable("away".to_owned())))
             }
-            Effect::Route(RouteEffect::TakeBudget(_, brake, ours)) => {
+            Effect::Route(RouteEffect::TakeBudget(_, brake, rise, ours)) => {
                 let taken = self.budgets.as_mut().map(|budgets| {
                     let budget = budgets.of(*brake);
-                    budget.take(at(self.now), *ours)
+                    budget.take(at(self.now), *ours, *rise)
                 });
                 Outcome::Budget(taken.unwrap_or(Ok(())))
             }

@@ -4,7 +4,7 @@ use ccm_host::Digest;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
-use super::{Found, NotFound, module_in};
+use super::{Found, NotFound, keys, module_in};
 use crate::artifact::{EVIDENCE_BYTES, Evidence};
 
 /// A ConfigMap as YAML has it.
@@ -45,6 +45,16 @@ fn the_file_is_found_in_either_map() {
     ] {
         assert_eq!(found(object.clone()), whole, "{object}");
     }
+}
+
+#[test]
+fn every_key_may_hold_a_module_but_those_of_parts_and_of_what_stands_beside_one() {
+    let object = map(json!({
+        "binaryData": {"k": "AA==", "b.00": "AA==", "b.01": "AA==", "a.wasm": "AA=="},
+        "data": {"b.sha256": "", "a.wasm.sigstore.json": "{}", "text.123": ""},
+    }));
+    assert_eq!(keys(&object, "k"), ["k", "a.wasm", "b", "text.123"]);
+    assert_eq!(keys(&ConfigMap::default(), "k"), ["k"]);
 }
 
 #[test]

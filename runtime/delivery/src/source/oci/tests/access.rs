@@ -11,8 +11,9 @@ use tokio::sync::watch;
 use url::Url;
 
 use super::stand::{Asked, Shelf, Stand, login, module, redirect, source, status};
+use crate::source::oci::OciSource;
 use crate::source::oci::login::RegistryCredentials;
-use crate::source::oci::registry::{Access, Registry, redirected};
+use crate::source::oci::registry::{Registry, redirected};
 use crate::source::{Source as _, SourceError};
 
 /// base64 of `robot:canary-9f2`.
@@ -178,7 +179,7 @@ async fn a_token_that_is_kept_is_exchanged_or_shown_as_it_is() {
 fn docker_io_is_where_its_api_is() {
     let open = |host: &str, repository: &str| {
         let credentials = watch::channel(None).1;
-        let registry = Registry::new(host, repository, Access::Pull, true, credentials).unwrap();
+        let registry = Registry::new(host, repository, true, credentials).unwrap();
         registry.join("manifests/1").unwrap().to_string()
     };
     let cases = [
@@ -340,4 +341,17 @@ async fn no_error_shows_what_a_registry_sends_back_of_a_login() {
             stand.count(|asked| asked.method == Method::HEAD && asked.authorization.is_some()) > 0
         );
     }
+}
+
+#[tokio::test]
+async fn a_ca_file_without_a_certificate_is_refused_before_anybody_is_asked() {
+    let stand = Stand::start(Shelf::default(), |_| None).await;
+    for text in ["", "no certificate"] {
+        let mut settings = stand.settings(":1");
+        settings.ca_pem = Some(text.to_owned());
+        let opened = OciSource::new("place".to_owned(), settings);
+        let why = opened.err().unwrap().to_string();
+        assert!(why.contains("CA certificates cannot be read"), "{why}");
+    }
+    assert_eq!(stand.count(|_| true), 0);
 }

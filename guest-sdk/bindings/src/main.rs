@@ -1,0 +1,132 @@
+//! Writes `guest-sdk/src/bindings/*.rs`, one file for each world of the SDK, or with `--check` says which of them is not what
+//! the contract in `wit/v0.1` makes of it.
+//!
+//! One world per exported interface, so that a provider can export any subset: every world brings its own export macro and
+//! its own description of the component's type, and the linker unites those that were used. All of them share the types of
+//! `common` that the first world generates.
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use wit_bindgen_core::{Files, WorldGenerator};
+use wit_bindgen_rust::{Opts, WithOption};
+use wit_parser::Resolve;
+
+const COMMON: &str = "ccm:provider/common@0.1.0";
+
+/// A world of the SDK.
+struct World {
+    /// Its name in WIT; with underscores that of its module.
+    name: &'static str,
+    /// What it imports or exports.
+    body: &'static str,
+    /// Whether its types can be compared.
+    comparable: bool,
+}
+
+const WORLDS: &[World] = &[
+    World {
+        name: "host",
+        body: "import ccm:provider/common@0.1.0;
+               import ccm:provider/log@0.1.0;
+               import ccm:provider/clock@0.1.0;
+               import ccm:provider/random@0.1.0;
+               import ccm:provider/state@0.1.0;
+               import ccm:provider/http@0.1.0;",
+        comparable: true,
+    },
+    World {
+        name: "lifecycle",
+        body: "export ccm:provider/lifecycle@0.1.0;",
+        comparable: true,
+    },
+    World {
+        name: "self-check",
+        body: "export ccm:provider/self-check@0.1.0;",
+        comparable: false,
+    },
+    World {
+        name: "instances",
+        body: "export ccm:provider/instances@0.1.0;",
+        comparable: true,
+    },
+    World {
+        name: "load-balancer",
+        body: "export ccm:provider/load-balancer@0.1.0;",
+        comparable: true,
+    },
+    World {
+        name: "routes",
+        body: "export ccm:provider/routes@0.1.0;",
+        comparable: true,
+    },
+];
+
+fn main() -> Result<()> {
+    let is_check = match std::env::args().nth(1).as_deref() {
+        None => false,
+        Some("--check") => true,
+        Some(other) => bail!("{other}: the only option is --check"),
+    };
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut stale = Vec::new();
+    for world in WORLDS {
+        let text = generate(&sdk.join("../wit/v0.1"), world)
+            .with_context(|| format!("world {}", world.name))?;
+        let file = format!("src/bindings/{}.rs", module(world));
+        let path = sdk.join(&file);
+        if !is_check {
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        } else if fs::read_to_string(&path).unwrap_or_default() != text {
+            stale.push(format!("guest-sdk/{file}"));
+        }
+    }
+    if !stale.is_empty() {
+        bail!(
+            "not what wit/v0.1 makes of it: {}\nrun `cargo run --manifest-path guest-sdk/bindings/Cargo.toml`",
+            stale.join(", ")
+        );
+    }
+    Ok(())
+}
+
+fn module(world: &World) -> String {
+    world.name.replace('-', "_")
+}
+
+fn generate(contract: &Path, world: &World) -> Result<String> {
+    let mut resolve = Resolve::default();
+    resolve.push_path(contract)?;
+    let source = format!("package ccm:sdk;\nworld {} {{ {} }}", world.name, world.body);
+    let package = resolve.push_str("sdk.wit", &source)?;
+    let selected = resolve.select_world(&[package], Some(world.name))?;
+
+    let mut options = Opts {
+        format: true,
+        generate_all: true,
+        ..Opts::default()
+    };
+    if world.comparable {
+        options.additional_derive_attributes = ["PartialEq", "Eq"].map(str::to_owned).into();
+    }
+    if world.name == "host" {
+        options.generate_unused_types = true;
+    } else {
+        let shared = "crate::bindings::host::ccm::provider::common".to_owned();
+        options.with = vec![(COMMON.to_owned(), WithOption::Path(shared))];
+        options.pub_export_macro = true;
+        options.export_macro_name = Some(format!("export_{}", module(world)));
+        options.default_bindings_module = Some(format!("ccm_guest::bindings::{}", module(world)));
+    }
+    let mut files = Files::default();
+    options
+        .build()
+        .generate(&mut resolve, selected, &mut files)?;
+    let (_, text) = files.iter().next().context("nothing was generated")?;
+    let text = std::str::from_utf8(text)?;
+    Ok(format!(
+        "//! Generated from `wit/v0.1`: see `guest-sdk/bindings`. Not edited by hand.\n\n{text}"
+    ))
+}

@@ -1,0 +1,5 @@
+//! The examples do what the documents say of them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod readme;
+mod routes;

@@ -1,0 +1,49 @@
+//! Fields of a Service that Hetzner's load balancers know nothing of. They change nothing, and that is said: who restricts
+//! the clients and is not told that everybody gets in, is worse off than with an error. Pure.
+
+use ccm_guest::load_balancer::Service;
+use ccm_guest::{Event, IpFamily};
+
+use super::events::{listed, warning};
+
+#[cfg(test)]
+mod tests;
+
+/// The reason of these events.
+const REASON: &str = "UnsupportedFieldConfigured";
+/// Every IPv4 address.
+const EVERYBODY: &str = "0.0.0.0/0";
+
+/// One event for each field that is set and has no effect.
+pub fn events(service: &Service) -> impl Iterator<Item = Event> {
+    let ranges = &service.source_ranges;
+    let is_restricted = !ranges.is_empty() && ranges.iter().all(|range| range != EVERYBODY);
+    let restricted = is_restricted.then(|| {
+        format!(
+            "Hetzner's load balancers cannot restrict who connects: the service {} is open to everybody, not only to {}; use a firewall on the nodes, or network policies with externalTrafficPolicy: Local and the proxy protocol",
+            service.name,
+            listed(ranges)
+        )
+    });
+    let ip = service.requested_ip.as_ref().map(|ip| {
+        format!(
+            "Hetzner chooses the addresses of load balancers: loadBalancerIP {ip} of service {} has no effect",
+            service.name
+        )
+    });
+    let affinity = service.session_affinity_seconds.map(|_| {
+        format!(
+            "Hetzner's load balancers keep no client at one node: sessionAffinity of service {} has no effect before the node; for HTTP there are sticky sessions by cookie",
+            service.name
+        )
+    });
+    let is_v6_only = matches!(service.ip_families.as_slice(), [IpFamily::Ipv6]);
+    let families = is_v6_only.then(|| {
+        format!(
+            "Hetzner's load balancers always have an IPv4 address: service {} is reached by it, too",
+            service.name
+        )
+    });
+    let told = [restricted, ip, affinity, families].into_iter().flatten();
+    told.map(|message| warning(REASON, &message))
+}

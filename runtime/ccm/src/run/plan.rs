@@ -1,0 +1,114 @@
+//! The plan as the result of the process: what it says, why there is none if there is none, and the exit code. Works
+//! nothing out; of the API server it asks only whether that can be reached, and only when not everything was looked at.
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ccm_core::plan::{Plan, Verdict};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::{Api, Client, Config};
+
+/// How long the API server is waited for once more, at the end of a plan that is not whole.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Adds to the plan what kept it from being made: providers that do not serve, and an API server that does not answer.
+pub(super) async fn explain(plan: &mut Plan, unserved: &[String], kubernetes: &Config) {
+    for name in unserved {
+        let why = Some("the provider does not serve");
+        plan.set_unsure(&format!("provider/{name}"), "", why);
+    }
+    if !plan.is_whole()
+        && let Some(why) = unreachable(kubernetes).await
+    {
+        plan.explain(why);
+    }
+}
+
+/// Prints the plan. Its verdict is the exit code: 0 a promise, 2 there is something to be done, 3 nobody can say.
+pub(super) fn print(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
+    let text = if json {
+        format!("{}\n", plan.to_json())
+    } else {
+        plan.table()
+    };
+    io::stdout()
+        .write_all(text.as_bytes())
+        .context("cannot print the plan")?;
+    Ok(match plan.verdict() {
+        Verdict::Empty => ExitCode::SUCCESS,
+        Verdict::Changes => ExitCode::from(2),
+        Verdict::Unknown => ExitCode::from(3),
+    })
+}
+
+/// Why the API server lets nobody look; `None` if it does.
+async fn unreachable(kubernetes: &Config) -> Option<String> {
+    let server = kubernetes.cluster_url.to_string();
+    let server = server.trim_end_matches('/');
+    let nodes: Api<Node> = match Client::try_from(kubernetes.clone()) {
+        Ok(client) => Api::all(client),
+        Err(error) => return Some(format!("{server} cannot be asked: {error}")),
+    };
+    let one = ListParams::default().limit(1);
+    match tokio::time::timeout(PATIENCE, nodes.list_metadata(&one)).await {
+        Ok(Ok(_)) => None,
+        Ok(Err(kube::Error::Api(status))) => Some(match status.code {
+            401 => format!("{server} refuses the credential (401)"),
+            code => format!(
+                "{server} refuses to list nodes ({code}): {}",
+                status.message
+            ),
+        }),
+        Ok(Err(error)) => Some(format!("{server} cannot be reached ({})", cause(&error))),
+        Err(_) => Some(format!(
+            "{server} cannot be reached (no answer within {PATIENCE:?})"
+        )),
+    }
+}
+
+/// What has gone wrong at the bottom of this error, without numbers of the system.
+fn cause(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| Error::source(*error));
+    let mut last = String::new();
+    for cause in causes {
+        last = match cause.downcast_ref::<io::Error>() {
+            // Libraries wrap their own errors in ones of this kind.
+            Some(error) if error.kind() != io::ErrorKind::Other => error.kind().to_string(),
+            _ => cause.to_string(),
+        };
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used, reason = "tests")]
+    use super::*;
+
+    #[tokio::test]
+    async fn a_provider_that_does_not_serve_is_counted() {
+        let mut plan = Plan::default();
+        plan.set_whole();
+        let nowhere = Config::new("https://cluster.test".parse().expect("a URL"));
+        explain(&mut plan, &["nimbus".to_owned()], &nowhere).await;
+        assert_eq!(plan.verdict(), Verdict::Unknown);
+        assert_eq!(
+            plan.table(),
+            "provider/nimbus  ?  the provider does not serve\n\
+             no change is known; about 1 things nothing can be said yet\n"
+        );
+    }
+
+    #[test]
+    fn the_cause_of_an_error_is_told_in_the_systems_words_for_it() {
+        let refused = io::Error::from_raw_os_error(111);
+        let error = kube::Error::Service(Box::new(refused));
+        assert_eq!(cause(&error), "connection refused");
+        let odd = kube::Error::Service("the proxy is odd".into());
+        assert_eq!(cause(&odd), "the proxy is odd");
+    }
+}

@@ -1,0 +1,194 @@
+//! The controllers' client on a real socket: which bytes reach the API server, and which do not.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::permit::Moment;
+use ccm_core::tenure::Tenure;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::api::PostParams;
+use kube::{Api, Client, Config};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+const NODE: &str = r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker-1"}}"#;
+
+async fn listener(scheme: &str) -> (TcpListener, Config) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut config = Config::new(format!("{scheme}://{address}").parse().unwrap());
+    config.default_retry = false;
+    // So that nothing here depends on the certificates of the machine.
+    config.root_cert = Some(Vec::new());
+    (listener, config)
+}
+
+fn client(config: &Config, tenure: &Arc<Tenure>) -> Client {
+    super::client(config, tenure.clone(), Some(Duration::from_secs(5))).unwrap()
+}
+
+/// Reads the head of a request, and answers it with a node.
+async fn answer(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0);
+    }
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{NODE}",
+        NODE.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Everything that comes over a connection, however it ends.
+async fn everything(mut stream: TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Ok(count) = stream.read_buf(&mut bytes).await
+        && count > 0
+    {}
+    bytes
+}
+
+/// What an error says, with its causes.
+fn said(error: kube::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = std::error::Error::source(&error);
+    while let Some(cause) = next {
+        text.push_str(&format!(": {cause}"));
+        next = cause.source();
+    }
+    text
+}
+
+#[tokio::test]
+async fn outside_of_the_tenure_not_one_byte_is_sent() {
+    let (past, lost) = (Tenure::pending(), Tenure::unlimited());
+    past.renewed(
+        Moment(Duration::ZERO),
+        Duration::from_nanos(1),
+        Duration::MAX,
+    );
+    lost.close();
+    for (case, tenure) in [("past the renew deadline", past), ("lost", lost)] {
+        let tenure = Arc::new(tenure);
+        for scheme in ["http", "https"] {
+            let (listener, config) = listener(scheme).await;
+            let nodes: Api<Node> = Api::all(client(&config, &tenure));
+            let accepted = tokio::spawn(async move { listener.accept().await.unwrap().0 });
+            let text = said(nodes.get("worker-1").await.unwrap_err());
+            assert!(
+                text.contains("does not hold the lease"),
+                "{scheme}, {case}: {text}"
+            );
+            // Also no handshake.
+            let bytes = everything(accepted.await.unwrap()).await;
+            assert_eq!(bytes, b"", "{scheme}, {case}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn before_the_lease_is_won_nothing_is_asked_for() {
+    let (_listener, config) = listener("http").await;
+    let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::pending())));
+    assert!(nodes.get("worker-1").await.is_err());
+}
+
+#[tokio::test]
+async fn a_kept_connection_is_broken_off_when_the_lease_is_lost() {
+    let (listener, config) = listener("http").await;
+    let tenure = Arc::new(Tenure::unlimited());
+    let nodes: Api<Node> = Api::all(client(&config, &tenure));
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let first = answer(&mut stream).await;
+        (first, everything(stream).await)
+    });
+    assert_eq!(
+        nodes
+            .get("worker-1")
+            .await
+            .unwrap()
+            .metadata
+            .name
+            .as_deref(),
+        Some("worker-1")
+    );
+    tenure.close();
+    let text = said(nodes.get("worker-1").await.unwrap_err());
+    assert!(text.contains("does not hold the lease"), "{text}");
+    drop(nodes);
+    let (first, rest) = server.await.unwrap();
+    assert!(first.starts_with("GET /api/v1/nodes/worker-1"), "{first}");
+    assert_eq!(rest, b"");
+}
+
+#[tokio::test]
+async fn a_body_that_is_half_written_is_finished_by_a_stopping_process_and_not_by_one_that_lost() {
+    for (case, loses) in [("stopping", false), ("lost", true)] {
+        let (listener, config) = listener("http").await;
+        let tenure = Arc::new(Tenure::unlimited());
+        let client = client(&config, &tenure);
+        let mut large = ConfigMap::default();
+        large.metadata.name = Some("large".to_owned());
+        // More than the operating system takes while nobody reads.
+        let length = 16 << 20;
+        large.data = Some([("x".to_owned(), "x".repeat(length))].into());
+        let writing = tokio::spawn(async move {
+            let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+            maps.create(&PostParams::default(), &large).await
+        });
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.readable().await.unwrap();
+        if loses {
+            tenure.close();
+        } else {
+            tenure.end();
+        }
+        let mut bytes = Vec::new();
+        while bytes.len() <= length
+            && stream
+                .read_buf(&mut bytes)
+                .await
+                .is_ok_and(|count| count > 0)
+        {}
+        assert_eq!(bytes.len() > length, !loses, "{case}");
+        drop(stream);
+        assert!(writing.await.unwrap().is_err(), "{case}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_not_waited_for_longer_than_the_lease_lasts() {
+    let (listener, config) = listener("http").await;
+    let tenure = Arc::new(Tenure::unlimited());
+    // Of a lease that ended long ago, and whose holder may still begin: no clock of this test is asked.
+    let ended = Arc::new(Tenure::pending());
+    ended.renewed(Moment(Duration::ZERO), Duration::MAX, Duration::ZERO);
+    for (tenure, is_answered) in [(tenure, true), (ended, false)] {
+        let nodes: Api<Node> = Api::all(client(&config, &tenure));
+        let asking = tokio::spawn(async move { nodes.get("worker-1").await });
+        if is_answered {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            answer(&mut stream).await;
+            asking.await.unwrap().unwrap();
+        } else {
+            let text = said(asking.await.unwrap().unwrap_err());
+            assert!(text.contains("the lease has ended"), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_is_refused_and_its_password_is_not_shown() {
+    let (_, mut config) = listener("https").await;
+    config.proxy_url = Some("http://me:secret@proxy.test:3128".parse().unwrap());
+    let Err(error) = super::client(&config, Arc::new(Tenure::unlimited()), None) else {
+        panic!("the proxy is taken");
+    };
+    let text = error.to_string();
+    assert!(text.contains("http://proxy.test"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+}

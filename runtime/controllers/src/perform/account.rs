@@ -1,0 +1,96 @@
+//! What vouches for a provider's word about a Service: nodes and load balancers that are known to exist, and the Service's
+//! namespace. Reads only, and decides nothing.
+
+use std::sync::Arc;
+
+use ccm_core::cloud::{Lookup, ProviderError};
+use ccm_core::cloud_node::cloud_node;
+use ccm_core::effect::{ServiceRef, Witnesses};
+use ccm_core::load_balancer::Found;
+use ccm_core::node_lifecycle::{vouches, witnesses};
+use ccm_core::ownership::Claimant;
+use ccm_core::service::{cloud_service, shares_address};
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use kube::Api;
+
+use super::request::{in_time, unwrapped};
+use super::service::Services;
+
+/// How many load balancers are asked about.
+const WITNESSES: usize = 3;
+
+impl Services {
+    /// Nodes are asked about first: one call answers for all of them.
+    ///
+    /// # Errors
+    /// The provider did not answer.
+    pub(super) async fn vouch(
+        &self,
+        service: &ServiceRef,
+        claimant: &Claimant,
+    ) -> Result<Witnesses, ProviderError> {
+        let cluster = &self.cloud.cluster;
+        let nodes = cluster.nodes.state();
+        let nodes = witnesses(nodes.iter().map(|node| &**node), claimant);
+        let mut said = Witnesses::default();
+        // What keeps the provider from telling nodes must not keep load balancers for ever.
+        let (lookups, failed) = match self.look_up(&nodes).await {
+            Ok(lookups) => (lookups, None),
+            Err(error @ ProviderError::Throttled { .. }) => return Err(error),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        for (node, lookup) in nodes.iter().zip(lookups) {
+            let name = node.metadata.name.as_deref().unwrap_or_default();
+            if vouches(node, &lookup) {
+                said.found.push(format!("node/{name}"));
+            } else if lookup == Lookup::Gone {
+                said.missing.push(format!("node/{name}"));
+            }
+        }
+        if said != Witnesses::default() {
+            return Ok(said);
+        }
+        let others = cluster
+            .roster()
+            .others_with_address(self.cloud.provider.name(), service);
+        for other in others.into_iter().take(WITNESSES) {
+            let read = in_time(&cluster.tenure, self.api(&other).get(&other.name)).await;
+            let Ok(Some(stored)) = unwrapped(read) else {
+                continue;
+            };
+            let known = Arc::new(cloud_service(&stored));
+            let before = known.status.clone();
+            match self.look(&other, known).await?.found {
+                Found::Present(status) if shares_address(&before, &status) => {
+                    said.found.push(other.to_string());
+                }
+                Found::Present(_) | Found::Absent => said.missing.push(other.to_string()),
+            }
+        }
+        match failed {
+            Some(error) if said == Witnesses::default() => Err(error),
+            _ => Ok(said),
+        }
+    }
+
+    /// None, where the provider knows no instances.
+    async fn look_up(&self, nodes: &[&Node]) -> Result<Vec<Lookup>, ProviderError> {
+        if nodes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let about = nodes.iter().copied().map(cloud_node).collect();
+        match self.cloud.clone().find_apart(about, true).await {
+            Ok(reply) => Ok(reply.lookups),
+            Err(ProviderError::Unsupported(_) | ProviderError::Elsewhere) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whoever may not read it does not know, and takes the longer way.
+    pub(super) async fn namespace_goes(&self, service: &ServiceRef) -> bool {
+        let api: Api<Namespace> = Api::all(self.cloud.cluster.client.clone());
+        let request = api.get_metadata_opt(&service.namespace);
+        let read = in_time(&self.cloud.cluster.tenure, request).await;
+        matches!(read, Ok(Some(Some(namespace))) if namespace.metadata.deletion_timestamp.is_some())
+    }
+}

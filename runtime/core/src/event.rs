@@ -1,0 +1,105 @@
+//! Events as client-go's recorder writes them (core/v1), about whatever object. Makes values; sends and counts nothing.
+
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+
+use crate::cloud::CloudEvent;
+use crate::syntax::MAX_DNS_NAME;
+
+/// Events about objects without a namespace live here; client-go does the same.
+const NO_NAMESPACE: &str = "default";
+/// The longest beginning of an Event's name: it ends with a dot and a time of at most 17 hexadecimal digits.
+const MOST_NAME: usize = MAX_DNS_NAME - 18;
+
+/// Whom an Event is about, and who says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About<'a> {
+    /// API version of the object's kind, such as `v1`.
+    pub api_version: &'a str,
+    /// The object's kind.
+    pub kind: &'a str,
+    /// Of the object, if its kind has namespaces.
+    pub namespace: Option<&'a str>,
+    /// The object's name.
+    pub name: &'a str,
+    /// The object's UID, if it is known.
+    pub uid: Option<&'a str>,
+    /// The version of the object that was seen, where it matters.
+    pub resource_version: Option<&'a str>,
+    /// The source component.
+    pub component: &'a str,
+}
+
+impl<'a> About<'a> {
+    /// The namespace that the Event lives in.
+    pub fn home(&self) -> &'a str {
+        self.namespace.unwrap_or(NO_NAMESPACE)
+    }
+
+    /// What happened at `now`, for the first time. Its name is the object's with the time behind it.
+    pub fn event(&self, event: &CloudEvent, now: Timestamp) -> Event {
+        let prefix: String = self.name.chars().take(MOST_NAME).collect();
+        let text = |text: &str| Some(text.to_owned());
+        Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{prefix}.{:x}", now.as_nanosecond())),
+                namespace: text(self.home()),
+                ..ObjectMeta::default()
+            },
+            involved_object: ObjectReference {
+                api_version: text(self.api_version),
+                kind: text(self.kind),
+                namespace: self.namespace.and_then(text),
+                name: text(self.name),
+                uid: self.uid.and_then(text),
+                resource_version: self.resource_version.and_then(text),
+                ..ObjectReference::default()
+            },
+            type_: text(event.event_type.as_str()),
+            reason: text(&event.reason),
+            message: text(&event.message),
+            source: Some(EventSource {
+                component: text(self.component),
+                ..EventSource::default()
+            }),
+            reporting_component: text(self.component),
+            count: Some(1),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            ..Event::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::cloud::EventType;
+
+    #[test]
+    fn the_name_of_an_event_is_one_however_long_the_objects_is() {
+        let name = "n".repeat(MAX_DNS_NAME);
+        let about = About {
+            api_version: "v1",
+            kind: "Node",
+            namespace: None,
+            name: &name,
+            uid: None,
+            resource_version: None,
+            component: "c",
+        };
+        let said = CloudEvent {
+            event_type: EventType::Normal,
+            reason: "R".to_owned(),
+            message: String::new(),
+        };
+        let event = about.event(&said, Timestamp::MAX);
+        let made = event.metadata.name.unwrap();
+        assert!(crate::syntax::is_dns_subdomain(&made), "{made}");
+        assert_eq!(event.involved_object.name, Some(name));
+        assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
+    }
+}

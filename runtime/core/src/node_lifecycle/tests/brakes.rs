@@ -1,0 +1,109 @@
+//! A brake stops a mistake, not a person: how long it takes until the last of many nodes is gone.
+
+#![allow(clippy::print_stdout, reason = "the delays belong to the result")]
+
+use super::world::World;
+use crate::names::{KARPENTER_DISRUPTED_TAINT, KARPENTER_DISRUPTION_TAINT, TO_BE_DELETED_TAINT};
+use crate::selector::Selector;
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("n{index:04}")).collect()
+}
+
+/// After how many seconds the last of `gone` of `all` nodes is deleted, which vanish together.
+fn last_after(all: usize, gone: usize, prepare: impl Fn(&mut World, &str)) -> Option<u64> {
+    let names = names(all);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&names);
+    world.run(60);
+    for name in &names[..gone] {
+        prepare(&mut world, name);
+        world.dies(name);
+    }
+    let began = world.now;
+    while world.nodes.len() > all - gone {
+        if world.now > began + 5 * 3600 {
+            return None;
+        }
+        world.run(5);
+    }
+    Some(world.now - began)
+}
+
+#[test]
+fn what_is_not_marked_goes_ever_faster_while_the_answers_agree() {
+    println!("nodes gone of all, minutes until the last is deleted, minutes at most");
+    for (gone, all, most) in [
+        (30, 90, 20),
+        (10, 30, 15),
+        (33, 100, 20),
+        (15, 50, 20),
+        (20, 40, 30),
+        (90, 100, 60),
+        (300, 1_000, 60),
+    ] {
+        let took = last_after(all, gone, |_, _| {}).unwrap();
+        println!("{gone} of {all}: {}.{} of {most}", took / 60, took % 60 / 6);
+        assert!(took <= most * 60, "{gone} of {all} took {took} s");
+    }
+}
+
+#[test]
+fn what_is_meant_waits_for_neither_a_mass_nor_a_budget_nor_a_neighbour() {
+    for taint in [
+        TO_BE_DELETED_TAINT,
+        KARPENTER_DISRUPTED_TAINT,
+        KARPENTER_DISRUPTION_TAINT,
+    ] {
+        for (gone, all) in [(90, 100), (1, 1), (5, 5)] {
+            let took = last_after(all, gone, |world, name| world.mark(name, taint)).unwrap();
+            println!("{gone} of {all} with {taint}: {took} s");
+            assert!(took <= 90, "{gone} of {all} with {taint} took {took} s");
+        }
+    }
+    let selected = last_after(5, 5, |world, name| {
+        world.rules.wanted = Some(Selector::parse("pool=burst").unwrap());
+        world.nodes.get_mut(name).unwrap()["metadata"]["labels"]["pool"] = "burst".into();
+    });
+    assert!(selected.is_some_and(|took| took <= 90), "{selected:?}");
+    let nobody_said = last_after(5, 5, |_, _| {});
+    assert_eq!(
+        nobody_said, None,
+        "the last nodes stay where nobody has said anything"
+    );
+}
+
+#[test]
+fn a_mass_stays_confirmed_while_deletions_and_lost_answers_go_on() {
+    let names = names(30);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&names);
+    // Every seventh answer is not complete.
+    world.lie = |answer, _, asked| {
+        answer.map(|mut reply| {
+            reply.complete = asked % 7 != 0;
+            reply
+        })
+    };
+    world.run(60);
+    for name in &names[..27] {
+        world.dies(name);
+    }
+    world.run(3 * 3600);
+    assert_eq!(world.nodes.len(), 3);
+}
+
+#[test]
+fn a_machine_that_is_found_again_begins_everything_anew() {
+    let names = names(12);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&names);
+    world.run(60);
+    for name in &names[..8] {
+        world.dies(name);
+    }
+    world.run(890);
+    world.says_found(names[0], None);
+    world.run(600);
+    assert_eq!(world.nodes.len(), 12, "{:#?}", world.done());
+}

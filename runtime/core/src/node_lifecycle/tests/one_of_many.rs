@@ -1,0 +1,124 @@
+//! One node that cannot be answered costs nobody else anything.
+
+use super::world::{Answer, World};
+use crate::cloud::{Lookup, ProviderError};
+
+#[test]
+fn a_node_that_cannot_be_told_delays_no_deletion_and_is_told_of() {
+    let mut world = World::new(&["a", "broken", "c", "d"]);
+    let unknown = Lookup::Unknown("the provider ID has no number".to_owned());
+    world.cloud.insert("broken".to_owned(), unknown);
+    world.ready("broken", "Unknown");
+    world.run(60).dies("a");
+    world.run(120);
+    assert!(!world.exists("a"), "{:#?}", world.log);
+    assert!(world.exists("broken"));
+    let done = world.done();
+    let held = done
+        .iter()
+        .find(|line| line.contains("hold deletion node/broken unknown"));
+    assert!(held.is_some(), "{done:#?}");
+}
+
+#[test]
+fn a_witness_that_cannot_be_told_takes_nobodys_answer_away() {
+    let mut world = World::new(&["a", "broken", "d"]);
+    let unknown = Lookup::Unknown("the credentials of Robot are refused".to_owned());
+    world.cloud.insert("broken".to_owned(), unknown);
+    world.run(60).dies("a");
+    world.run(60);
+    assert!(!world.exists("a"), "{:#?}", world.log);
+}
+
+#[test]
+fn answers_that_are_never_complete_are_told_of() {
+    let mut world = World::new(&["a", "b", "c"]);
+    world.lie = |answer, _, _| {
+        answer.map(|mut reply| {
+            reply.complete = false;
+            reply
+        })
+    };
+    world.dies("a");
+    world.run(300);
+    assert!(world.exists("a"));
+    let done = world.done();
+    let held = done
+        .iter()
+        .find(|line| line.contains("hold deletion node/a incomplete"));
+    assert!(held.is_some(), "{done:#?}");
+}
+
+#[test]
+fn a_node_that_makes_the_provider_crash_is_asked_about_alone_and_the_others_go() {
+    let names: Vec<String> = (0..40).map(|index| format!("n{index:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&names);
+    world.lie = |answer: Answer, _, _| match answer {
+        Ok(reply) if reply.lookups.contains(&poison()) => {
+            Err(ProviderError::Trapped("unreachable".to_owned()))
+        }
+        answer => answer,
+    };
+    world.run(60);
+    for name in &names[..12] {
+        world.dies(name);
+    }
+    world.cloud.insert("n05".to_owned(), poison());
+    world.run(1_800);
+    let left: Vec<&String> = world.nodes.keys().take(2).collect();
+    assert_eq!(left, ["n05", "n12"], "{:#?}", world.log);
+    let done = world.done();
+    let held = done
+        .iter()
+        .find(|line| line.contains("hold deletion node/n05 unknown"));
+    assert!(held.is_some(), "{done:#?}");
+}
+
+fn poison() -> Lookup {
+    Lookup::Unknown("poison".to_owned())
+}
+
+#[test]
+fn a_ready_node_that_the_cloud_calls_gone_delays_others_once() {
+    let mut world = World::new(&["a", "b", "c", "d", "restored"]);
+    world.cloud.insert("restored".to_owned(), Lookup::Gone);
+    // The first to be asked are known to be good then; somebody else takes the place of the one that is gone.
+    world.run(60).dies("a");
+    world.run(60).dies("b");
+    world.run(600);
+    assert!(world.exists("b"), "the cloud is wrong about one of them");
+    world.run(400);
+    assert!(!world.exists("b"), "{:#?}", world.log);
+    world.run(3_600).dies("c");
+    world.run(120);
+    assert!(!world.exists("c"), "{:#?}", world.log);
+}
+
+#[test]
+fn a_clock_that_was_slow_at_the_start_keeps_nobody_young_for_ever() {
+    let mut world = World::new(&["a", "b", "c"]);
+    // By the wall's clock it will be made in a day.
+    world.add("a", 3_600 + 86_400);
+    world.run(60).dies("a");
+    world.run(400);
+    assert!(!world.exists("a"), "{:#?}", world.log);
+}
+
+#[test]
+fn nodes_that_nobody_may_delete_leave_the_budget_to_others() {
+    let names: Vec<String> = (0..20).map(|index| format!("n{index:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&names);
+    world.run(60);
+    for name in &names[..3] {
+        world.locked.insert((*name).to_owned());
+        world.dies(name);
+    }
+    world.run(300);
+    for name in &names[3..5] {
+        world.dies(name);
+    }
+    world.run(120);
+    assert_eq!(world.nodes.len(), 18, "{:#?}", world.log);
+}

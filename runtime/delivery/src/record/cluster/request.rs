@@ -1,0 +1,71 @@
+//! Requests to the API server about the object `Provider`: how long one may take, and what it means when it fails.
+
+use std::time::Duration;
+
+use ccm_core::names::{
+    FIELD_MANAGER, PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION,
+};
+use kube::api::PatchParams;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::watcher;
+
+use crate::record::BookError;
+
+/// How long one request may take; shorter than a lease lasts.
+pub(super) const REQUEST_TIME: Duration = Duration::from_secs(10);
+
+/// The kind of the object.
+pub(super) fn kind() -> ApiResource {
+    let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
+    ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL)
+}
+
+/// Who writes.
+pub(super) fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+/// How a list of the kind, not of one object, was refused: 404 says that there is no such kind. Whoever has no right to
+/// it is only told that, whether there is such a kind or not.
+pub(super) fn code_of_list(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// The answer to a request that is refused by anything else.
+pub(super) async fn in_time<T>(
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, BookError> {
+    match in_time_or(request).await? {
+        Ok(answer) => Ok(answer),
+        Err(code) => Err(BookError::Refused(format!(
+            "the API server answered {code}"
+        ))),
+    }
+}
+
+/// The answer to a request. `Err` inside: 404 or 409, which are answers.
+pub(super) async fn in_time_or<T>(
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<Result<T, u16>, BookError> {
+    let answer = tokio::time::timeout(REQUEST_TIME, request).await;
+    match answer {
+        Ok(Ok(answer)) => Ok(Ok(answer)),
+        Ok(Err(kube::Error::Api(status))) => match status.code {
+            code @ (404 | 409) => Ok(Err(code)),
+            400 | 401 | 403 | 405 | 413 | 415 | 422 => {
+                Err(BookError::Refused(status.message.clone()))
+            }
+            _ => Err(BookError::Unavailable(status.message.clone())),
+        },
+        Ok(Err(error)) => Err(BookError::Unavailable(error.to_string())),
+        Err(_) => Err(BookError::Unavailable(format!(
+            "no answer within {REQUEST_TIME:?}"
+        ))),
+    }
+}

@@ -1,0 +1,128 @@
+//! Names, for all of this program's connections that somebody else has a say in: those of guests and those to registries.
+//!
+//! A name is resolved once per connection, every address of the answer has to pass, and exactly those are dialled: there
+//! is no second look-up in which the answer could change. Opens no connection.
+
+use std::error::Error as StdError;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use ipnet::IpNet;
+use thiserror::Error;
+
+use super::address::{self, AddressRefused};
+
+/// More than any working name has, and few enough to check.
+const MAX_ADDRESSES: usize = 64;
+
+/// Finds the addresses of a name. Injected, so that tests can answer.
+pub trait Lookup: Send + Sync {
+    /// All addresses of `name`. The name is never one that a guest chose: it is one that a grant holds, that the operator
+    /// wrote, or that a registry redirects to.
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+}
+
+/// The system's resolver.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemLookup;
+
+impl Lookup for SystemLookup {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// A name that is not dialled.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{name}: {why}")]
+pub struct NameRefused {
+    /// The name.
+    pub name: String,
+    /// The reason.
+    pub why: WhyRefused,
+}
+
+/// Why a name is not dialled.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WhyRefused {
+    /// More than any working name has.
+    #[error("it has {0} addresses, more than {MAX_ADDRESSES}")]
+    TooMany(usize),
+    /// The resolver answers, and with nothing.
+    #[error("it has no address")]
+    NoAddress,
+    /// One of its addresses may not be dialled.
+    #[error(transparent)]
+    Address(AddressRefused),
+    /// One of its addresses is another machine's, and the connection would not be encrypted.
+    #[error("it is {0}, and http goes to loopback only")]
+    NotLoopback(IpAddr),
+}
+
+/// Resolves names and lets an answer through only whole.
+#[derive(Clone)]
+pub struct Resolver {
+    lookup: Arc<dyn Lookup>,
+    granted: Arc<[IpNet]>,
+    only_loopback: bool,
+}
+
+impl Resolver {
+    /// Answers pass under [`address::check`] with the ranges `granted`; for connections without TLS only loopback passes.
+    pub fn new(
+        lookup: Arc<dyn Lookup>,
+        granted: impl Into<Arc<[IpNet]>>,
+        only_loopback: bool,
+    ) -> Resolver {
+        Resolver {
+            lookup,
+            granted: granted.into(),
+            only_loopback,
+        }
+    }
+
+    /// The addresses to dial, with port 0, which connectors replace by the URL's.
+    ///
+    /// # Errors
+    /// [`NameRefused`], or the [`io::Error`] of the look-up. Boxed, as connectors hand it on: whoever looks for the former
+    /// asks the chain of causes.
+    pub fn resolve(
+        &self,
+        name: String,
+    ) -> BoxFuture<'static, Result<std::vec::IntoIter<SocketAddr>, Box<dyn StdError + Send + Sync>>>
+    {
+        let found = self.lookup.lookup(name.clone());
+        let (granted, only_loopback) = (self.granted.clone(), self.only_loopback);
+        Box::pin(async move {
+            let found = found.await?;
+            pass(&found, &granted, only_loopback).map_err(|why| NameRefused { name, why })?;
+            let dialled: Vec<_> = found
+                .into_iter()
+                .map(|address| SocketAddr::new(address, 0))
+                .collect();
+            Ok(dialled.into_iter())
+        })
+    }
+}
+
+/// All of the addresses or none.
+fn pass(found: &[IpAddr], granted: &[IpNet], only_loopback: bool) -> Result<(), WhyRefused> {
+    if found.is_empty() {
+        return Err(WhyRefused::NoAddress);
+    }
+    if found.len() > MAX_ADDRESSES {
+        return Err(WhyRefused::TooMany(found.len()));
+    }
+    for address in found {
+        address::check(*address, granted).map_err(WhyRefused::Address)?;
+        if only_loopback && !address::is_loopback(*address) {
+            return Err(WhyRefused::NotLoopback(*address));
+        }
+    }
+    Ok(())
+}

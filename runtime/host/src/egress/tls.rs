@@ -1,0 +1,73 @@
+//! Whose certificates outgoing connections trust. TLS is rustls' with ring; what is negotiated above it, the caller says.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use thiserror::Error;
+
+/// Who vouches for the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust<'a> {
+    /// The platform's roots.
+    Platform,
+    /// These certificates, in PEM, and no others.
+    Only(&'a str),
+    /// Nobody: for a client that never speaks TLS. The platform's roots are not even read.
+    Nobody,
+}
+
+impl<'a> Trust<'a> {
+    /// The operator's certificates, or the platform's without them.
+    pub fn given(ca_pem: Option<&'a str>) -> Trust<'a> {
+        ca_pem.map_or(Trust::Platform, Trust::Only)
+    }
+}
+
+/// Why TLS cannot be spoken.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// The given certificates cannot be read.
+    #[error("the CA certificates cannot be read")]
+    Certificates(#[source] Box<dyn StdError + Send + Sync>),
+    /// TLS cannot be set up, for example because the platform has no root certificates.
+    #[error("TLS cannot be set up")]
+    Setup(#[source] rustls::Error),
+}
+
+/// TLS of a client without a certificate of its own. Offers no application protocols.
+///
+/// # Errors
+/// See [`TlsError`].
+pub fn client_config(trust: Trust<'_>) -> Result<ClientConfig, TlsError> {
+    let ring = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(ring.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Setup)?;
+    let roots = match trust {
+        Trust::Platform => {
+            let verifier =
+                rustls_platform_verifier::Verifier::new(ring).map_err(TlsError::Setup)?;
+            return Ok(versions
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(verifier))
+                .with_no_client_auth());
+        }
+        Trust::Only(pem) => roots(pem).map_err(TlsError::Certificates)?,
+        Trust::Nobody => RootCertStore::empty(),
+    };
+    Ok(versions.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn roots(pem: &str) -> Result<RootCertStore, Box<dyn StdError + Send + Sync>> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        roots.add(certificate?)?;
+    }
+    match roots.is_empty() {
+        true => Err("no certificate in the text".into()),
+        false => Ok(roots),
+    }
+}

@@ -1,0 +1,116 @@
+//! Where people look when a provider does not serve, and that what was rolled back stays rolled back.
+
+use std::io::Write as _;
+
+use ccm_sim::hetzner::ServerSpec;
+use flate2::{Compression, write::GzEncoder};
+use serde_json::{Value, json};
+
+use crate::delivered::{CONFIG_MAP, Delivered, digest};
+use crate::providers::{ROLL_BACK, joins, version, world};
+
+/// Two of them do not fit into an object as they are.
+fn packed(wasm: &[u8]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(wasm).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// One of the conditions.
+fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
+    let conditions = status["conditions"].as_array().unwrap();
+    conditions.iter().find(|one| one["type"] == kind).unwrap()
+}
+
+#[tokio::test]
+async fn a_provider_that_leaves_the_binary_for_a_config_map_is_written_down_without_a_restart() {
+    let world = world().await;
+    let delivered = Delivered::of(&world).await;
+    for name in ["worker-1", "worker-2"] {
+        world.cloud.add_server(ServerSpec::named(name));
+    }
+    let mut embedded = delivered.entry("hcloud", "embedded:hcloud");
+    embedded["rollout"] = json!({});
+    delivered.configure(&[embedded]);
+    let mut ccm = delivered.ccm(&[]);
+    joins(&world, &mut ccm, "worker-1", json!({}), "hcloud").await;
+    assert!(delivered.status("hcloud").await.is_null());
+
+    let module = version("9.0.0");
+    delivered.apply(&module).await;
+    delivered.configure(&[delivered.entry("hcloud", CONFIG_MAP)]);
+    let status = delivered.serves(&mut ccm, "hcloud", &module).await;
+    assert_eq!(status["observedSource"], CONFIG_MAP, "{status}");
+    assert_eq!(condition(&status, "Ready")["status"], "True", "{status}");
+    joins(&world, &mut ccm, "worker-2", json!({}), "hcloud").await;
+    delivered
+        .told(&mut ccm, "hcloud", "ProviderActivated")
+        .await;
+    world.stop(ccm).await;
+}
+
+#[tokio::test]
+async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_told_everywhere() {
+    let world = world().await;
+    let delivered = Delivered::of(&world).await;
+    for name in ["worker-1", "worker-2"] {
+        world.cloud.add_server(ServerSpec::named(name));
+    }
+    let (first, second) = (version("1.0.0"), version("2.0.0"));
+    delivered.apply(&first).await;
+    delivered.configure(&[delivered.entry("hcloud", CONFIG_MAP)]);
+    let mut ccm = delivered.ccm(&[]);
+    delivered.serves(&mut ccm, "hcloud", &first).await;
+    // The object is made while this is told, and `kubectl describe` shows it all the same.
+    delivered
+        .told(&mut ccm, "hcloud", "ProviderActivated")
+        .await;
+    joins(&world, &mut ccm, "worker-1", json!({}), "hcloud").await;
+    delivered.apply(&second).await;
+    delivered.serves(&mut ccm, "hcloud", &second).await;
+    delivered.annotate("hcloud", ROLL_BACK, "true").await;
+    let status = delivered.serves(&mut ccm, "hcloud", &first).await;
+    assert_eq!(status["rejected"][0]["digest"], digest(&second), "{status}");
+    world.stop(ccm).await;
+
+    // A new pod: its cache is empty, and the ConfigMap has what is rejected.
+    std::fs::remove_dir_all(delivered.cache()).unwrap();
+    let seen = world.log().len();
+    let mut ccm = delivered.ccm(&[]);
+    let is_told = |status: &Value| condition(status, "Ready")["status"] == "False";
+    let what = "that it does not serve";
+    let status = delivered.until(&mut ccm, "hcloud", what, is_told).await;
+    let trouble = status["trouble"].as_str().unwrap();
+    for part in ["1.0.0", "ccm-provider", "put it back"] {
+        assert!(trouble.contains(part), "{part}: {trouble}");
+    }
+    assert_eq!(condition(&status, "Ready")["message"], trouble, "{status}");
+    assert_eq!(status["state"], "Degraded", "{status}");
+    assert_eq!(status["active"]["digest"], digest(&first), "{status}");
+    delivered
+        .told(&mut ccm, "hcloud", "ProviderNotServing")
+        .await;
+    let said = world.log()[seen..].to_owned();
+    let is_loud = |line: &str| line.contains("ERROR") && line.contains("is not served");
+    assert!(said.lines().any(is_loud), "{said}");
+
+    // It is put back, beside the other one: neither this pod nor a new one needs anything else.
+    delivered
+        .apply_all(&[
+            ("provider.wasm", &packed(&second)),
+            ("before.wasm", &packed(&first)),
+        ])
+        .await;
+    joins(&world, &mut ccm, "worker-2", json!({}), "hcloud").await;
+    let is_ready = |status: &Value| condition(status, "Ready")["status"] == "True";
+    let status = delivered.until(&mut ccm, "hcloud", "ready", is_ready).await;
+    assert_eq!(status["trouble"], "", "{status}");
+    world.stop(ccm).await;
+    std::fs::remove_dir_all(delivered.cache()).unwrap();
+    world.cloud.add_server(ServerSpec::named("worker-3"));
+    let mut ccm = delivered.ccm(&[]);
+    joins(&world, &mut ccm, "worker-3", json!({}), "hcloud").await;
+    let status = delivered.serves(&mut ccm, "hcloud", &first).await;
+    assert_eq!(status["rejected"][0]["digest"], digest(&second), "{status}");
+    world.stop(ccm).await;
+}

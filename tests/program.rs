@@ -1,0 +1,7 @@
+//! The built binary as its users start it: its commands, and the demo.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+#[path = "program/cli.rs"]
+mod cli;
+#[path = "program/demo.rs"]
+mod demo;

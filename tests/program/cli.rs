@@ -1,0 +1,483 @@
+//! The binary as a person or a script meets it: help, completion, exit codes, messages, JSON.
+
+#[path = "cli/component.rs"]
+mod component;
+#[path = "cli/config.rs"]
+mod config;
+#[path = "cli/diff.rs"]
+mod diff;
+#[path = "cli/hostile.rs"]
+mod hostile;
+#[path = "cli/pack.rs"]
+mod pack;
+#[path = "cli/status.rs"]
+mod status;
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+/// A command that ends by itself is given so long; whoever runs until somebody stops it fails the test.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn ccm(arguments: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HCLOUD_")) {
+        command.env_remove(name);
+    }
+    // Files, not pipes: nobody has to read while it runs.
+    let (mut out, mut err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    let mut child = command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(out.try_clone().unwrap())
+        .stderr(err.try_clone().unwrap())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break Some(status),
+            None if begun.elapsed() > PATIENCE => break None,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    if status.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let whole = |file: &mut File| {
+        let mut text = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        text
+    };
+    let (out, err) = (whole(&mut out), whole(&mut err));
+    let Some(status) = status else {
+        panic!("{arguments:?} does not end: {out}{err}");
+    };
+    Said {
+        code: status.code().unwrap(),
+        out,
+        err,
+    }
+}
+
+/// The same, with this on standard input.
+fn ccm_reading(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ccm"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn file(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn help_names_every_command_and_the_exit_codes() {
+    let said = ccm(&["--help"]);
+    assert_eq!(said.code, 0);
+    for word in [
+        "run",
+        "provider",
+        "config",
+        "completion",
+        "demo",
+        "Exit codes",
+    ] {
+        assert!(said.out.contains(word), "{word}: {}", said.out);
+    }
+    assert!(!said.out.contains("__compile"), "{}", said.out);
+    let said = ccm(&["run", "--help"]);
+    assert_eq!(said.code, 0);
+    for word in [
+        "--cloud-provider",
+        "--provider-module",
+        "--leader-elect",
+        "--node-status-update-frequency",
+        "Exit codes",
+    ] {
+        assert!(said.out.contains(word), "{word}");
+    }
+    for (command, about) in [("provider", "Make provider"), ("config", "Look at a")] {
+        let said = ccm(&[command, "--help"]);
+        assert!(said.out.starts_with(about), "{command}: {}", said.out);
+    }
+}
+
+#[test]
+fn completion_scripts_know_the_flags() {
+    for shell in ["bash", "zsh", "fish"] {
+        let said = ccm(&["completion", shell]);
+        assert_eq!(said.code, 0);
+        for word in [
+            "provider-module",
+            "certificate-identity",
+            "configmap",
+            "registry-config",
+        ] {
+            assert!(said.out.contains(word), "{shell}: {word}");
+        }
+        assert!(!said.out.contains("__compile"), "{shell}");
+    }
+}
+
+#[test]
+fn every_command_for_modules_helps_with_an_example_and_its_exit_codes() {
+    for command in [
+        &["provider", "pack"][..],
+        &["provider", "inspect"],
+        &["provider", "check"],
+        &["provider", "diff"],
+        &["provider", "pull"],
+        &["provider", "verify"],
+        &["provider", "status"],
+        &["config", "check"],
+    ] {
+        let said = ccm(&[command, &["--help"]].concat());
+        assert_eq!(said.code, 0, "{command:?}: {}", said.err);
+        let example = format!("  ccm {} ", command.join(" "));
+        for part in ["Example", &example, "Exit codes: 0"] {
+            assert!(said.out.contains(part), "{command:?}: {part}: {}", said.out);
+        }
+    }
+}
+
+#[test]
+fn flags_of_the_go_binary_without_run_do_not_start_the_demo() {
+    let said = ccm(&["--cloud-provider=hcloud"]);
+    assert_eq!(said.code, 1);
+    assert_eq!(said.out, "");
+    assert!(said.err.contains("ccm run"), "{}", said.err);
+}
+
+#[test]
+fn run_says_what_is_missing() {
+    for (arguments, expected) in [
+        (&["run"][..], "--cloud-provider cannot be empty"),
+        (
+            &["run", "--cloud-provider=hcloud", "extra"],
+            "unexpected argument 'extra'",
+        ),
+        (
+            &["run", "--cloud-provider=hcloud", "--leader-elect", "false"],
+            "--leader-elect=false",
+        ),
+        (
+            &["run", "--cloud-provider=hcloud", "--kubeconfig=/nowhere"],
+            "/nowhere",
+        ),
+        (
+            &["run", "--cloud-provider=hcloud"],
+            "no --kubeconfig was given",
+        ),
+        (
+            &[
+                "run",
+                "--cloud-provider=hcloud",
+                "--node-status-update-frequency=soon",
+            ],
+            "expected a duration",
+        ),
+    ] {
+        let said = ccm(arguments);
+        assert_eq!(said.code, 1, "{arguments:?}");
+        assert!(said.err.contains(expected), "{arguments:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn edge_095_what_is_wrong_is_said_before_anybody_is_elected() {
+    let folder = TempDir::new().unwrap();
+    // Port 9 (discard) is closed: whoever stood for election would wait for ever.
+    let kubeconfig = |name: &str, more: &str| {
+        let config = format!(
+            "{{apiVersion: v1, kind: Config, current-context: x, contexts: [{{name: x, context: {{cluster: x, user: x}}}}], clusters: [{{name: x, cluster: {{server: 'http://127.0.0.1:9'{more}}}}}], users: [{{name: x, user: {{}}}}]}}"
+        );
+        let path = file(&folder, name, config.as_bytes());
+        format!("--kubeconfig={}", text(&path))
+    };
+    let away = kubeconfig("away", "");
+    let proxied = kubeconfig("proxied", ", proxy-url: 'http://me:secret@127.0.0.1:3128'");
+    let migration = "kind: LeaderMigrationConfiguration\napiVersion: controllermanager.config.k8s.io/v1\nresourceLock: endpoints\n";
+    let migration = file(&folder, "migration.yaml", migration.as_bytes());
+    let migration = format!("--leader-migration-config={}", text(&migration));
+    for (more, expected) in [
+        (
+            &[proxied.as_str()][..],
+            "http://127.0.0.1) is not supported",
+        ),
+        (
+            &[&away, "--enable-leader-migration", &migration],
+            "leaderName must be set",
+        ),
+        (
+            &[&away, "--enable-leader-migration", &migration],
+            "resourceLock value must be \"leases\"",
+        ),
+        (
+            &[&away, "--leader-elect-renew-deadline=15s"],
+            "leaseDuration must be greater",
+        ),
+        // It has no token: the provider cannot be loaded, and a standby without one could not take over.
+        (&[&away], "Cloud provider could not be initialized"),
+    ] {
+        let said = ccm(&[&["run", "--cloud-provider=hcloud"], more].concat());
+        assert_eq!(said.code, 1, "{more:?}");
+        assert!(said.err.contains(expected), "{more:?}: {}", said.err);
+        assert!(!said.err.contains("standing for election"), "{}", said.err);
+        assert!(!said.err.contains("secret"), "{}", said.err);
+    }
+}
+
+#[test]
+fn a_cluster_that_is_away_does_not_hide_a_wrong_provider() {
+    let folder = TempDir::new().unwrap();
+    // Port 9 (discard) is closed: nothing of this test needs an API server.
+    let kubeconfig = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
+    let kubeconfig = file(&folder, "kubeconfig", kubeconfig.as_bytes());
+    let run = |more: &[&str]| {
+        let config = format!("--kubeconfig={}", text(&kubeconfig));
+        ccm(&[&["run", config.as_str()], more].concat())
+    };
+    let said = run(&["--cloud-provider=nimbus"]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err
+            .contains("unknown cloud provider \"nimbus\": known are hcloud"),
+        "{}",
+        said.err
+    );
+
+    let said = run(&["--cloud-provider=hcloud"]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err
+            .contains("neither HCLOUD_TOKEN nor HCLOUD_TOKEN_FILE is set"),
+        "{}",
+        said.err
+    );
+
+    let module = file(&folder, "other.wasm", &other_module());
+    let reference = format!("--provider-module=file://{}", text(&module));
+    let said = run(&["--cloud-provider=other", &reference]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("needs grants"), "{}", said.err);
+}
+
+#[test]
+fn mistakes_in_variables_and_those_that_the_module_finds_are_told_at_once() {
+    let folder = TempDir::new().unwrap();
+    let kubeconfig = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
+    let kubeconfig = file(&folder, "kubeconfig", kubeconfig.as_bytes());
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        command.args(["run", "--cloud-provider=hcloud"]);
+        command.arg(format!("--kubeconfig={}", text(&kubeconfig)));
+        command.env_clear().envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = run(&[
+        ("HCLOUD_INSTANCES_ADDRESS_FAMILY", "ipv5"),
+        ("ROBOT_ENABLED", "sometimes"),
+        ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1"),
+        ("HCLOUD_LOAD_BALANCERS_NETWORK_ZONE", "eu-central"),
+        ("HCLOUD_NETWORK_ROUTES_ENABLED", "sometimes"),
+    ]);
+    for expected in [
+        "neither HCLOUD_TOKEN nor HCLOUD_TOKEN_FILE is set",
+        "HCLOUD_INSTANCES_ADDRESS_FAMILY: must be one of",
+        "ROBOT_ENABLED: must be true or false",
+        "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE",
+        "HCLOUD_NETWORK_ROUTES_ENABLED: must be true or false",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let said = run(&[("HCLOUD_TOKEN", "x"), ("ROBOT_ENABLED", "true")]);
+    for expected in [
+        "neither ROBOT_USER nor ROBOT_USER_FILE is set",
+        "neither ROBOT_PASSWORD nor ROBOT_PASSWORD_FILE is set",
+        "HCLOUD_TOKEN has 1 characters",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
+
+#[test]
+fn an_optional_target_is_asked_for_in_a_comment_and_missed_by_whoever_needs_it() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "other.wasm", &other_module());
+    let secret = file(&folder, "token", b"secret\n");
+    let said = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
+    let comments: Vec<&str> = said
+        .out
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .collect();
+    assert!(comments.join("\n").contains("name: robot"), "{}", said.out);
+    let config = said
+        .out
+        .replace("env: API_SECRET", &format!("file: {}", text(&secret)))
+        .replace(
+            "- name: hcloud",
+            "- name: hcloud\n  config: { ROBOT_ENABLED: 'true' }",
+        );
+    let config = file(&folder, "ccm.yaml", config.as_bytes());
+    let said = ccm(&[
+        "provider",
+        "check",
+        "--config",
+        text(&config),
+        text(&module),
+    ]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert!(
+        said.out
+            .contains("ROBOT_ENABLED: the target robot is not granted"),
+        "{}",
+        said.out
+    );
+}
+
+/// The shipped module with one more custom section: the same code, other bytes, and so no built-in grants.
+fn other_module() -> Vec<u8> {
+    let guest = embedded_guests::all()
+        .into_iter()
+        .find(|guest| guest.name == "hcloud")
+        .unwrap();
+    let mut wasm = guest.wasm.to_vec();
+    wasm.extend([0, 5, 4, b'n', b'o', b't', b'e']);
+    wasm
+}
+
+#[test]
+fn inspect_describes_a_module_in_three_forms() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "other.wasm", &other_module());
+    let said = ccm(&["provider", "inspect", text(&module)]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    for word in [
+        "hcloud",
+        "sha256:",
+        "instances",
+        "GET /servers/{id} (read)",
+        "ccm:provider/http@0.1.0",
+    ] {
+        assert!(said.out.contains(word), "{word}: {}", said.out);
+    }
+    let said = ccm(&["provider", "inspect", "-o", "json", text(&module)]);
+    let json: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(json["contract"], "0.1.0");
+    assert_eq!(json["targets"][0]["rules"][0]["access"], "read");
+}
+
+#[test]
+fn what_inspect_prints_as_grants_is_a_configuration_that_check_accepts() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "other.wasm", &other_module());
+    let said = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let secret = file(&folder, "token", b"secret\n");
+    let config = said
+        .out
+        .replace("env: API_SECRET", &format!("file: {}", text(&secret)));
+    assert_ne!(config, said.out);
+    let config = file(&folder, "ccm.yaml", config.as_bytes());
+    let said = ccm(&[
+        "provider",
+        "check",
+        "--config",
+        text(&config),
+        text(&module),
+    ]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("yes"), "{}", said.out);
+}
+
+#[test]
+fn a_module_that_wants_more_than_it_is_granted_is_refused_line_by_line() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "other.wasm", &other_module());
+    let secret = file(&folder, "token", b"secret\n");
+    let config = format!(
+        "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: hcloud\n  grants:\n    targets:\n    - name: api\n      endpoint: https://api.hetzner.cloud/v1\n      credential: {{ bearer: {{ file: {} }} }}\n      rules:\n      - {{ methods: [GET], path: /servers, access: read }}\n",
+        text(&secret)
+    );
+    let config = file(&folder, "ccm.yaml", config.as_bytes());
+    let said = ccm(&[
+        "provider",
+        "check",
+        "--config",
+        text(&config),
+        text(&module),
+    ]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    for line in ["GET /servers/{id}", "GET /networks/{id}", "GET /locations"] {
+        assert!(said.out.contains(line), "{line}: {}", said.out);
+    }
+    assert!(!said.out.contains("GET /servers \n"), "{}", said.out);
+}
+
+#[test]
+fn files_that_are_no_modules_are_refused_by_name_and_reason() {
+    let folder = TempDir::new().unwrap();
+    let whole = other_module();
+    let core = [0, b'a', b's', b'm', 1, 0, 0, 0];
+    let cases: &[(&str, &[u8], &str)] = &[
+        ("text.wasm", b"hello, this is text", "not WebAssembly"),
+        ("cut.wasm", &whole[..whole.len() / 2], "offset"),
+        ("core.wasm", &core, "component"),
+    ];
+    for (name, bytes, reason) in cases {
+        let path = file(&folder, name, bytes);
+        for command in ["inspect", "check"] {
+            let said = ccm(&["provider", command, text(&path)]);
+            assert_eq!(said.code, 2, "{name}: {}{}", said.out, said.err);
+            assert!(
+                said.out.contains(name) && said.out.contains(reason),
+                "{name}: {}",
+                said.out
+            );
+        }
+    }
+    let said = ccm(&[
+        "provider",
+        "check",
+        text(&folder.path().join("nothing.wasm")),
+    ]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("nothing.wasm"), "{}", said.err);
+    // Which of the files is meant?
+    let said = ccm(&["provider", "check", text(folder.path())]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert!(said.out.contains("there are several"), "{}", said.out);
+    let empty = file(&folder, "empty.wasm", b"");
+    let said = ccm(&["provider", "check", text(&empty)]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("it is empty"), "{}", said.err);
+}

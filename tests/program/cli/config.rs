@@ -1,0 +1,185 @@
+//! `ccm config check`: all mistakes at once, or what a configuration allows; never a secret.
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{ccm, ccm_reading, file, text};
+
+/// Two providers, one of them with everything that is told about.
+fn configuration(folder: &TempDir) -> String {
+    let token = file(folder, "token", b"very-secret-token\n");
+    format!(
+        "\
+apiVersion: wasm-ccm.dev/v1alpha1
+kind: ProviderConfiguration
+providers:
+- name: hcloud
+  source: embedded:hcloud
+  nodes: {{ selector: 'cloud=hcloud' }}
+- name: nimbus
+  source: oci://registry.example.com/clouds/nimbus:1
+  registry:
+    credentials: {{ secret: {{ namespace: kube-system, name: registry, key: .dockerconfigjson }} }}
+  trust: {{ digest: 'sha256:{digest}' }}
+  nodes: {{ selector: 'cloud=nimbus' }}
+  defaultLoadBalancer: false
+  loadBalancerClasses: [nimbus.example.com/lb]
+  config: {{ REGION: north }}
+  grants:
+    annotationPrefixes: [lb.nimbus.example.com/]
+    targets:
+    - name: api
+      endpoint: https://api.nimbus.example.com/v1
+      credential: {{ bearer: {{ file: {token} }} }}
+      rules:
+      - {{ methods: [GET], path: '/servers/{{id}}', access: read }}
+      - {{ methods: [DELETE], path: '/balancers/{{id}}', access: write }}
+    - name: other
+      endpoint: https://other.example.com/
+      credential: {{ bearer: {{ secret: {{ namespace: kube-system, name: nimbus, key: token }} }} }}
+      rules: [{{ methods: [GET], path: /, access: read }}]
+",
+        digest = "1".repeat(64),
+        token = text(&token),
+    )
+}
+
+#[test]
+fn a_valid_configuration_is_summed_up_without_its_secrets() {
+    let folder = TempDir::new().unwrap();
+    let yaml = configuration(&folder);
+    let config = file(&folder, "ccm.yaml", yaml.as_bytes());
+    let said = ccm(&["config", "check", text(&config)]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    for part in [
+        "yes: 2 provider(s)",
+        "embedded:hcloud",
+        "oci://registry.example.com/clouds/nimbus:1",
+        "exactly one digest",
+        "target api: https://api.nimbus.example.com/v1 (credential: bearer)",
+        "GET /servers/{id} (read)",
+        "DELETE /balancers/{id} (write)",
+        "lb.nimbus.example.com/…",
+        "cloud=nimbus",
+        "nimbus.example.com/lb",
+        "REGION",
+    ] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    assert!(!said.out.contains("very-secret-token"), "{}", said.out);
+
+    let said = ccm_reading(&["config", "check", "-", "-o", "json"], yaml.as_bytes());
+    assert_eq!(said.status.code(), Some(0));
+    let json: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(
+        json["providers"][1]["grants"]["targets"][0]["credential"],
+        "bearer"
+    );
+    assert_eq!(json["providers"][0]["grants"], Value::Null);
+    assert!(
+        !String::from_utf8(said.stdout)
+            .unwrap()
+            .contains("very-secret-token")
+    );
+}
+
+#[test]
+fn all_mistakes_of_a_configuration_are_told_at_once() {
+    let folder = TempDir::new().unwrap();
+    let yaml = configuration(&folder)
+        .replace("name: nimbus\n  source", "name: hcloud\n  source")
+        .replace("  trust: ", "  # trust: ")
+        .replace("https://other.example.com/", "other")
+        .replace("access: write", "access: read")
+        .replace(text(&folder.path().join("token")), "/nowhere/token");
+    let config = file(&folder, "ccm.yaml", yaml.as_bytes());
+    let said = ccm(&["config", "check", text(&config)]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    let mistakes = [
+        "two providers have the name \"hcloud\"",
+        "who vouches for them",
+        "target \"other\": endpoint \"other\"",
+        "DELETE changes something",
+        "/nowhere/token",
+    ];
+    for part in mistakes {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    let said = ccm(&["config", "check", text(&config), "-o", "json"]);
+    assert_eq!(said.code, 2);
+    let json: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(json["ok"], false);
+    assert!(
+        json["mistakes"].as_array().unwrap().len() >= mistakes.len(),
+        "{json}"
+    );
+}
+
+#[test]
+fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
+    let folder = TempDir::new().unwrap();
+    let head = "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n";
+    for (entries, expected) in [
+        (
+            "- name: hcloud\n  config: { HCLOUD_LOAD_BALANCERS_LOCATON: fsn1 }\n",
+            "provider \"hcloud\": HCLOUD_LOAD_BALANCERS_LOCATON is not a key of hcloud",
+        ),
+        (
+            "- name: one\n  source: embedded:hclod\n",
+            "provider \"one\": no module \"hclod\" is embedded",
+        ),
+        (
+            "- name: hcloud\n  grants: { targets: [] }\n",
+            "provider \"hcloud\": target api",
+        ),
+        (
+            "- name: hcloud\n- name: hcloud\n",
+            "two providers have the name \"hcloud\"",
+        ),
+    ] {
+        let config = file(&folder, "ccm.yaml", format!("{head}{entries}").as_bytes());
+        let said = ccm(&["config", "check", text(&config)]);
+        assert_eq!(said.code, 2, "{entries}: {}{}", said.out, said.err);
+        assert!(said.out.contains(expected), "{entries}: {}", said.out);
+    }
+    // Its variables are those of another machine.
+    let good =
+        format!("{head}- name: hcloud\n  config: {{ HCLOUD_LOAD_BALANCERS_LOCATION: fsn1 }}\n");
+    let config = file(&folder, "ccm.yaml", good.as_bytes());
+    let said = ccm(&["config", "check", text(&config)]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+
+    // What is granted in vain is used as far as it goes, by `run` as well.
+    let vain = format!("{head}- name: hcloud\n  limits: {{ memoryMiB: 900 }}\n");
+    let config = file(&folder, "ccm.yaml", vain.as_bytes());
+    let said = ccm(&["config", "check", text(&config)]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let warning = "memoryMiB 900 is granted, and 256 is the most that is given";
+    assert!(said.out.contains(warning), "{}", said.out);
+}
+
+#[test]
+fn what_is_no_configuration_is_told_apart_from_what_cannot_be_read() {
+    let folder = TempDir::new().unwrap();
+    for (yaml, expected) in [
+        ("", "no: 1 mistake(s)"),
+        ("apiVersion: [", "no: 1 mistake(s)"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nproviders: []\n",
+            "expected wasm-ccm.dev/v1alpha1",
+        ),
+        (
+            "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders: []\n\u{1b}[2J: 1\n",
+            "mistake(s)",
+        ),
+    ] {
+        let config = file(&folder, "ccm.yaml", yaml.as_bytes());
+        let said = ccm(&["config", "check", text(&config)]);
+        assert_eq!(said.code, 2, "{yaml}: {}{}", said.out, said.err);
+        assert!(said.out.contains(expected), "{yaml}: {}", said.out);
+        assert!(!said.out.contains('\u{1b}'), "{}", said.out);
+    }
+    let said = ccm(&["config", "check", "/nowhere.yaml"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("/nowhere.yaml"), "{}", said.err);
+}

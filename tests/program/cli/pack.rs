@@ -1,0 +1,425 @@
+//! `ccm provider pack`: what it makes is what the host loads and what sources unpack.
+
+use ccm_delivery::artifact::Evidence;
+use ccm_delivery::source::configmap::ConfigMapSource;
+use ccm_delivery::source::configmap::content::module_in;
+use ccm_delivery::source::unpack::unpack;
+use ccm_delivery::source::{Location, Source as _};
+use ccm_host::Digest;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{ccm, ccm_reading, file, other_module, text};
+
+/// The manifest that the shipped module has inside.
+const MANIFEST: &str = include_str!("../../../guests/hcloud/manifest.json");
+
+/// The shipped module without a manifest: its section has another name of the same length.
+fn unmarked() -> Vec<u8> {
+    let mut wasm = other_module();
+    let name = b"ccm:manifest";
+    let at = wasm
+        .windows(name.len())
+        .position(|part| part == name)
+        .unwrap();
+    wasm[at..at + name.len()].copy_from_slice(b"ccm:nothing.");
+    wasm
+}
+
+/// Bytes that no method makes smaller, in a custom section.
+fn ballast(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    })
+    .flatten()
+    .take(bytes)
+    .collect();
+    let section = wasm_encoder::CustomSection {
+        name: "ballast".into(),
+        data: noise.into(),
+    };
+    let mut tail = wasm_encoder::Component::new();
+    tail.section(&section);
+    tail.finish().split_off(8)
+}
+
+fn digest_of(file: &std::path::Path) -> String {
+    let said = ccm(&["provider", "inspect", "-o", "json", text(file)]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let json: Value = serde_json::from_str(&said.out).unwrap();
+    json["digest"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_component_that_is_given_its_manifest_loads() {
+    let folder = TempDir::new().unwrap();
+    let component = file(&folder, "guest.wasm", &unmarked());
+    let manifest = file(&folder, "manifest.json", MANIFEST.as_bytes());
+    let packed = folder.path().join("provider.wasm");
+
+    let said = ccm(&["provider", "pack", text(&component), "--to", text(&packed)]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert!(said.out.contains("--manifest gives it one"), "{}", said.out);
+    assert!(!packed.exists());
+
+    let pack = |manifest: &std::path::Path, more: &[&str]| {
+        let mut arguments = vec!["provider", "pack", text(&component)];
+        arguments.extend(["--manifest", text(manifest), "--to", text(&packed)]);
+        ccm(&[&arguments, more].concat())
+    };
+    let said = pack(&manifest, &[]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("hcloud 0.1.0"), "{}", said.out);
+    let bytes = std::fs::read(&packed).unwrap();
+    assert!(
+        said.out.contains(&Digest::of(&bytes).to_string()),
+        "{}",
+        said.out
+    );
+    let said = ccm(&["provider", "check", text(&packed)]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 3, "{left:?}");
+}
+
+#[test]
+fn a_manifest_at_the_top_is_replaced_only_when_that_is_said() {
+    let folder = TempDir::new().unwrap();
+    let component = file(&folder, "guest.wasm", &unmarked());
+    let manifest = file(&folder, "manifest.json", MANIFEST.as_bytes());
+    let newer = MANIFEST.replacen(r#""version": "0.1.0""#, r#""version": "0.2.0""#, 1);
+    assert_ne!(newer, MANIFEST);
+    let newer = file(&folder, "newer.json", newer.as_bytes());
+    let packed = folder.path().join("provider.wasm");
+    let pack = |from: &std::path::Path, manifest: &std::path::Path, more: &[&str]| {
+        let mut arguments = vec!["provider", "pack", text(from)];
+        arguments.extend(["--manifest", text(manifest), "--to", text(&packed)]);
+        ccm(&[&arguments, more].concat())
+    };
+    assert_eq!(pack(&component, &manifest, &[]).code, 0);
+    let first = std::fs::read(&packed).unwrap();
+
+    let said = pack(&packed, &newer, &[]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert!(said.out.contains("--replace"), "{}", said.out);
+    assert_eq!(std::fs::read(&packed).unwrap(), first);
+
+    let said = pack(&packed, &newer, &["--replace"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("hcloud 0.2.0"), "{}", said.out);
+    let said = pack(&packed, &manifest, &["--replace"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert_eq!(std::fs::read(&packed).unwrap(), first);
+
+    // The SDK's stands in a core module, where nothing can be taken away.
+    let shipped = file(&folder, "shipped.wasm", &other_module());
+    let said = pack(&shipped, &newer, &["--replace"]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert!(said.out.contains("needs no --manifest"), "{}", said.out);
+    assert_eq!(std::fs::read(&packed).unwrap(), first);
+}
+
+#[test]
+fn every_mistake_in_a_manifest_is_told_before_anything_is_written() {
+    let folder = TempDir::new().unwrap();
+    let component = file(&folder, "guest.wasm", &unmarked());
+    let packed = folder.path().join("provider.wasm");
+    let large = format!("{}{}", " ".repeat(64 << 10), MANIFEST);
+    for (manifest, code, reasons) in [
+        (
+            r#"{"contract":"0.1","name":"No","version":"","colour":"red"}"#,
+            2,
+            &[
+                "contract \"0.1\"",
+                "name \"No\"",
+                "version \"\"",
+                "unknown key \"colour\"",
+            ][..],
+        ),
+        ("{", 2, &["cannot be read", "EOF"]),
+        ("", 2, &["cannot be read"]),
+        (&large, 2, &["at most 65536"]),
+        (
+            r#"{"contract":"0.9.0","name":"x","version":"1","schemes":["x"]}"#,
+            2,
+            &["needs ccm:provider@0.9.0", "this host speaks"],
+        ),
+        (
+            r#"{"contract":"0.1.0","name":"x","version":"1"}"#,
+            2,
+            &["names no provider ID scheme"],
+        ),
+    ] {
+        let manifest = file(&folder, "manifest.json", manifest.as_bytes());
+        let said = ccm(&[
+            "provider",
+            "pack",
+            text(&component),
+            "--manifest",
+            text(&manifest),
+            "--to",
+            text(&packed),
+        ]);
+        assert_eq!(said.code, code, "{}{}", said.out, said.err);
+        for reason in reasons {
+            let all = format!("{}{}", said.out, said.err);
+            assert!(all.contains(reason), "{reason}: {all}");
+        }
+        assert!(!packed.exists());
+    }
+}
+
+#[test]
+fn what_is_no_component_cannot_be_packed() {
+    let folder = TempDir::new().unwrap();
+    let manifest = file(&folder, "manifest.json", MANIFEST.as_bytes());
+    let whole = unmarked();
+    for (bytes, reason) in [
+        (&b"\0asm\x01\0\0\0"[..], "core module"),
+        (b"hello", "not WebAssembly"),
+        (&whole[..whole.len() / 2], "damaged"),
+        (&whole[..whole.len() - 1], "damaged"),
+    ] {
+        let component = file(&folder, "guest.wasm", bytes);
+        let said = ccm(&[
+            "provider",
+            "pack",
+            text(&component),
+            "--manifest",
+            text(&manifest),
+            "--to",
+            "/dev/null/x",
+        ]);
+        assert_eq!(said.code, 2, "{reason}: {}{}", said.out, said.err);
+        assert!(said.out.contains(reason), "{reason}: {}", said.out);
+    }
+}
+
+#[test]
+fn compressed_modules_are_the_same_modules_and_the_same_bytes_each_time() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "module.wasm", &other_module());
+    let plain = other_module();
+    let packed = folder.path().join("packed");
+    let pack = || {
+        let said = ccm(&[
+            "provider",
+            "pack",
+            text(&module),
+            "--compress",
+            "gzip",
+            "--to",
+            text(&packed),
+        ]);
+        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+        std::fs::read(&packed).unwrap()
+    };
+    let once = pack();
+    assert!(once.len() < plain.len() / 2, "{}", once.len());
+    assert_eq!(pack(), once);
+    assert_eq!(unpack(once).unwrap(), plain);
+    assert_eq!(digest_of(&packed), digest_of(&module));
+}
+
+#[test]
+fn a_configmap_holds_what_the_source_unpacks() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "module.wasm", &other_module());
+    for (target, more, key) in [
+        ("kube-system/hcloud", &[][..], "provider.wasm"),
+        (
+            "kube-system/hcloud",
+            &["--compress", "gzip", "--immutable"],
+            "provider.wasm.gz",
+        ),
+        ("123/true/null", &["--compress", "gzip"], "null"),
+    ] {
+        for form in ["text", "json"] {
+            let base = [
+                "provider",
+                "pack",
+                text(&module),
+                "--configmap",
+                target,
+                "-o",
+                form,
+            ];
+            let said = ccm(&[&base, more].concat());
+            assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+            let map: ConfigMap = match form {
+                "json" => serde_json::from_str(&said.out).unwrap(),
+                _ => serde_saphyr::from_str(&said.out).unwrap(),
+            };
+            let mut names = target.split('/');
+            assert_eq!(map.metadata.namespace.as_deref(), names.next());
+            assert_eq!(map.metadata.name.as_deref(), names.next());
+            assert_eq!(map.immutable.is_some(), more.contains(&"--immutable"));
+            let data = map.binary_data.unwrap();
+            assert_eq!(data.keys().collect::<Vec<_>>(), [key]);
+            assert_eq!(unpack(data[key].0.clone()).unwrap(), other_module());
+        }
+    }
+}
+
+#[test]
+fn a_module_that_is_split_over_keys_is_put_together_again() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "module.wasm", &other_module());
+    for (split, keys) in [("100000", 4), ("1048576", 1)] {
+        let said = ccm(&[
+            "provider",
+            "pack",
+            text(&module),
+            "--compress",
+            "gzip",
+            "--configmap",
+            "ns/name/x",
+            "--split",
+            split,
+        ]);
+        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+        let map: ConfigMap = serde_saphyr::from_str(&said.out).unwrap();
+        assert_eq!(map.binary_data.as_ref().unwrap().len(), keys);
+        let found = module_in(&map, "x").unwrap();
+        assert_eq!(unpack(found.bytes).unwrap(), other_module());
+    }
+    let said = ccm(&[
+        "provider",
+        "pack",
+        text(&module),
+        "--configmap",
+        "ns/name",
+        "--split",
+        "9000",
+    ]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert!(said.out.contains("at most 100"), "{}", said.out);
+}
+
+#[test]
+fn a_signature_beside_the_module_goes_into_the_configmap() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "module.wasm", &other_module());
+    let bundle = r#"{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","text":"\"ü: {"}"#;
+    file(&folder, "module.wasm.sigstore.json", bundle.as_bytes());
+    for form in ["text", "json"] {
+        let said = ccm(&[
+            "provider",
+            "pack",
+            text(&module),
+            "--compress",
+            "gzip",
+            "--configmap",
+            "ns/name/x",
+            "-o",
+            form,
+        ]);
+        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+        let map: ConfigMap = serde_saphyr::from_str(&said.out).unwrap();
+        let found = module_in(&map, "x").unwrap();
+        assert_eq!(
+            found.evidence,
+            [Evidence::Bundle(bundle.as_bytes().to_vec())]
+        );
+    }
+}
+
+#[test]
+fn what_does_not_fit_into_a_configmap_is_sent_to_a_registry() {
+    let folder = TempDir::new().unwrap();
+    let wasm = [other_module(), ballast(1 << 20)].concat();
+    let module = file(&folder, "module.wasm", &wasm);
+    let target = folder.path().join("map.yaml");
+    let said = ccm(&[
+        "provider",
+        "pack",
+        text(&module),
+        "--compress",
+        "gzip",
+        "--configmap",
+        "ns/name",
+        "--to",
+        text(&target),
+    ]);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    for word in ["at most 1048576", "wkg oci push"] {
+        assert!(said.out.contains(word), "{word}: {}", said.out);
+    }
+    assert!(!target.exists());
+}
+
+#[test]
+fn standard_input_and_output_take_the_place_of_files() {
+    let packed = ccm_reading(
+        &["provider", "pack", "-", "--compress", "gzip", "--to", "-"],
+        &other_module(),
+    );
+    assert_eq!(packed.status.code(), Some(0));
+    let inspected = ccm_reading(&["provider", "inspect", "-", "-o", "json"], &packed.stdout);
+    assert_eq!(inspected.status.code(), Some(0));
+    let json: Value = serde_json::from_slice(&inspected.stdout).unwrap();
+    assert_eq!(json["digest"], Digest::of(&other_module()).to_string());
+}
+
+#[test]
+fn options_that_do_not_fit_together_are_wrong_options() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "module.wasm", &other_module());
+    for (more, expected) in [
+        (&[][..], "--to <FILE>"),
+        (&["--to", "x", "--replace"], "--manifest <FILE>"),
+        (&["--to", "x", "--immutable"], "--configmap"),
+        (&["--configmap", "name"], "expected NAMESPACE/NAME"),
+        (&["--configmap", "NS/name"], "namespace"),
+        (&["--configmap", "ns/name/a/b"], "expected NAMESPACE/NAME"),
+        (&["--configmap", "ns/name/a\nb: c"], "key"),
+        (&["--to", "/nonexistent/folder/x.wasm"], "cannot write"),
+        (
+            &["--to", "x", "--compress", "zstd"],
+            "possible values: gzip",
+        ),
+    ] {
+        let said = ccm(&[&["provider", "pack", text(&module)], more].concat());
+        assert_eq!(said.code, 1, "{more:?}: {}{}", said.out, said.err);
+        assert!(said.err.contains(expected), "{more:?}: {}", said.err);
+        assert_eq!(said.out, "", "{more:?}");
+    }
+}
+
+#[test]
+fn what_is_applied_to_a_cluster_is_what_the_source_brings() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "module.wasm", &other_module());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for (name, more) in [
+        ("gzip", &["--compress", "gzip", "--immutable"][..]),
+        ("split", &["--compress", "gzip", "--split", "65536"]),
+    ] {
+        let target = format!("kube-system/{name}/module");
+        let base = ["provider", "pack", text(&module), "--configmap", &target];
+        let said = ccm(&[&base, more].concat());
+        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+        let map: ConfigMap = serde_saphyr::from_str(&said.out).unwrap();
+        let brought = runtime.block_on(async {
+            let client = ccm_sim::cluster::Cluster::new().client();
+            let api: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
+            api.create(&PostParams::default(), &map).await.unwrap();
+            let place = format!("configmap://{target}");
+            let Ok(Location::ConfigMap(key)) = Location::parse(&place) else {
+                panic!("{place}");
+            };
+            ConfigMapSource::new(place, client, key)
+                .next()
+                .await
+                .unwrap()
+        });
+        assert_eq!(brought.digest, Digest::of(&other_module()), "{name}");
+    }
+}

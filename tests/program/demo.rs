@@ -1,0 +1,141 @@
+//! The first command of the README: the demo ends by itself with exit code 0, and shows what the README shows.
+
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+fn ccm(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+    // A proxy in the environment must change nothing: the demo is loopback only, and the egress takes no proxy.
+    command
+        .env("HTTP_PROXY", "http://127.0.0.1:9")
+        .env("HTTPS_PROXY", "http://127.0.0.1:9");
+    command.args(arguments).output().unwrap()
+}
+
+/// What the demo prints without arguments.
+fn plain() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let output = ccm(&[]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}\n{errors}");
+        text
+    });
+    &TEXT
+}
+
+fn readme() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The text blocks of the README that stand behind a command line.
+fn shown(command: &str) -> Vec<String> {
+    let readme = readme();
+    let block = readme
+        .split("```text\n")
+        .find(|block| block.starts_with(command));
+    let block = block.unwrap_or_else(|| panic!("the README does not show {command:?}"));
+    block
+        .split("\n```")
+        .next()
+        .unwrap()
+        .lines()
+        .skip(1)
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// What differs from run to run: ports, digests, versions of nothing, times.
+fn normal(line: &str) -> String {
+    let mut words = Vec::new();
+    for word in line.split_whitespace() {
+        let word = match word {
+            _ if word.contains("127.0.0.1:") => "ADDRESS",
+            _ if word.starts_with("sha256:") => "DIGEST",
+            _ if word.chars().all(|letter| letter.is_ascii_digit()) => "N",
+            _ => word,
+        };
+        words.push(word);
+    }
+    words.join(" ")
+}
+
+#[test]
+fn the_demo_shows_what_the_readme_shows() {
+    let text = plain();
+    let lines: Vec<_> = text.lines().map(normal).collect();
+    let expected = shown("cargo run");
+    assert!(expected.len() >= 8, "the README shows too little");
+    for line in expected {
+        assert!(
+            lines.contains(&normal(&line)),
+            "the README shows a line that the demo did not print:\n{line}\nin\n{text}"
+        );
+    }
+}
+
+#[test]
+fn the_demo_speaks_json_on_request_and_shows_the_guests_token_nowhere() {
+    let output = ccm(&["demo", "--output", "json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{errors}");
+    let steps: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(steps.iter().any(|step| step["who"] == "result"), "{text}");
+    let everything = [text.as_str(), &errors, plain()].concat();
+    assert!(!everything.contains("a-token-that-the-guest-never-sees"));
+}
+
+#[test]
+fn nodes_follow_their_machines() {
+    let text = plain();
+    // In this order, and each thing only after its reason.
+    let expected = [
+        "cloud worker-1 its server is switched off",
+        "+taint(shutdown)",
+        "cluster worker-1 its kubelet is back: Ready",
+        "-taint(shutdown)",
+        "cloud worker-2 its server is deleted",
+        "hold deletion node/worker-2 young",
+        "node worker-2 delete node/worker-2 → done",
+        "cluster worker-2 is gone,",
+    ];
+    let mut lines = text.lines().map(normal);
+    for part in expected {
+        assert!(
+            lines.any(|line| line.contains(part)),
+            "{part:?} is missing, or comes too early:\n{text}"
+        );
+    }
+    let deletions = text.lines().filter(|line| line.contains(" delete node/"));
+    assert_eq!(deletions.count(), 1, "{text}");
+}
+
+#[test]
+fn a_service_gets_its_load_balancer_and_leaves_nothing_behind() {
+    let text = plain();
+    let expected = [
+        "+finalizer",
+        "ensure service/default/web targets(3) → pending",
+        "is reached at",
+        "is deleted; its finalizer keeps it",
+        "delete load balancer of service/default/web → done",
+        "get load balancer of service/default/web → absent",
+        "nothing of it is left in the cloud",
+    ];
+    // Who waits for the Service may see that it is gone before the controller has heard that its patch was done.
+    let (_, proven) = text.split_once("→ absent").unwrap_or_default();
+    assert!(proven.contains("-finalizer"), "{text}");
+    let mut lines = text.lines();
+    for step in expected {
+        assert!(
+            lines.any(|line| line.contains(step)),
+            "{step:?} is missing, or comes too early, in\n{text}"
+        );
+    }
+}

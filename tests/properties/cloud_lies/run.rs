@@ -1,0 +1,379 @@
+//! One run: a cluster of up to thirty nodes lives for a while, machines go, kubelets stop, the manager is started anew
+//! and the cloud lies, all by the numbers of one seed. In the end everything that is gone has to be gone.
+
+use std::collections::BTreeSet;
+
+use ccm_core::brake::{Allowances, Brake};
+
+use crate::cloud_lies::cloud::Lie;
+use crate::cloud_lies::mutant::Mutant;
+use crate::cloud_lies::world::World;
+
+/// After a lie the cloud is honest for at least so long: longer than any node that is NotReady is left alone.
+const HONEST: u64 = 130;
+/// From the end of all trouble: everybody has been asked again, and has been called gone as often as it takes.
+const CERTAIN: u64 = 400;
+/// A mass is held for so long.
+const MASS: u64 = 900;
+/// A brake has budget again after so long.
+const WINDOW: u64 = 600;
+/// A node that is gone goes within this time after it is NotReady, if nothing holds it.
+pub(crate) const IN_TIME: u64 = 90;
+
+/// How a run ended.
+#[derive(Default)]
+pub(crate) struct Ended {
+    /// What was wrong.
+    pub(crate) wrong: Vec<String>,
+    /// What happened.
+    pub(crate) log: Vec<String>,
+    /// How long deletions took that nothing held, where the cloud was honest.
+    pub(crate) unheld: Vec<u64>,
+    /// How many deletions there were in all.
+    pub(crate) deleted: usize,
+    /// How many lies were told.
+    pub(crate) lies: usize,
+}
+
+/// Makes the run of this seed, with lies or without. `is_told`: every answer is in the log.
+pub(crate) fn run(seed: u64, lies: bool, mutant: Option<Mutant>, is_told: bool) -> Ended {
+    let mut play = Play::new(seed, lies, mutant);
+    play.world.is_told = is_told;
+    play.live();
+    play.end()
+}
+
+struct Play {
+    world: World,
+    lies: bool,
+    told: usize,
+    /// When trouble was over last: a lie, a restart, a change.
+    trouble: u64,
+    lie_until: u64,
+    honest_until: u64,
+    /// While this lie lasts, nothing else happens.
+    is_frozen: bool,
+    new: usize,
+    /// When machines went, by the name of the node; several go together, or one alone.
+    deaths: Vec<Death>,
+}
+
+struct Death {
+    name: String,
+    gone: u64,
+}
+
+impl Play {
+    fn new(seed: u64, lies: bool, mutant: Option<Mutant>) -> Play {
+        let mut world = World::new(seed, mutant);
+        let count = world.random.within(1, 30);
+        let now = world.now;
+        for index in 0..count {
+            let created = now - world.random.within(400, 90_000);
+            world.add(&format!("n{index:02}"), created, created, true);
+        }
+        if lies {
+            world.is_rough = world.random.per_cent(50);
+            world.slowest = if world.random.per_cent(20) { 30 } else { 3 };
+        }
+        Play {
+            trouble: now,
+            lie_until: 0,
+            honest_until: now,
+            is_frozen: false,
+            new: 0,
+            told: 0,
+            deaths: Vec::new(),
+            world,
+            lies,
+        }
+    }
+
+    /// A while in which things happen.
+    fn live(&mut self) {
+        let end = self.world.now + self.world.random.within(300, 1800);
+        while self.world.now < end || self.world.cloud.lie.is_some() {
+            let pause = self.world.random.within(1, 150);
+            self.pass_time(pause);
+            if !self.is_frozen && self.world.now < end {
+                self.something();
+            }
+            if self.lies && self.world.now < end {
+                self.lie();
+            }
+        }
+    }
+
+    fn pass_time(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            if self.world.cloud.lie.is_some() && self.lie_until <= self.world.now {
+                self.world.cloud.lie = None;
+                self.is_frozen = false;
+                self.honest_until = self.world.now + HONEST;
+                self.trouble = self.world.now;
+            }
+            self.world.second();
+        }
+    }
+
+    fn names(&self, is_it: impl Fn(&str) -> bool) -> Vec<String> {
+        let names = self.world.nodes.keys();
+        names.filter(|name| is_it(name)).cloned().collect()
+    }
+
+    fn is_ready(&self, name: &str) -> bool {
+        self.world.nodes[name].not_ready.is_none()
+    }
+
+    fn is_alive(&self, name: &str) -> bool {
+        self.world.cloud.machines[name].gone.is_none()
+    }
+
+    /// NotReady, with a machine that the cloud knows.
+    fn suspects(&self) -> Vec<String> {
+        let now = self.world.now;
+        self.names(|name| {
+            let machine = &self.world.cloud.machines[name];
+            !self.is_ready(name) && machine.exists(now) && !self.world.nodes[name].is_marked
+        })
+    }
+
+    fn something(&mut self) {
+        let now = self.world.now;
+        let alive = self.names(|name| self.is_alive(name));
+        let ready = self.names(|name| self.is_ready(name) && self.is_alive(name));
+        let suspects = self.suspects();
+        let event = self.world.random.within(0, 99);
+        if !self.lies {
+            self.trouble = now;
+        }
+        match event {
+            0..25 => self.die(&ready),
+            25..32 => {
+                // A rack, or a pool.
+                let share = self.world.random.within(2, 6);
+                for name in ready.iter().take(usize::try_from(share).unwrap_or(2)) {
+                    self.die(std::slice::from_ref(name));
+                }
+            }
+            32..55 => {
+                if let Some(name) = self.world.random.one_of(&ready).cloned() {
+                    self.world.ready(&name, false);
+                }
+            }
+            55..70 => {
+                if let Some(name) = self.world.random.one_of(&suspects).cloned() {
+                    self.world.ready(&name, true);
+                }
+            }
+            70..75 => {
+                if let Some(name) = self.world.random.one_of(&alive).cloned() {
+                    let machine = self.world.cloud.machines.get_mut(&name).unwrap();
+                    machine.is_off = !machine.is_off;
+                    let is_off = machine.is_off;
+                    self.world.ready(&name, !is_off);
+                }
+            }
+            75..80 => {
+                // A scale-down: marked first, then gone.
+                if let Some(name) = self.world.random.one_of(&ready).cloned() {
+                    self.world.mark(&name);
+                    self.die(&[name]);
+                }
+            }
+            80..88 if self.world.nodes.len() < 30 => {
+                // It boots, and is listed a while after it has registered.
+                self.new += 1;
+                let name = format!("z{:02}", self.new);
+                let listed = now + self.world.random.within(0, 120);
+                self.world.add(&name, now, listed, false);
+            }
+            88..92 if self.lies => {
+                self.world.deaf_until = now + self.world.random.within(1, 60);
+                self.trouble = self.world.deaf_until;
+            }
+            92.. if self.lies => {
+                self.world.restart();
+                self.trouble = now;
+            }
+            _ => {}
+        }
+        self.trouble = self.trouble.max(now);
+    }
+
+    fn die(&mut self, of: &[String]) {
+        let Some(name) = self.world.random.one_of(of).cloned() else {
+            return;
+        };
+        let now = self.world.now;
+        self.world.cloud.machines.get_mut(&name).unwrap().gone = Some(now);
+        self.world.ready(&name, false);
+        self.deaths.push(Death { name, gone: now });
+    }
+
+    /// Begins a lie, if the cloud has been honest for long enough.
+    fn lie(&mut self) {
+        let now = self.world.now;
+        if self.world.cloud.lie.is_some() || self.honest_until > now {
+            return;
+        }
+        let suspects = self.suspects();
+        let random = &mut self.world.random;
+        let mut lasts = random.within(5, 1200);
+        let lie = match random.within(0, 14) {
+            0 => Lie::Error,
+            1 => Lie::Throttled(random.within(1, 600)),
+            2 => Lie::Incomplete,
+            3 => Lie::Unknown,
+            4 => Lie::Short,
+            5 | 6 => Lie::EverybodyGone,
+            7 => Lie::OtherIds,
+            8 => Lie::Memory(suspects.into_iter().collect()),
+            9 => Lie::FlipsAll,
+            10 => Lie::FlipsEach,
+            11 => {
+                // A glitch.
+                lasts = random.within(1, 9);
+                Lie::Misses(suspects.into_iter().collect())
+            }
+            12 => {
+                let Some(missing) = self.part(&suspects) else {
+                    return;
+                };
+                lasts = lasts.min(800);
+                self.is_frozen = true;
+                Lie::Misses(missing)
+            }
+            13 => {
+                // Nodes that are Ready, and no others.
+                let nodes = self.world.nodes.iter();
+                let ready = nodes.filter(|(_, node)| node.not_ready.is_none());
+                let ready = ready.map(|(name, _)| name.clone());
+                lasts = lasts.min(800);
+                self.is_frozen = true;
+                Lie::Misses(ready.skip(1).collect())
+            }
+            _ => {
+                // A rack loses its network, and the cloud its memory of the rack. Answers that take long may come in
+                // between.
+                if self.world.slowest > 3 || self.world.nodes.len() < 5 {
+                    return;
+                }
+                let ready = self.names(|name| self.is_ready(name) && self.is_alive(name));
+                for name in ready.iter().take((self.world.nodes.len() / 3 + 1).max(3)) {
+                    self.world.ready(name, false);
+                }
+                let suspects = self.suspects();
+                if suspects.len() < 3 || suspects.len() * 3 <= self.world.nodes.len() {
+                    return;
+                }
+                lasts = lasts.min(800);
+                self.is_frozen = true;
+                Lie::Misses(suspects.into_iter().collect())
+            }
+        };
+        self.told += 1;
+        self.world.log.push(format!("{now} for {lasts} s: {lie:?}"));
+        self.world.cloud.lie = Some(lie);
+        self.lie_until = now + lasts;
+    }
+
+    /// A part of the list, from the Ready node that vouches first to a node that is NotReady.
+    fn part(&mut self, suspects: &[String]) -> Option<BTreeSet<String>> {
+        let now = self.world.now;
+        let is_old = |name: &str| self.world.nodes[name].created + 400 < now;
+        let good = self.names(|name| self.is_ready(name) && self.is_alive(name) && is_old(name));
+        let is_good = |name: &&String| good.contains(name);
+        let witness = match self.world.vouching.iter().find(is_good) {
+            Some(witness) => witness.clone(),
+            None => good.first()?.clone(),
+        };
+        let suspect = self.world.random.one_of(suspects)?.clone();
+        let (first, last) = (witness.clone().min(suspect.clone()), witness.max(suspect));
+        Some(
+            self.names(|name| *first <= *name && *name <= *last)
+                .into_iter()
+                .collect(),
+        )
+    }
+
+    /// Everything is quiet from here on; waits until what is gone has gone.
+    fn end(mut self) -> Ended {
+        self.trouble = self.trouble.max(self.world.now);
+        let gone = self.names(|name| !self.is_alive(name));
+        let allowed = Allowances::default().of(Brake::NodeDeletion);
+        let rounds = gone
+            .len()
+            .div_ceil(allowed.of(self.world.nodes.len()).max(1));
+        let rounds = u64::try_from(rounds).unwrap();
+        // Rows of answers, a mass, the brake, and what throttling and failing deletions have put off.
+        let latest = self.trouble + CERTAIN + MASS + 600 + WINDOW * (rounds + 1);
+        let is_vouched_for = self
+            .names(|name| self.is_alive(name))
+            .iter()
+            .any(|name| self.world.cloud.machines[name].exists(self.world.now + 120));
+        if is_vouched_for {
+            while self.world.now < latest && !self.names(|name| !self.is_alive(name)).is_empty() {
+                self.pass_time(5);
+            }
+            for name in self.names(|name| !self.is_alive(name)) {
+                let what = format!("{name} is gone, and stays since {}", self.trouble);
+                self.world.wrong.push(what);
+            }
+        }
+        let unheld = if self.lies { Vec::new() } else { self.unheld() };
+        Ended {
+            wrong: self.world.wrong,
+            log: self.world.log,
+            unheld,
+            deleted: self.world.deleted.len(),
+            lies: self.told,
+        }
+    }
+
+    /// How long each deletion took that nothing held: the node old enough, somebody there who vouches, no mass at any
+    /// time on the way, and the brake with budget. Whoever took longer than the rules say is written down.
+    fn unheld(&mut self) -> Vec<u64> {
+        let mut found = Vec::new();
+        let allowed = Allowances::default().of(Brake::NodeDeletion).of(3);
+        for (index, deleted) in self.world.deleted.iter().enumerate() {
+            let death = self.deaths.iter().find(|death| death.name == deleted.name);
+            let Some(death) = death else {
+                continue;
+            };
+            let since = death.gone.max(deleted.not_ready);
+            let is_gone_meanwhile = |other: &&Death| {
+                let end = self.world.deleted.iter().find(|one| one.name == other.name);
+                other.gone < since + IN_TIME && end.is_none_or(|end| end.at >= since)
+            };
+            // A machine that boots and is not listed yet is called gone, too.
+            let is_booting = |machine: &&crate::cloud_lies::cloud::Machine| {
+                machine.listed > since && machine.listed <= since + IN_TIME + 120
+            };
+            let booting = self.world.cloud.machines.values();
+            let booting = booting.filter(is_booting).count();
+            let together = booting + self.deaths.iter().filter(is_gone_meanwhile).count();
+            let before = &self.world.deleted[..index];
+            let is_recent = |one: &&crate::cloud_lies::world::Deleted| {
+                one.at + WINDOW > since && !one.is_marked
+            };
+            let spent = before.iter().filter(is_recent).count();
+            let is_old = deleted.created + 300 <= since;
+            let is_in_budget = spent + together <= allowed;
+            let vouches = |machine: &crate::cloud_lies::cloud::Machine| {
+                machine.listed <= since && machine.gone.is_none_or(|gone| gone > deleted.at)
+            };
+            let is_vouched_for = self.world.cloud.machines.values().any(vouches);
+            if !is_old || together >= 3 || !is_in_budget || !is_vouched_for {
+                continue;
+            }
+            let took = deleted.at - since;
+            found.push(took);
+            if took > IN_TIME {
+                let what = format!("{} took {took} s, and nothing held it", deleted.name);
+                self.world.wrong.push(what);
+            }
+        }
+        found
+    }
+}

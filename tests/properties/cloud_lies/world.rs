@@ -1,0 +1,381 @@
+//! A small cluster, its cloud, and the manager's decisions about both, second by second. The API server is a map; the
+//! decisions are the real ones. Everything that is deleted wrongly, too early or too often is written down.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::brake::{Allowances, Brake, Budgets, Rise};
+use ccm_core::effect::{ClusterError, Decision, Effect, NodeDeletion, NodeRef, Outcome, When};
+use ccm_core::names;
+use ccm_core::node_lifecycle::{Facts, Finding, Memory, Now, Pass, Survey, decide};
+use ccm_core::ownership::Claimant;
+use ccm_core::permit::Moment;
+use ccm_core::settings::LifecycleRules;
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use crate::cloud_lies::cloud::{Answer, Cloud, Machine};
+use crate::cloud_lies::mutant::Mutant;
+use ccm_tests::random::Random;
+
+/// A node, as the API server has it.
+pub(crate) struct Stored {
+    pub(crate) node: Arc<Node>,
+    pub(crate) created: u64,
+    /// Since when it is NotReady.
+    pub(crate) not_ready: Option<u64>,
+    pub(crate) is_marked: bool,
+}
+
+/// A deletion that was right.
+pub(crate) struct Deleted {
+    pub(crate) name: String,
+    pub(crate) at: u64,
+    pub(crate) created: u64,
+    pub(crate) not_ready: u64,
+    pub(crate) is_marked: bool,
+}
+
+/// See the module's documentation.
+pub(crate) struct World {
+    pub(crate) now: u64,
+    pub(crate) random: Random,
+    pub(crate) nodes: BTreeMap<String, Stored>,
+    pub(crate) cloud: Cloud,
+    /// The slowest answer, in seconds.
+    pub(crate) slowest: u64,
+    /// Whether the API server fails now and then, and others write.
+    pub(crate) is_rough: bool,
+    /// Until when the manager's cache stands still.
+    pub(crate) deaf_until: u64,
+    pub(crate) deleted: Vec<Deleted>,
+    pub(crate) wrong: Vec<String>,
+    pub(crate) log: Vec<String>,
+    /// Whether every answer is written down, too.
+    pub(crate) is_told: bool,
+    /// Who vouched last.
+    pub(crate) vouching: Vec<String>,
+    mutant: Option<Mutant>,
+    most_nodes: usize,
+    cache: Vec<Arc<Node>>,
+    /// Of which version the cache is.
+    cached: u64,
+    memory: Memory,
+    budgets: Budgets,
+    on_the_wire: VecDeque<(u64, Survey, Answer)>,
+    claimant: Arc<Claimant>,
+    rules: Arc<LifecycleRules>,
+    versions: u64,
+    spent: Vec<(Brake, u64)>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, mutant: Option<Mutant>) -> World {
+        World {
+            now: 100_000,
+            random: Random::new(seed),
+            nodes: BTreeMap::new(),
+            cloud: Cloud::default(),
+            slowest: 3,
+            is_rough: false,
+            deaf_until: 0,
+            deleted: Vec::new(),
+            wrong: Vec::new(),
+            log: Vec::new(),
+            is_told: false,
+            vouching: Vec::new(),
+            mutant,
+            most_nodes: 0,
+            cache: Vec::new(),
+            cached: 0,
+            memory: Memory::default(),
+            budgets: Budgets::new(&Allowances::default()),
+            on_the_wire: VecDeque::new(),
+            claimant: Arc::new(Claimant::alone("sim", vec!["sim".to_owned()])),
+            rules: Arc::new(Mutant::rules(mutant)),
+            versions: 0,
+            spent: Vec::new(),
+        }
+    }
+
+    /// A node with its machine.
+    pub(crate) fn add(&mut self, name: &str, created: u64, listed: u64, is_ready: bool) {
+        self.versions += 1;
+        let provider_id = format!("sim://{name}-{}", self.versions);
+        let node = json!({
+            "metadata": { "name": name, "uid": format!("uid-{}", self.versions),
+                "resourceVersion": self.versions.to_string(),
+                "creationTimestamp": timestamp(created).to_string(),
+                "labels": { names::OWNER_LABEL: "sim" } },
+            "spec": { "providerID": provider_id },
+            "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+        });
+        let stored = Stored {
+            node: Arc::new(serde_json::from_value(node).unwrap()),
+            created,
+            not_ready: None,
+            is_marked: false,
+        };
+        self.nodes.insert(name.to_owned(), stored);
+        self.most_nodes = self.most_nodes.max(self.nodes.len());
+        let machine = Machine {
+            provider_id,
+            listed,
+            gone: None,
+            is_off: false,
+        };
+        self.cloud.machines.insert(name.to_owned(), machine);
+        self.ready(name, is_ready);
+    }
+
+    fn write(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
+        self.versions += 1;
+        if let Some(stored) = self.nodes.get_mut(name) {
+            let node = Arc::make_mut(&mut stored.node);
+            change(node);
+            node.metadata.resource_version = Some(self.versions.to_string());
+        }
+    }
+
+    pub(crate) fn ready(&mut self, name: &str, is_ready: bool) {
+        let now = self.now;
+        let status = if is_ready { "True" } else { "Unknown" };
+        let condition = NodeCondition {
+            type_: "Ready".to_owned(),
+            status: status.to_owned(),
+            last_transition_time: Some(Time(timestamp(now))),
+            ..NodeCondition::default()
+        };
+        if let Some(stored) = self.nodes.get_mut(name) {
+            stored.not_ready = (!is_ready).then_some(now);
+        }
+        self.write(name, |node| {
+            node.status.get_or_insert_default().conditions = Some(vec![condition]);
+        });
+    }
+
+    /// An autoscaler says that it takes the node away.
+    pub(crate) fn mark(&mut self, name: &str) {
+        if let Some(stored) = self.nodes.get_mut(name) {
+            stored.is_marked = true;
+        }
+        let taint = Taint {
+            key: names::TO_BE_DELETED_TAINT.to_owned(),
+            effect: "NoSchedule".to_owned(),
+            ..Taint::default()
+        };
+        self.write(name, |node| {
+            node.spec.get_or_insert_default().taints = Some(vec![taint]);
+        });
+    }
+
+    /// The manager is another process. What was spent is written down.
+    pub(crate) fn restart(&mut self) {
+        self.memory = Memory::default();
+        self.on_the_wire.clear();
+        self.vouching.clear();
+    }
+
+    /// Whether there is nothing that a pass could find.
+    fn is_calm(&self) -> bool {
+        self.on_the_wire.is_empty() && self.nodes.values().all(|one| one.not_ready.is_none())
+    }
+
+    /// One second.
+    pub(crate) fn second(&mut self) {
+        self.now += 1;
+        if self.deaf_until <= self.now && self.cached != self.versions {
+            self.look_at_the_cache();
+        }
+        while let Some(index) = self.on_the_wire.iter().position(|(at, ..)| *at <= self.now) {
+            let (_, survey, answer) = self.on_the_wire.remove(index).unwrap();
+            self.memory.absorb(&survey, &answer, self.both().moment);
+            self.converse_with_all();
+        }
+        // With everybody Ready a pass finds nothing; one in a while is enough to see who has come.
+        let period = if self.is_calm() { 60 } else { 5 };
+        if self.now.is_multiple_of(period) {
+            for survey in self.with_pass(Memory::begin) {
+                self.ask(survey);
+            }
+            self.converse_with_all();
+        }
+    }
+
+    fn look_at_the_cache(&mut self) {
+        self.cached = self.versions;
+        self.cache.clear();
+        self.cache
+            .extend(self.nodes.values().map(|one| one.node.clone()));
+    }
+
+    fn both(&self) -> Now {
+        Now {
+            moment: Moment(Duration::from_secs(self.now)),
+            wall: timestamp(self.now),
+        }
+    }
+
+    fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
+        let pass = Pass {
+            nodes: &self.cache,
+            claimant: &self.claimant,
+            rules: &self.rules,
+            now: self.both(),
+        };
+        what(&mut self.memory, &pass)
+    }
+
+    fn ask(&mut self, survey: Survey) {
+        let names: Vec<&str> = survey.nodes().map(|node| name(node)).collect();
+        let is_fresh = survey.is_fresh && self.mutant != Some(Mutant::NeverFresh);
+        let about = survey.about.len();
+        let (now, random) = (self.now, &mut self.random);
+        let answer = self.cloud.answer(&names, about, is_fresh, now, random);
+        self.vouching = survey
+            .vouching
+            .iter()
+            .map(|node| name(node).to_owned())
+            .collect();
+        let at = self.now + self.random.within(0, self.slowest);
+        if self.is_told {
+            self.log.push(format!("{now} {survey} -> {answer:?}"));
+        }
+        self.on_the_wire.push_back((at, survey, answer));
+    }
+
+    fn converse_with_all(&mut self) {
+        for mut facts in self.with_pass(Memory::facts) {
+            if let (Some(mutant), Finding::Gone(evidence)) = (self.mutant, &mut facts.finding) {
+                mutant.tamper(evidence);
+            }
+            let when = self.converse(&mut facts);
+            let now = self.both().moment;
+            self.memory.conclude(&facts, &when, now);
+        }
+    }
+
+    fn converse(&mut self, facts: &mut Facts) -> When {
+        for _ in 0..50 {
+            let effects = match decide(facts, self.both()) {
+                Decision::Done(when) => return when,
+                Decision::Do(effects) => effects,
+            };
+            for effect in effects {
+                let outcome = self.perform(&effect);
+                let goes_on = outcome.is_success();
+                facts.absorb(&effect, outcome);
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+        self.wrong.push("a conversation does not end".to_owned());
+        When::AwaitChange
+    }
+
+    fn perform(&mut self, effect: &Effect) -> Outcome {
+        let away = || Outcome::Node(Err(ClusterError::Unavailable("503".to_owned())));
+        match effect {
+            Effect::ReadNode(_) if self.is_rough && self.random.per_cent(3) => away(),
+            Effect::ReadNode(node) => {
+                let stored = self.nodes.get(&node.name);
+                Outcome::Node(Ok(stored.map(|one| Box::new(Node::clone(&one.node)))))
+            }
+            Effect::TakeBudget(_, brake, rise) => {
+                let (now, count) = (self.both().moment, self.nodes.len());
+                match self.budgets.of(*brake).take(now, count, *rise) {
+                    Err(_) if self.mutant == Some(Mutant::NoBrake) => Outcome::Budget(Ok(())),
+                    taken => Outcome::Budget(taken),
+                }
+            }
+            Effect::PatchNode(node, patch) => {
+                let taints = patch.taints.as_ref().map(|taints| taints.taints.clone());
+                self.write(&node.name, |node| {
+                    node.spec.get_or_insert_default().taints = taints;
+                });
+                let stored = self.nodes.get(&node.name);
+                Outcome::Node(Ok(stored.map(|one| Box::new(Node::clone(&one.node)))))
+            }
+            Effect::DeleteNode(..) if self.is_rough && self.random.per_cent(5) => away(),
+            Effect::DeleteNode(node, deletion) => self.delete(node, deletion),
+            _ => Outcome::Recorded,
+        }
+    }
+
+    fn delete(&mut self, node: &NodeRef, deletion: &NodeDeletion) -> Outcome {
+        if self.is_rough && self.random.per_cent(5) {
+            // Somebody else was quicker: the name belongs to another machine now.
+            self.add(&node.name, self.now, self.now, true);
+        } else if self.is_rough && self.random.per_cent(10) {
+            self.write(&node.name, |_| {});
+        }
+        let Some(stored) = self.nodes.get(&node.name) else {
+            return Outcome::Node(Ok(None));
+        };
+        let metadata = &stored.node.metadata;
+        let is_it = metadata.uid.as_deref() == Some(&node.uid)
+            && metadata.resource_version.as_deref() == Some(&deletion.resource_version);
+        if !is_it && self.mutant != Some(Mutant::NoPreconditions) {
+            return Outcome::Node(Err(ClusterError::Conflict("changed".to_owned())));
+        }
+        self.judge(&node.name, deletion.brake);
+        let stored = self.nodes.remove(&node.name).unwrap();
+        self.versions += 1;
+        self.log.push(format!("{} delete {}", self.now, node.name));
+        self.deleted.push(Deleted {
+            name: node.name.clone(),
+            at: self.now,
+            created: stored.created,
+            not_ready: stored.not_ready.unwrap_or(self.now),
+            is_marked: stored.is_marked,
+        });
+        if self.is_rough && self.random.per_cent(5) {
+            return Outcome::Node(Err(ClusterError::Unavailable(
+                "the answer was lost".to_owned(),
+            )));
+        }
+        Outcome::Deleted
+    }
+
+    /// Everything that has to be so when a node goes.
+    fn judge(&mut self, name: &str, brake: Option<Brake>) {
+        let (stored, now) = (&self.nodes[name], self.now);
+        let mut say = |what: &str| self.wrong.push(format!("{now} {name}: {what}"));
+        if self.cloud.machines[name].gone.is_none_or(|gone| gone > now) {
+            say("its machine exists");
+        }
+        if stored.not_ready.is_none_or(|since| since + 30 > now) {
+            say("it was Ready less than 30 s ago");
+        }
+        if stored.created + 300 > now {
+            say("it is younger than five minutes");
+        }
+        let Some(brake) = brake else {
+            // Somebody has said on the node that it is to leave.
+            return;
+        };
+        self.spent.push((brake, now));
+        // What was paid for a deletion that failed is good for a minute.
+        let is_in_window = |(one, at): &&(Brake, u64)| *one == brake && *at + 540 > now;
+        let count = self.spent.iter().filter(is_in_window).count();
+        // It was held after its machine had gone, at the earliest.
+        let since = |seconds| Moment(Duration::from_secs(seconds));
+        let rise = Rise::since(self.cloud.machines[name].gone.map(since), since(now));
+        let allowed = Allowances::default().of(brake).of(self.most_nodes);
+        if count > allowed * rise.times() {
+            say("the brake has no budget");
+        }
+    }
+}
+
+fn timestamp(seconds: u64) -> Timestamp {
+    Timestamp::from_second(i64::try_from(seconds).unwrap()).unwrap()
+}
+
+fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,219 @@
+//! Plays a world in one mode: the controllers as they are, from the beginning until everything has come to rest.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime};
+
+use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
+use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
+use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
+use ccm_core::permit::{Access, CloudRequest, Mode, Moment, Permit, Refusal};
+use ccm_core::settings::{
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
+};
+use ccm_core::tenure::Tenure;
+use ccm_sim::cluster::Cluster;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::PostParams;
+
+use crate::modes::world::World;
+
+/// Who the controllers are at the API server.
+const CONTROLLERS: &str = "ccm";
+/// How long everything takes: a mass of deletions is held for a quarter of an hour, and then, as of every other
+/// change of at most nine, three are made in ten minutes.
+const LONG: Duration = Duration::from_secs(50 * 60);
+/// All nodes are older than any rule asks for.
+const AGE: Duration = Duration::from_secs(3600);
+
+/// How a play went.
+pub(crate) struct Played {
+    /// By object, the verb that was planned.
+    pub(crate) planned: BTreeMap<String, String>,
+    /// Whether everything was judged.
+    pub(crate) is_sure: bool,
+    /// By node, the verb of the first write that was made.
+    pub(crate) written: BTreeMap<String, String>,
+    /// How many writes were sent, of every kind, Events included.
+    pub(crate) requests: usize,
+    /// How many deletions of nodes were audited.
+    pub(crate) deletions: usize,
+    verbs: Vec<String>,
+}
+
+impl Played {
+    /// How many writes to nodes were made with this verb.
+    pub(crate) fn written_verbs(&self, verb: &str) -> usize {
+        self.verbs.iter().filter(|one| *one == verb).count()
+    }
+}
+
+/// Plays `world` in this mode.
+pub(crate) fn play(world: &World, mode: Mode) -> Played {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(played(world, mode))
+}
+
+async fn played(world: &World, mode: Mode) -> Played {
+    let cluster = Cluster::with_clock(|| SystemTime::now() - AGE);
+    let nodes: Api<Node> = Api::all(cluster.client_as("somebody"));
+    for node in world.nodes() {
+        let node: Node = serde_json::from_value(node).expect("a node");
+        let made = nodes.create(&PostParams::default(), &node).await;
+        made.expect("the node can be made");
+    }
+    cluster.keep_writes();
+    let (book, audit) = (PlanBook::default(), Arc::new(Counting::default()));
+    let result = ccm_controllers::run(
+        cluster.client_as(CONTROLLERS),
+        Arc::new(Cloud(world.clone())),
+        settings(world, mode, book.clone(), audit.clone()),
+        Metrics::default(),
+        tokio::time::sleep(LONG),
+    );
+    result.await.expect("the provider has instances");
+    let mut played = Played {
+        planned: BTreeMap::new(),
+        is_sure: book.plan().is_sure(),
+        written: BTreeMap::new(),
+        requests: 0,
+        deletions: audit.0.load(Ordering::SeqCst),
+        verbs: Vec::new(),
+    };
+    for planned in book.plan().changes() {
+        let Some(_) = planned.object.strip_prefix("node/") else {
+            panic!("{planned:?} is not about a node");
+        };
+        let (object, verb) = (planned.object.clone(), planned.verb.clone());
+        let another = played.planned.insert(object, verb);
+        assert_eq!(another, None, "no two controllers change a node here");
+    }
+    for write in cluster.writes() {
+        let request = write.request;
+        if request.identity != CONTROLLERS {
+            continue;
+        }
+        played.requests += 1;
+        let is_done = request.code.is_some_and(|code| (200..300).contains(&code));
+        if request.resource != "nodes" || !is_done {
+            continue;
+        }
+        let verb = format!("{} {}", request.verb, request.subresource);
+        let verb = verb.trim_end().to_owned();
+        let object = format!("node/{}", request.name);
+        played.written.entry(object).or_insert(verb.clone());
+        played.verbs.push(verb);
+    }
+    played
+}
+
+fn settings(world: &World, mode: Mode, plan: PlanBook, audit: Arc<dyn AuditSink>) -> Settings {
+    Settings {
+        controllers: Controllers::ALL,
+        lifecycle: LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
+        },
+        service: ServiceSettings::default(),
+        route: RouteSettings::default(),
+        ipam: None,
+        ledger: None,
+        audit,
+        plan,
+        node: NodeSettings {
+            status_update_frequency: Duration::from_secs(300),
+            concurrent_syncs: NonZeroUsize::MIN,
+            concurrent_status_updates: None,
+            rules: NodeRules {
+                reconcile_labels: world.reconcile_labels,
+                ..NodeRules::default()
+            },
+        },
+        pace: ccm_controllers::Pace::REAL,
+        mode,
+        call_time: Duration::from_secs(60),
+        drain: Duration::from_secs(10),
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}
+
+/// Counts the deletions of nodes.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl AuditSink for Counting {
+    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
+        unreachable!("a look-up may change nothing: {request:?}")
+    }
+
+    fn after(&self, record: &AuditRecord) {
+        unreachable!("a look-up may change nothing: {record:?}")
+    }
+
+    fn refused(&self, _: &Refused<'_>) {}
+
+    fn deleted(&self, _: &AuditRecord) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The provider `sim`, which always says the same, and tries to change something in every look-up. No mode lets
+/// it, and so no plan has it.
+struct Cloud(World);
+
+impl CloudProvider for Cloud {
+    fn name(&self) -> &str {
+        "sim"
+    }
+
+    fn schemes(&self) -> &[String] {
+        static SCHEMES: LazyLock<Vec<String>> = LazyLock::new(|| vec!["sim".to_owned()]);
+        &SCHEMES
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            instances: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
+        let request = CloudRequest {
+            author: Author::default(),
+            target: "api".to_owned(),
+            host: "cloud.test".to_owned(),
+            method: "DELETE".to_owned(),
+            path: "/servers/1".to_owned(),
+            template: "/servers/{id}".to_owned(),
+            rule: "DELETE /servers/{id} (write)".to_owned(),
+            sha256: String::new(),
+            access: Access::Write,
+        };
+        let verdict = permit.ask(Moment(Duration::ZERO), &request);
+        assert_eq!(verdict, Err(Refusal::Budget(0)));
+        let lookups = nodes.iter().map(|node| self.0.lookup(&node.name)).collect();
+        Box::pin(async move {
+            Ok(FindReply {
+                lookups,
+                events: Vec::new(),
+                complete: true,
+            })
+        })
+    }
+
+    fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply> {
+        self.find(nodes, permit)
+    }
+}

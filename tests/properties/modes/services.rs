@@ -1,0 +1,329 @@
+//! The law of plan mode for Services: worlds of Services whose load balancers are missing, wrong, right or not wanted any
+//! more, and a cloud that refuses or cannot look, played in each mode from the same start.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
+use ccm_core::audit::NoAudit;
+use ccm_core::names::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
+use ccm_core::permit::Mode;
+use ccm_core::plan::{Place, Verdict};
+use ccm_core::settings::{
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
+};
+use ccm_core::tenure::Tenure;
+use ccm_sim::cluster::Cluster;
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::balancers::{Balancer, Balancers};
+
+/// Who the controllers are at the API server.
+const CONTROLLERS: &str = "ccm";
+/// How long everything is made before anything happens to it.
+const BEFORE: Duration = Duration::from_secs(30 * 60);
+/// How long everything takes: three load balancers may go in ten minutes.
+const LONG: Duration = Duration::from_secs(90 * 60);
+
+/// What has happened to a Service and to its load balancer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It was made a moment ago.
+    New,
+    /// All is as it has to be.
+    Well,
+    /// The load balancer is right, and nobody has written down whose the Service is.
+    Unowned,
+    /// The same, and the load balancer has other settings.
+    UnownedAndOther,
+    /// Somebody has changed the load balancer.
+    Other,
+    /// Somebody has removed the load balancer.
+    Lost,
+    /// The same, and the provider does not say that it could not make it anew.
+    LostInSilence,
+    /// Somebody has written another address into the status.
+    OtherStatus,
+    /// It is being deleted.
+    Deleted,
+    /// The same, and there is no load balancer any more.
+    DeletedAndLost,
+    /// It is of another type now.
+    Retyped,
+    /// The provider will not have it.
+    Refused,
+    /// The same, and it was made a moment ago.
+    NewAndRefused,
+    /// The provider cannot look.
+    Unseen,
+    /// The same, and it is being deleted.
+    DeletedAndUnseen,
+}
+
+impl Fate {
+    pub(crate) const ALL: [Fate; 15] = [
+        Fate::New,
+        Fate::Well,
+        Fate::Unowned,
+        Fate::UnownedAndOther,
+        Fate::Other,
+        Fate::Lost,
+        Fate::LostInSilence,
+        Fate::OtherStatus,
+        Fate::Deleted,
+        Fate::DeletedAndLost,
+        Fate::Retyped,
+        Fate::Refused,
+        Fate::NewAndRefused,
+        Fate::Unseen,
+        Fate::DeletedAndUnseen,
+    ];
+
+    fn is_new(self) -> bool {
+        matches!(self, Fate::New | Fate::NewAndRefused)
+    }
+}
+
+pub(crate) fn any_world() -> impl Strategy<Value = Vec<Fate>> {
+    prop::collection::vec(prop::sample::select(Fate::ALL.to_vec()), 1..6)
+}
+
+/// The first changes of one object.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct First {
+    /// The verb of the first write to the cluster.
+    pub(crate) cluster: Option<String>,
+    /// Method and path of the first request to the cloud.
+    pub(crate) cloud: Option<String>,
+}
+
+/// How a play went.
+#[derive(Debug)]
+pub(crate) struct Played {
+    pub(crate) planned: BTreeMap<String, First>,
+    /// The objects about which nothing can be said.
+    pub(crate) unsure: BTreeSet<String>,
+    pub(crate) verdict: Verdict,
+    pub(crate) made: BTreeMap<String, First>,
+    /// How many writes were sent to the cluster.
+    pub(crate) requests: usize,
+}
+
+pub(crate) fn object(index: usize) -> String {
+    format!("service/default/s{index}")
+}
+
+/// Plays a world in this mode.
+pub(crate) fn play(world: &[Fate], mode: Mode) -> Played {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(played(world, mode))
+}
+
+async fn played(world: &[Fate], mode: Mode) -> Played {
+    let cluster = Cluster::with_clock(SystemTime::now);
+    let stage = Stage {
+        services: Api::namespaced(cluster.client_as("somebody"), "default"),
+        cloud: Arc::new(Balancers::default()),
+    };
+    let nodes: Api<Node> = Api::all(cluster.client_as("somebody"));
+    let node = json!({ "metadata": { "name": "a" }, "spec": { "providerID": "sim://a" } });
+    let node = serde_json::from_value(node).expect("a node");
+    let made = nodes.create(&PostParams::default(), &node).await;
+    made.expect("the node can be made");
+    let fates = || world.iter().copied().enumerate();
+    for (index, _) in fates().filter(|(_, fate)| !fate.is_new()) {
+        stage.serve(index).await;
+    }
+    stage
+        .run(
+            &cluster,
+            settings(Mode::Enforce, PlanBook::default()),
+            BEFORE,
+        )
+        .await;
+    for (index, fate) in fates() {
+        stage.befall(index, fate).await;
+    }
+    stage.cloud.forget();
+    cluster.keep_writes();
+    let book = PlanBook::default();
+    stage
+        .run(&cluster, settings(mode, book.clone()), LONG)
+        .await;
+
+    let plan = book.plan();
+    let mut planned: BTreeMap<String, First> = BTreeMap::new();
+    for change in plan.changes() {
+        let first = planned.entry(change.object.clone()).or_default();
+        match &change.place {
+            Place::Cluster => first.cluster = Some(change.verb.clone()),
+            Place::Cloud {
+                target,
+                method,
+                path,
+            } => {
+                assert_eq!(target, "api");
+                first.cloud = Some(format!("{method} {path}"));
+            }
+        }
+    }
+    let mut made: BTreeMap<String, First> = BTreeMap::new();
+    for (name, request) in stage.cloud.made() {
+        made.entry(format!("service/default/{name}"))
+            .or_default()
+            .cloud = Some(request);
+    }
+    let mut requests = 0;
+    for write in cluster.writes() {
+        let request = write.request;
+        if request.identity != CONTROLLERS {
+            continue;
+        }
+        requests += 1;
+        let is_done = request.code.is_some_and(|code| (200..300).contains(&code));
+        if request.resource == "services" && is_done {
+            let first = made
+                .entry(format!("service/default/{}", request.name))
+                .or_default();
+            first.cluster.get_or_insert(request.verb.to_string());
+        }
+    }
+    Played {
+        planned,
+        unsure: plan.unsure().map(|(object, _)| object.to_owned()).collect(),
+        verdict: plan.verdict(),
+        made,
+        requests,
+    }
+}
+
+struct Stage {
+    services: Api<Service>,
+    cloud: Arc<Balancers>,
+}
+
+impl Stage {
+    async fn run(&self, cluster: &Cluster, settings: Settings, time: Duration) {
+        let (client, cloud) = (cluster.client_as(CONTROLLERS), self.cloud.clone());
+        let over = tokio::time::sleep(time);
+        let result = ccm_controllers::run(client, cloud, settings, Metrics::default(), over);
+        result.await.expect("the provider makes load balancers");
+    }
+
+    async fn serve(&self, index: usize) {
+        let service = json!({
+            "metadata": { "name": format!("s{index}") },
+            "spec": { "type": "LoadBalancer", "ports": [{ "port": 80, "nodePort": 30_000 + index }] },
+        });
+        let service = serde_json::from_value(service).expect("a Service");
+        let made = self.services.create(&PostParams::default(), &service).await;
+        made.expect("the Service can be made");
+    }
+
+    /// What happens to a Service while no controller runs.
+    async fn befall(&self, index: usize, fate: Fate) {
+        let name = format!("s{index}");
+        let disown =
+            json!({ "metadata": { "finalizers": null, "annotations": { SERVICE_OWNER: null } } });
+        let cloud = &self.cloud;
+        match fate {
+            Fate::New => self.serve(index).await,
+            Fate::Well => {}
+            Fate::Unowned => self.edit(&name, disown).await,
+            Fate::UnownedAndOther => {
+                self.edit(&name, disown).await;
+                cloud.set(&name, Some(Balancer::Other));
+            }
+            Fate::Other => cloud.set(&name, Some(Balancer::Other)),
+            Fate::Lost => cloud.set(&name, None),
+            Fate::LostInSilence => {
+                cloud.set(&name, None);
+                cloud.hush(&name);
+            }
+            Fate::OtherStatus => {
+                let status = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": "198.51.100.7" }] } } });
+                let (params, patch) = (PatchParams::default(), Patch::Merge(status));
+                let written = self.services.patch_status(&name, &params, &patch).await;
+                written.expect("the status can be written");
+            }
+            Fate::Deleted => self.delete(&name).await,
+            Fate::DeletedAndLost => {
+                self.delete(&name).await;
+                cloud.set(&name, None);
+            }
+            Fate::Retyped => {
+                let retyped = json!({ "spec": { "type": "ClusterIP" } });
+                self.edit(&name, retyped).await;
+            }
+            Fate::Refused => cloud.refuse(&name),
+            Fate::NewAndRefused => {
+                self.serve(index).await;
+                cloud.refuse(&name);
+            }
+            Fate::Unseen => cloud.hide(&name),
+            Fate::DeletedAndUnseen => {
+                self.delete(&name).await;
+                cloud.hide(&name);
+            }
+        }
+        let service = self.services.get(&name).await.expect("the Service");
+        let finalizers = service.metadata.finalizers.unwrap_or_default();
+        let is_marked = finalizers.iter().any(|one| one == LOAD_BALANCER_FINALIZER);
+        let is_unmarked = fate.is_new() || matches!(fate, Fate::Unowned | Fate::UnownedAndOther);
+        assert_ne!(is_marked, is_unmarked, "{fate:?}");
+    }
+
+    async fn edit(&self, name: &str, patch: Value) {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let edited = self.services.patch(name, &params, &patch).await;
+        edited.expect("the Service can be edited");
+    }
+
+    async fn delete(&self, name: &str) {
+        let deleted = self.services.delete(name, &DeleteParams::default()).await;
+        deleted.expect("the Service can be deleted");
+    }
+}
+
+fn settings(mode: Mode, plan: PlanBook) -> Settings {
+    Settings {
+        controllers: Controllers {
+            node: false,
+            node_lifecycle: false,
+            service: true,
+            route: false,
+            node_ipam: false,
+        },
+        lifecycle: LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
+        },
+        service: ServiceSettings::default(),
+        route: RouteSettings::default(),
+        ipam: None,
+        ledger: None,
+        audit: Arc::new(NoAudit),
+        plan,
+        node: NodeSettings {
+            status_update_frequency: Duration::from_secs(300),
+            concurrent_syncs: NonZeroUsize::MIN,
+            concurrent_status_updates: None,
+            rules: NodeRules::default(),
+        },
+        pace: ccm_controllers::Pace::REAL,
+        mode,
+        call_time: Duration::from_secs(60),
+        drain: Duration::from_secs(10),
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}

@@ -1,0 +1,431 @@
+//! The house rules, held by a test: what may depend on what, where `unsafe` may stand, how long a file may be,
+//! who may write to a cluster; and that what the documents name exists. A rule that is broken names the file and the rule.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
+}
+
+/// Every file of the repository that is ours, as a path relative to its root: what git tracks or would
+/// track. Outside a git checkout, every file below the known folders.
+fn files() -> Vec<String> {
+    let mut found = Vec::new();
+    for top in [
+        "wit",
+        "runtime",
+        "guest-sdk",
+        "guests",
+        "deploy",
+        "tests",
+        ".ci",
+    ] {
+        walk(&root().join(top), &mut found);
+    }
+    for entry in std::fs::read_dir(root()).unwrap().flatten() {
+        if entry.file_type().unwrap().is_file() {
+            found.push(entry.path());
+        }
+    }
+    let mut files: Vec<_> = found
+        .iter()
+        .map(|path| {
+            path.strip_prefix(root())
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name();
+        // What builds leave behind: cargo's output, and the bindings that cargo component generates.
+        let is_generated = folder.ends_with("tests/guests/component/src") && name == "bindings.rs";
+        if name == "target" || is_generated {
+            continue;
+        }
+        if entry.file_type().unwrap().is_dir() {
+            walk(&entry.path(), found);
+        } else {
+            found.push(entry.path());
+        }
+    }
+}
+
+fn text(file: &str) -> String {
+    String::from_utf8(std::fs::read(root().join(file)).unwrap()).unwrap_or_default()
+}
+
+fn sources() -> impl Iterator<Item = (String, String)> {
+    files()
+        .into_iter()
+        .filter(|file| file.ends_with(".rs"))
+        .map(|file| {
+            let text = text(&file);
+            (file, text)
+        })
+}
+
+fn assert_none(rule: &str, broken: Vec<String>) {
+    assert!(broken.is_empty(), "{rule}:\n  {}", broken.join("\n  "));
+}
+
+/// The names under `[dependencies]` of a manifest.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let text = text(manifest);
+    let section = text.split("[dependencies]\n").nth(1).unwrap_or_default();
+    section
+        .lines()
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', '=', ' ']).next())
+        .filter(|name| !name.is_empty() && !name.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn core_can_do_no_io_by_its_manifest() {
+    let expected = [
+        "fixedbitset",
+        "ipnet",
+        "k8s-openapi",
+        "serde_json",
+        "thiserror",
+    ];
+    let found = dependencies("runtime/core/Cargo.toml");
+    assert_eq!(
+        found.iter().map(String::as_str).collect::<Vec<_>>(),
+        expected
+    );
+}
+
+#[test]
+fn dependencies_point_downward() {
+    let never: &[(&str, &[&str])] = &[
+        (
+            "runtime/core",
+            &[
+                "ccm-host",
+                "ccm-controllers",
+                "ccm-sim",
+                "ccm-delivery",
+                "tokio",
+                "kube",
+                "wasmtime",
+                "reqwest",
+            ],
+        ),
+        (
+            "runtime/host",
+            &[
+                "ccm-controllers",
+                "ccm-sim",
+                "ccm-delivery",
+                "kube",
+                "k8s-openapi",
+            ],
+        ),
+        (
+            "runtime/controllers",
+            &["ccm-host", "ccm-delivery", "wasmtime", "reqwest"],
+        ),
+        (
+            "runtime/sim",
+            &[
+                "ccm-core",
+                "ccm-host",
+                "ccm-controllers",
+                "ccm-delivery",
+                "wasmtime",
+            ],
+        ),
+        (
+            "guest-sdk",
+            &[
+                "ccm-core",
+                "ccm-host",
+                "ccm-controllers",
+                "ccm-sim",
+                "kube",
+                "tokio",
+                "wasmtime",
+            ],
+        ),
+        (
+            "guests/hcloud",
+            &[
+                "ccm-core",
+                "ccm-host",
+                "ccm-controllers",
+                "ccm-sim",
+                "kube",
+                "tokio",
+                "wasmtime",
+            ],
+        ),
+    ];
+    let mut broken = Vec::new();
+    for (package, forbidden) in never {
+        let found = dependencies(&format!("{package}/Cargo.toml"));
+        for name in forbidden.iter().filter(|name| found.contains(**name)) {
+            broken.push(format!("{package} depends on {name}"));
+        }
+    }
+    assert_none("an arrow points upward", broken);
+}
+
+#[test]
+fn unsafe_code_stands_only_where_it_is_allowed() {
+    // Loading compiled code, and what the bindings generator and the export macro expand to.
+    let allowed = [
+        "runtime/host/src/compile/cache.rs",
+        "guest-sdk/",
+        "guests/",
+        "tests/guests/",
+    ];
+    let broken = sources()
+        .filter(|(file, _)| {
+            file != "tests/rules/tidy.rs" && !allowed.iter().any(|place| file.starts_with(place))
+        })
+        .flat_map(|(file, text)| {
+            let hits: Vec<_> = text
+                .lines()
+                .map(|line| line.split("//").next().unwrap_or_default())
+                .filter(|code| {
+                    code.contains("unsafe {")
+                        || code.contains("unsafe fn")
+                        || code.contains("unsafe impl")
+                        || code.contains("#[unsafe(")
+                })
+                .map(|code| format!("{file}: {}", code.trim()))
+                .collect();
+            hits
+        })
+        .collect();
+    assert_none("unsafe outside its rooms", broken);
+    for library in [
+        "runtime/core/src/lib.rs",
+        "runtime/controllers/src/lib.rs",
+        "runtime/sim/src/lib.rs",
+        "runtime/ccm/src/main.rs",
+    ] {
+        assert!(
+            text(library).contains("#![forbid(unsafe_code)]"),
+            "{library} does not forbid unsafe code"
+        );
+    }
+}
+
+#[test]
+fn files_are_short() {
+    let long = sources()
+        .filter(|(file, _)| !file.starts_with("guest-sdk/src/bindings/"))
+        .map(|(file, text)| (file, text.lines().count()))
+        .filter(|(_, lines)| *lines > 500)
+        .map(|(file, lines)| format!("{file}: {lines} lines"))
+        .collect();
+    assert_none("over 500 lines something wants its own room", long);
+}
+
+#[test]
+fn modules_say_what_they_hold() {
+    let silent = sources()
+        .filter(|(file, text)| {
+            file.contains("/src/") && !file.contains("tests") && !text.starts_with("//!")
+        })
+        .filter(|(file, _)| !file.ends_with("/bindings.rs"))
+        .map(|(file, _)| file)
+        .collect();
+    assert_none("a module does not open with its documentation", silent);
+}
+
+#[test]
+fn names_say_something() {
+    let empty = [
+        "util", "utils", "helper", "helpers", "manager", "misc", "common", "mod",
+    ];
+    let broken = sources()
+        .filter(|(file, _)| {
+            let stem = Path::new(file).file_stem().unwrap().to_str().unwrap();
+            empty.contains(&stem)
+        })
+        .map(|(file, _)| file)
+        .collect();
+    assert_none("a file's name says nothing", broken);
+}
+
+/// The lines `FILE: WORD` for every file of `place` that holds one of the words. This file names them all itself.
+fn mentions(words: &[&str], place: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (file, text) in sources().filter(|(file, _)| file != "tests/rules/tidy.rs" && place(file)) {
+        let hits = words.iter().filter(|word| text.contains(**word));
+        found.extend(hits.map(|word| format!("{file}: {word}")));
+    }
+    found
+}
+
+/// Whether the file is part of the controllers, and not a test of theirs.
+fn is_controllers(file: &str) -> bool {
+    file.starts_with("runtime/controllers/src/") && !file.contains("tests")
+}
+
+#[test]
+fn only_the_door_writes_to_the_cluster_or_calls_the_cloud() {
+    let acts = [
+        ".patch(",
+        ".patch_status(",
+        ".create(",
+        ".replace(",
+        ".replace_status(",
+        ".delete(",
+        "Permit::new(",
+    ];
+    // The Lease is not part of what controllers do, and who leads is not asked before it is written.
+    let rooms = ["perform", "src/lease"];
+    let broken = mentions(&acts, |file| {
+        is_controllers(file) && !rooms.iter().any(|room| file.contains(room))
+    });
+    assert_none("a write outside controllers/perform", broken);
+}
+
+#[test]
+fn only_one_file_of_the_controllers_reads_a_clock() {
+    let clocks = [
+        "Instant::now(",
+        "SystemTime::now(",
+        "Timestamp::now(",
+        "clock_gettime(",
+    ];
+    let broken = mentions(&clocks, |file| {
+        is_controllers(file) && !file.ends_with("/clock.rs")
+    });
+    assert_none("a clock outside controllers/clock.rs", broken);
+}
+
+#[test]
+fn no_test_is_switched_off_and_nothing_is_left_for_later() {
+    let words = ["#[ignore", "todo!(", "unimplemented!(", "FIXME", "XXX"];
+    assert_none("unfinished", mentions(&words, |_| true));
+}
+
+#[test]
+fn the_root_holds_the_agreed_folders() {
+    let expected = ["deploy", "guest-sdk", "guests", "runtime", "tests", "wit"];
+    let found: BTreeSet<_> = std::fs::read_dir(root())
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_type().unwrap().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .filter(|name| !name.starts_with('.') && name != "target")
+        .collect();
+    assert_eq!(
+        found.iter().map(String::as_str).collect::<Vec<_>>(),
+        expected
+    );
+}
+
+/// What stands behind each `open`, up to the next `close`.
+fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<Item = &'a str> {
+    let parts = text.split(open).skip(1);
+    parts.filter_map(move |part| part.split(close).next())
+}
+
+#[test]
+fn operators_find_every_event_and_none_that_nobody_records() {
+    let page = text("deploy/docs/troubleshooting.md");
+    let tables = page.split("\n## Events of ").skip(1);
+    let cells = tables.flat_map(str::lines).filter_map(|line| {
+        let cell = line.strip_prefix("| `")?;
+        cell.split(" |").next()
+    });
+    let explained: BTreeSet<String> = cells
+        .flat_map(|cell| cell.split(", "))
+        .map(|reason| reason.replace('`', ""))
+        .collect();
+    assert!(explained.len() > 30, "{explained:?}");
+
+    let runtime: String = sources()
+        .filter(|(file, _)| file.starts_with("runtime/core/src/") && !file.contains("tests"))
+        .map(|(_, text)| text)
+        .collect();
+    let stale = explained.iter();
+    let stale = stale.filter(|reason| !runtime.contains(&format!("\"{reason}\"")));
+    assert_none(
+        "explained, and recorded by nobody",
+        stale.cloned().collect(),
+    );
+
+    // Transcripts show what is recorded. What a provider said itself stands in their scripts.
+    let mut missing = BTreeSet::new();
+    let transcripts = files().into_iter().filter(|file| file.ends_with(".txt"));
+    for file in transcripts.filter(|file| file.starts_with("tests/scenarios/")) {
+        let transcript = text(&file);
+        for line in transcript.lines().filter(|line| line.contains(" event ")) {
+            let reason = [" Warning ", " Normal "]
+                .into_iter()
+                .find_map(|kind| line.split(kind).nth(1)?.split_whitespace().next());
+            missing.extend(
+                reason
+                    .filter(|reason| {
+                        !explained.contains(*reason) && runtime.contains(&format!("\"{reason}\""))
+                    })
+                    .map(|reason| format!("{file}: {reason}")),
+            );
+        }
+    }
+    assert_none("recorded, and not explained", missing.into_iter().collect());
+}
+
+#[test]
+fn flags_that_the_documents_name_exist() {
+    let mut known: BTreeSet<String> =
+        between(&text("runtime/ccm/src/flags/table.rs"), "flag(\"", "\n")
+            .filter_map(|row| row.split('"').nth(2).map(str::to_owned))
+            .collect();
+    assert!(known.len() > 90, "{known:?}");
+    let options = text("runtime/ccm/src/provider/arguments.rs");
+    known.extend(between(&options, "    pub ", ":").map(|field| field.replace('_', "-")));
+    // Of other programs: apt-get, cargo, cosign, kubectl, the kubelet; and `--help`, which every command has.
+    let others = "no-install-recommends no-default-features package profile release target server-side force-conflicts from-literal from-file dry-run \
+                  docker-server node-ip node-labels provider-id bundle tlog-upload use-signing-config help";
+    known.extend(others.split_whitespace().map(str::to_owned));
+    let mut unknown = Vec::new();
+    let rooms = [
+        "README.md",
+        "SECURITY.md",
+        "deploy/",
+        "guest-sdk/",
+        "guests/",
+    ];
+    let pages = files().into_iter().filter(|file| {
+        let is_page = [".md", ".yaml"].iter().any(|end| file.ends_with(end));
+        is_page && rooms.iter().any(|room| file.starts_with(room))
+    });
+    for file in pages {
+        let page = text(&file);
+        let words =
+            page.split(|character: char| character.is_whitespace() || "`(|\"'".contains(character));
+        for word in words {
+            let Some(rest) = word.strip_prefix("--") else {
+                continue;
+            };
+            let name: String = rest
+                .chars()
+                .take_while(|one| one.is_ascii_lowercase() || one.is_ascii_digit() || *one == '-')
+                .collect();
+            if name.len() > 1 && !name.starts_with('-') && !known.contains(&name) {
+                unknown.push(format!("{file}: --{name}"));
+            }
+        }
+    }
+    assert_none("a flag that no program has", unknown);
+}

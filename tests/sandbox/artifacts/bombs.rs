@@ -1,0 +1,254 @@
+//! Files that are made to cost the compiler time and memory, or to crash it. What it costs is paid by the compile child;
+//! what the host feels of it is measured in a process of its own.
+
+use std::ffi::OsString;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use ccm_host::{CompileError, Compiler, LoadError};
+use serde_json::{Value, json};
+use wasm_encoder::{BlockType, Component, Function, Instruction, RawSection, ValType};
+
+use crate::artifacts::made::{followed_by, function, functions, nested, with_module};
+use crate::artifacts::serving::Serving;
+use crate::host::compiler;
+use ccm_tests::harness::Test;
+
+/// The first argument that makes this program offer one file, and say what came of it.
+pub(crate) const MEASURE: &str = "__measure";
+/// The most that the host may grow by while a module is compiled, in KiB.
+const GROWTH_KIB: u64 = 16 << 10;
+/// Longer than the child may take; only a failing test waits that long.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a9_a_compile_bomb_costs_the_host_nothing", a9),
+    ("a10_a_compiler_that_crashes_is_no_way_in", a10),
+    (
+        "the_host_hardly_grows_while_a_real_module_is_compiled",
+        shipped,
+    ),
+];
+
+/// What comes of a file.
+#[derive(Clone, Copy)]
+enum End {
+    /// It is refused before it is compiled, and this is what there is too much of.
+    TooMuch(&'static str),
+    /// The child dies of it, of whichever limit it reaches first.
+    Dies,
+    /// The child copes, or does not: it costs the host nothing in either case.
+    Whatever,
+}
+
+type Bomb = (&'static str, fn() -> Vec<u8>, End);
+
+const BOMBS: &[Bomb] = &[
+    (
+        "many functions",
+        many_functions,
+        End::TooMuch("functions at offset"),
+    ),
+    ("as many as are allowed", allowed_functions, End::Whatever),
+    ("a huge br_table", huge_table, End::Whatever),
+    (
+        "a hundred thousand locals",
+        many_locals,
+        End::TooMuch("locals of a function"),
+    ),
+    ("blocks in blocks", deep_blocks, End::Whatever),
+    (
+        "ten thousand nested components",
+        deep_components,
+        End::TooMuch("nested components"),
+    ),
+    ("locals that are all alive", alive, End::Dies),
+];
+
+fn many_functions() -> Vec<u8> {
+    with_module(&functions((0..50_001).map(|_| function(&[]))))
+}
+
+fn allowed_functions() -> Vec<u8> {
+    with_module(&functions((0..21_000).map(|_| function(&[]))))
+}
+
+fn huge_table() -> Vec<u8> {
+    let labels = vec![0; 500_000];
+    let table = Instruction::BrTable(labels.into(), 0);
+    with_module(&functions([function(&[Instruction::I32Const(0), table])]))
+}
+
+fn many_locals() -> Vec<u8> {
+    let mut body = Function::new([(100_000, ValType::I64)]);
+    body.instruction(&Instruction::End);
+    with_module(&functions([body]))
+}
+
+fn deep_blocks() -> Vec<u8> {
+    let mut body = vec![Instruction::Block(BlockType::Empty); 100_000];
+    body.extend(vec![Instruction::End; 100_000]);
+    with_module(&functions([function(&body)]))
+}
+
+fn deep_components() -> Vec<u8> {
+    /// Section of a component that holds a component.
+    const COMPONENT: u8 = 4;
+    let mut tail = Component::new();
+    let data = nested(10_000);
+    tail.section(&RawSection {
+        id: COMPONENT,
+        data: &data,
+    });
+    followed_by(&tail)
+}
+
+/// Functions that keep to every limit of the pre-scan and keep the register allocator busy: locals that are all alive
+/// across hundreds of branches.
+fn alive() -> Vec<u8> {
+    const LOCALS: u32 = 1_700;
+    let body = || {
+        let mut body = Function::new([(LOCALS, ValType::I32)]);
+        for local in 0..LOCALS {
+            let other = (local * 7_919) % LOCALS;
+            for instruction in [
+                Instruction::LocalGet(local),
+                Instruction::LocalGet(other),
+                Instruction::I32Add,
+                Instruction::LocalSet(other),
+                Instruction::LocalGet(other),
+                Instruction::If(BlockType::Empty),
+                Instruction::LocalGet(other),
+                Instruction::LocalSet(local),
+                Instruction::End,
+            ] {
+                body.instruction(&instruction);
+            }
+        }
+        body.instruction(&Instruction::End);
+        body
+    };
+    with_module(&functions((0..40).map(|_| body())))
+}
+
+/// Offers one file in a process of its own, where nothing else takes memory.
+fn measured(name: &str) -> Value {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .arg(MEASURE)
+        .arg(name)
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{name}: {}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The process of [`measured`]: says what came of the file, and by how much the host grew at most.
+pub(crate) fn measure() -> ExitCode {
+    let mut arguments = std::env::args().skip(2);
+    let name = arguments.next().unwrap();
+    let bomb = BOMBS.iter().find(|(bomb, _, _)| *bomb == name);
+    // A bomb need not take its whole minute to show what it is.
+    let limits: &[&str] = match bomb {
+        Some((_, _, End::Dies)) => &["--cpu-seconds=3", "--memory-mib=600"],
+        _ => &[],
+    };
+    let wasm = match bomb {
+        Some((_, make, _)) => make(),
+        None => embedded_guests::HCLOUD.to_vec(),
+    };
+    let serving = Serving::start_with(compiler(limits));
+    // From here on the peak counts anew.
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    let before = memory("VmRSS:");
+    let error = match bomb {
+        Some(_) => serving.offer(wasm).err(),
+        None => serving.offer_granted(wasm).err(),
+    };
+    let grown = memory("VmHWM:").saturating_sub(before);
+    let has_died = matches!(
+        &error,
+        Some(LoadError::Compile {
+            reason: CompileError::Memory(_) | CompileError::Cpu(_) | CompileError::TimedOut(_),
+            ..
+        })
+    );
+    let said = error.map(|error| format!("{error}: {:?}", std::error::Error::source(&error)));
+    let shown = json!({"grown": grown, "error": said, "died": has_died});
+    #[allow(
+        clippy::print_stdout,
+        reason = "it is read by the test that began this process"
+    )]
+    {
+        println!("{shown}");
+    }
+    ExitCode::SUCCESS
+}
+
+/// A number of this process, in KiB.
+fn memory(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn a9() {
+    for (name, _, end) in BOMBS {
+        let began = Instant::now();
+        let shown = measured(name);
+        assert!(began.elapsed() < PATIENCE, "{name}: {shown}");
+        assert!(
+            shown["grown"].as_u64().unwrap() <= GROWTH_KIB,
+            "{name}: {shown}"
+        );
+        match end {
+            End::TooMuch(what) => {
+                let said = shown["error"].as_str().unwrap();
+                let what = what.trim_end_matches(" at offset");
+                assert!(
+                    said.contains("TooMuch") && said.contains(what),
+                    "{name}: {said}"
+                );
+            }
+            End::Dies => assert_eq!(shown["died"], true, "{name}: {shown}"),
+            End::Whatever => {}
+        }
+    }
+}
+
+fn a10() {
+    // Files on which the compiler really crashes are mended in the compiler; so the crash is the child's own.
+    for (script, words) in [
+        ("kill -ABRT $$", "signal 6"),
+        ("kill -SEGV $$", "signal 11"),
+        ("exit 101", "exit code 101"),
+        ("exit 0", "exit code 0"),
+    ] {
+        let serving = Serving::start_with(Compiler {
+            program: "/bin/sh".into(),
+            arguments: ["-c", script].map(OsString::from).into(),
+        });
+        // Another file than the good one, which is found compiled.
+        let (error, said) = serving.refusal(script, with_module(&functions([])));
+        let LoadError::Compile {
+            reason: CompileError::Crashed(_),
+            ..
+        } = error
+        else {
+            panic!("{script}: {said}");
+        };
+        assert!(
+            said.contains("the compiler crashed") && said.contains(words),
+            "{said}"
+        );
+    }
+}
+
+fn shipped() {
+    let shown = measured("the shipped module");
+    assert_eq!(shown["error"], Value::Null);
+    assert!(shown["grown"].as_u64().unwrap() <= GROWTH_KIB, "{shown}");
+}

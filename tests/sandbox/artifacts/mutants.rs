@@ -1,0 +1,108 @@
+//! Real modules with random damage. Whatever comes of it is an answer: no panic, nobody waits, and what serves serves.
+
+use std::time::{Duration, Instant};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::artifacts::serving::{Serving, good};
+use ccm_tests::counts::Count;
+use ccm_tests::harness::Test;
+
+pub(crate) const TESTS: &[Test] = &[("a18_damaged_modules_panic_nobody_and_take_no_time", a18)];
+
+/// How many are inspected. Each takes some milliseconds.
+const MUTANTS: Count = Count {
+    variable: "CCM_ARTIFACT_MUTANTS",
+    default: 300,
+    ci: 3_000,
+    full: 100_000,
+};
+/// How many of those that look right are compiled, for each thousand. Each takes half a second.
+const COMPILED: u64 = 8;
+/// Longer than this is a hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Numbers that differ for each seed, and are the same in every run.
+struct Dice {
+    seed: u64,
+    thrown: u64,
+}
+
+impl Dice {
+    /// A number below `end`.
+    fn throw(&mut self, end: usize) -> usize {
+        let mut hash = Sha256::new();
+        hash.update(self.seed.to_le_bytes());
+        hash.update(self.thrown.to_le_bytes());
+        self.thrown += 1;
+        let hash = hash.finalize();
+        let number = u64::from_le_bytes(hash[..8].try_into().unwrap());
+        (number % end as u64) as usize
+    }
+}
+
+/// One to four injuries.
+fn damaged(whole: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let mut wasm = whole.to_vec();
+    for _ in 0..=dice.throw(4) {
+        // Sections and types stand at the ends, code in between: each gets its share.
+        let within = match dice.throw(4) {
+            0 => 256,
+            1 => 16 << 10,
+            _ => wasm.len(),
+        };
+        let at = match dice.throw(2) {
+            0 => dice.throw(within.min(wasm.len())),
+            _ => wasm.len() - 1 - dice.throw(within.min(wasm.len())),
+        };
+        let length = (dice.throw(64) + 1).min(wasm.len() - at);
+        match dice.throw(7) {
+            0 => wasm[at] ^= 1 << dice.throw(8),
+            1 => wasm[at] = [0, 1, 0x40, 0x7f, 0x80, 0xff][dice.throw(6)],
+            2 => drop(wasm.drain(at..at + length)),
+            3 => {
+                let part = wasm[at..at + length].to_vec();
+                wasm.splice(at..at, part);
+            }
+            4 => {
+                let from = dice.throw(wasm.len() - length);
+                let part = wasm[from..from + length].to_vec();
+                wasm[at..at + length].copy_from_slice(&part);
+            }
+            // A length of four thousand millions.
+            5 => drop(wasm.splice(at..at, [0xff, 0xff, 0xff, 0xff, 0x0f])),
+            _ => wasm.truncate(at.max(8)),
+        }
+    }
+    wasm
+}
+
+fn a18() {
+    let count = MUTANTS.get().unwrap();
+    let mut room = (COMPILED * count).div_ceil(1_000);
+    let serving = Serving::start();
+    let wholes = [good(), embedded_guests::HCLOUD.to_vec()];
+    let (mut refused, mut passed) = (0, 0);
+    for seed in 0..count {
+        let mut dice = Dice { seed, thrown: 0 };
+        let whole = &wholes[dice.throw(2)];
+        let wasm = damaged(whole, &mut dice);
+        let began = Instant::now();
+        match ccm_host::inspect("mutant.wasm", &wasm) {
+            Err(_) => refused += 1,
+            Ok(_) => {
+                passed += 1;
+                if room > 0 {
+                    room -= 1;
+                    // Refused by the compiler, by what is granted, or by its own start; or it works all the same.
+                    let _ = serving.offer(wasm);
+                }
+            }
+        }
+        assert!(began.elapsed() < PATIENCE, "seed {seed}");
+    }
+    assert!(
+        refused > count / 10 && passed > 0,
+        "{refused} refused, {passed} passed"
+    );
+}

@@ -1,0 +1,186 @@
+//! A provider that serves while something else is offered in its place. It asserts only that it serves, before and after.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup};
+use ccm_core::permit::Permit;
+use ccm_core::rollout::Release;
+use ccm_delivery::active::{Active, Generation};
+use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::{Compiler, Digest, GuestConfig, Host, LoadError, Module};
+
+use crate::host::{cache, compiler, open_host};
+
+/// A host, and a good version that serves.
+pub(crate) struct Serving {
+    runtime: tokio::runtime::Runtime,
+    host: Host,
+    active: Arc<Active>,
+}
+
+impl Serving {
+    pub(crate) fn start() -> Serving {
+        Serving::start_with(compiler(&[]))
+    }
+
+    /// The same with another compiler for whatever is offered. The good version is found compiled.
+    pub(crate) fn start_with(offered: Compiler) -> Serving {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let good = good();
+        let ours = open_host(compiler(&[]), Some(cache()));
+        let loaded = ours.load(module(good), grants(), config());
+        let provider = runtime.block_on(loaded).unwrap();
+        let release = Release {
+            digest: provider.digest().to_string(),
+            version: provider.manifest().version.clone(),
+            origin: "good.wasm".to_owned(),
+        };
+        let generation = Generation::new(Arc::new(provider), release);
+        let serving = Serving {
+            runtime,
+            host: open_host(offered, Some(cache())),
+            active: Active::new("provider", Arc::new(generation)),
+        };
+        serving.serves();
+        serving
+    }
+
+    /// Offers a file. The version that serves is asked before, and serves after.
+    pub(crate) fn offer(&self, wasm: Vec<u8>) -> Result<(), LoadError> {
+        self.offer_on(wasm, grants(), config())
+    }
+
+    /// The same with everything granted that the file requests, and nothing configured.
+    pub(crate) fn offer_granted(&self, wasm: Vec<u8>) -> Result<(), LoadError> {
+        let inspection = ccm_host::inspect("offered.wasm", &wasm).unwrap();
+        let grants = at_nowhere(inspection.manifest.as_grants());
+        let config = GuestConfig {
+            values: Default::default(),
+            ..config()
+        };
+        self.offer_on(wasm, grants, config)
+    }
+
+    fn offer_on(
+        &self,
+        wasm: Vec<u8>,
+        grants: Grants,
+        config: GuestConfig,
+    ) -> Result<(), LoadError> {
+        let loaded = self.host.load(module(wasm), grants, config);
+        let loaded = self.runtime.block_on(loaded).map(drop);
+        self.serves();
+        loaded
+    }
+
+    /// Offers a file that has to be refused, and returns why, as a person reads it.
+    pub(crate) fn refusal(&self, name: &str, wasm: Vec<u8>) -> (LoadError, String) {
+        match self.offer(wasm) {
+            Ok(()) => panic!("{name} was loaded"),
+            Err(error) => {
+                let said = chain(&error);
+                assert!(said.len() < 8 << 10, "{name}: {} bytes", said.len());
+                let is_shown = |one: char| !one.is_control() && !is_hidden(one);
+                assert!(said.chars().all(is_shown), "{name}: {said:?}");
+                (error, said)
+            }
+        }
+    }
+
+    /// What the compiler made of the good version, without what the cache puts before it.
+    pub(crate) fn compiled(&self) -> Vec<u8> {
+        let folder = cache().join("compiled");
+        let files = std::fs::read_dir(folder).unwrap();
+        let mut files = files.map(|file| file.unwrap().path());
+        let digest = Digest::of(&good()).hex();
+        let is_good = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(&digest) && name.ends_with(".cwasm"))
+        };
+        let entry = std::fs::read(files.find(is_good).unwrap()).unwrap();
+        // A magic number and a MAC.
+        entry[40..].to_vec()
+    }
+
+    fn serves(&self) {
+        let until = ccm_host::egress::now().after(Duration::from_secs(60));
+        let node = CloudNode {
+            name: "one".to_owned(),
+            uid: "uid-of-one".to_owned(),
+            provider_id: None,
+            labels: Default::default(),
+            annotations: Default::default(),
+            addresses: Vec::new(),
+            pod_cidrs: Vec::new(),
+            system_uuid: None,
+            created: 0,
+            readiness: Default::default(),
+        };
+        let nodes = [node];
+        let permit = Arc::new(Permit::read_only(until));
+        let reply = self.runtime.block_on(self.active.find(&nodes, permit));
+        let lookups = reply.unwrap().lookups;
+        assert!(
+            matches!(lookups.as_slice(), [Lookup::Found(_)]),
+            "{lookups:?}"
+        );
+    }
+}
+
+/// The good version: a guest that answers by itself.
+pub(crate) fn good() -> Vec<u8> {
+    test_guests::MISBEHAVING.to_vec()
+}
+
+fn module(wasm: Vec<u8>) -> Module {
+    Module {
+        source: "offered.wasm".to_owned(),
+        wasm,
+    }
+}
+
+/// Everything that the good version requests.
+fn grants() -> Grants {
+    let inspection = ccm_host::inspect("good.wasm", test_guests::MISBEHAVING).unwrap();
+    at_nowhere(inspection.manifest.as_grants())
+}
+
+/// The same for a place where nobody listens, and nobody has to.
+fn at_nowhere(mut grants: Grants) -> Grants {
+    for target in &mut grants.targets {
+        target.endpoint = "http://127.0.0.1:9/v1".parse().unwrap();
+        target.credential = Credential::Bearer(Secret::new("a-token".to_owned()));
+    }
+    grants
+}
+
+fn config() -> GuestConfig {
+    GuestConfig {
+        cluster_name: "kubernetes".to_owned(),
+        cluster_cidrs: Vec::new(),
+        values: [("behaviour".to_owned(), "honest".to_owned())].into(),
+    }
+}
+
+/// Characters that change how others are shown.
+fn is_hidden(one: char) -> bool {
+    matches!(one, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// An error and its causes, as a person reads them.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,399 @@
+//! What the shipped guest says of a server that is gone, and of servers that only seem to be: the credential is another
+//! project's, lists are lies, pages fail. A node is only deleted by answers in which nothing is unknown, which are
+//! complete, and which find known-good nodes.
+
+use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError};
+use ccm_host::Provider;
+use ccm_sim::hetzner::{Fault, ServerSpec, ServerStatus, Trouble};
+use ccm_sim::robot;
+
+use crate::hcloud::stage::{PASSWORD, Stage, TOKEN, brief, node, silent};
+
+const OTHER_TOKEN: &str = "a-token-of-another-project";
+const READ_TOKEN: &str = "a-token-that-may-only-read";
+
+type Test = (&'static str, fn(&Stage));
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "a_server_that_is_gone_is_gone_beside_known_good_ones_in_every_answer",
+        gone,
+    ),
+    (
+        "each_status_of_a_server_exists_and_only_off_is_shut_down",
+        statuses,
+    ),
+    (
+        "e13_another_projects_token_finds_no_known_good_node",
+        of_another_project,
+    ),
+    (
+        "e13_another_large_projects_token_finds_no_known_good_node_either",
+        of_another_large_project,
+    ),
+    ("a_node_without_neighbours_gets_complete_answers", lone),
+    ("e12_a_revoked_token_says_nothing_about_any_node", revoked),
+    ("e12_a_token_that_may_only_read_is_enough", read_only),
+    (
+        "e10_an_empty_list_makes_few_nodes_exist_and_many_unvouched_for",
+        empty_list,
+    ),
+    (
+        "e9_a_page_that_fails_makes_the_answer_incomplete",
+        failing_page,
+    ),
+    (
+        "e9_a_page_that_names_itself_as_the_next_one_proves_nothing",
+        circular_page,
+    ),
+    (
+        "e11_a_list_without_half_of_its_servers_makes_none_gone",
+        half_a_list,
+    ),
+    ("e14_servers_that_no_list_shows_yet_exist", unlisted),
+    ("a_404_that_is_not_the_apis_proves_nothing", foreign_404),
+    ("a_check_costs_one_request_or_one_for_each_node", counts),
+    ("neither_cloud_is_asked_about_the_other_ones_nodes", apart),
+];
+
+/// A node whose kubelet is silent, on the server `id`, and three known-good ones.
+fn check(id: u64, known_good: &[u64]) -> Vec<CloudNode> {
+    let on = |id: u64| node(&format!("node-{id}"), Some(format!("hcloud://{id}")));
+    let mut nodes = vec![silent(on(id))];
+    nodes.extend(known_good.iter().take(3).map(|id| on(*id)));
+    nodes
+}
+
+fn servers(stage: &Stage, count: usize) -> Vec<u64> {
+    let specs = (1..=count).map(|number| ServerSpec::named(format!("node-{number}")));
+    stage.cloud.add_servers(specs)
+}
+
+/// Whether absence may be concluded from an answer at all: core asks the same.
+fn is_proof(reply: &FindReply) -> bool {
+    let is_unknown = |lookup: &Lookup| matches!(lookup, Lookup::Unknown(_));
+    reply.complete && !reply.lookups.iter().any(is_unknown)
+}
+
+/// An ordinary answer, one that may use what the first one left, and one that uses nothing.
+fn answers(stage: &Stage, provider: &Provider, nodes: &[CloudNode]) -> [FindReply; 3] {
+    [
+        stage.find(provider, nodes),
+        stage.find(provider, nodes),
+        stage.find_fresh(provider, nodes),
+    ]
+}
+
+fn gone(stage: &Stage) {
+    let ids = servers(stage, 300);
+    let provider = stage.load(None, &[]).unwrap();
+    // Everything about the project is known and kept before.
+    let all: Vec<CloudNode> = ids.iter().flat_map(|id| check(*id, &[])).collect();
+    stage.find(&provider, &all);
+    for (victim, known_good) in [(299, [0, 100, 200]), (0, [298, 297, 296]), (50, [1, 2, 3])] {
+        let known_good = known_good.map(|index: usize| ids[index]);
+        stage.cloud.remove_server(ids[victim]);
+        for reply in answers(stage, &provider, &check(ids[victim], &known_good)) {
+            let mut expected = vec!["gone".to_owned()];
+            expected.extend(known_good.map(|id| format!("hcloud://{id}")));
+            assert_eq!(brief(&reply), expected);
+            assert!(is_proof(&reply), "{reply:?}");
+        }
+    }
+}
+
+fn statuses(stage: &Stage) {
+    let ids = servers(stage, 4);
+    let provider = stage.load(None, &[]).unwrap();
+    let nodes = check(ids[0], &ids[1..]);
+    for status in [
+        ServerStatus::Running,
+        ServerStatus::Initializing,
+        ServerStatus::Starting,
+        ServerStatus::Stopping,
+        ServerStatus::Off,
+        ServerStatus::Deleting,
+        ServerStatus::Rebuilding,
+        ServerStatus::Migrating,
+        ServerStatus::Unknown,
+    ] {
+        stage.cloud.set_status(ids[0], status);
+        for reply in answers(stage, &provider, &nodes) {
+            let Lookup::Found(instance) = &reply.lookups[0] else {
+                panic!("{status:?}: {reply:?}");
+            };
+            assert_eq!(
+                instance.shutdown,
+                Some(status == ServerStatus::Off),
+                "{status:?}"
+            );
+        }
+    }
+}
+
+fn of_another_project(stage: &Stage) {
+    let ids = servers(stage, 4);
+    let other = stage.cloud.project(OTHER_TOKEN);
+    let provider = stage.load_with(OTHER_TOKEN, None, &[]).unwrap();
+    let nodes = check(ids[0], &ids[1..]);
+    for _ in 0..2 {
+        for reply in answers(stage, &provider, &nodes) {
+            // All of it true, and complete: of the other project.
+            assert_eq!(brief(&reply), ["gone"; 4]);
+            assert!(is_proof(&reply), "{reply:?}");
+        }
+        // A project with servers of its own says the same.
+        other.add_server(ServerSpec::named("of-somebody-else"));
+    }
+    assert!(stage.cloud.requests().is_empty());
+}
+
+fn of_another_large_project(stage: &Stage) {
+    let ids = servers(stage, 4);
+    let other = stage.cloud.project(OTHER_TOKEN);
+    other.add_servers((0..300).map(|number| ServerSpec::named(format!("other-{number}"))));
+    let provider = stage.load_with(OTHER_TOKEN, None, &[]).unwrap();
+    let nodes = check(ids[0], &ids[1..]);
+    for reply in answers(stage, &provider, &nodes) {
+        assert_eq!(brief(&reply), ["gone"; 4]);
+        assert!(is_proof(&reply), "{reply:?}");
+    }
+    // Of nodes that are ready nothing is proven: nobody needs it.
+    let [_, then, _] = answers(stage, &provider, &nodes[1..]);
+    assert!(!is_proof(&then), "{then:?}");
+}
+
+fn lone(stage: &Stage) {
+    let ids = servers(stage, 2);
+    let provider = stage.load(None, &[]).unwrap();
+    let nodes = check(ids[0], &[]);
+    for expected in [format!("hcloud://{}", ids[0]), "gone".to_owned()] {
+        for reply in answers(stage, &provider, &nodes) {
+            assert_eq!(brief(&reply), [expected.as_str()]);
+            assert!(is_proof(&reply), "{reply:?}");
+        }
+        stage.cloud.remove_server(ids[0]);
+    }
+}
+
+fn revoked(stage: &Stage) {
+    let ids = servers(stage, 4);
+    let provider = stage.load(None, &[]).unwrap();
+    let nodes = check(ids[0], &ids[1..]);
+    stage.find(&provider, &nodes);
+    stage.cloud.set_token("another-one");
+    stage.cloud.clear_requests();
+    let is_denied = |answer: Result<FindReply, ProviderError>| {
+        assert!(
+            matches!(answer, Err(ProviderError::Denied(_))),
+            "{answer:?}"
+        );
+    };
+    is_denied(stage.try_find(&provider, &nodes));
+    is_denied(stage.try_find_fresh(&provider, &nodes));
+    assert_eq!(stage.cloud.requests().len(), 2, "one each");
+    // As soon as the token is valid again, so are the answers.
+    stage.cloud.set_token(TOKEN);
+    assert!(is_proof(&stage.find(&provider, &nodes)));
+}
+
+fn read_only(stage: &Stage) {
+    let ids = servers(stage, 5);
+    stage.cloud.set_read_token(READ_TOKEN);
+    let provider = stage.load_with(READ_TOKEN, None, &[]).unwrap();
+    stage.cloud.remove_server(ids[0]);
+    for reply in answers(stage, &provider, &check(ids[0], &ids[1..])) {
+        assert_eq!(brief(&reply)[0], "gone");
+        assert!(is_proof(&reply), "{reply:?}");
+    }
+}
+
+fn empty_list(stage: &Stage) {
+    let ids = servers(stage, 40);
+    let provider = stage.load(None, &[]).unwrap();
+    stage.cloud.inject(Fault::new(Trouble::EmptyList));
+    for reply in answers(stage, &provider, &check(ids[0], &ids[1..])) {
+        assert!(brief(&reply).iter().all(|one| one.starts_with("hcloud://")));
+    }
+    let mut many = check(ids[0], &ids[1..]);
+    many.extend(ids[4..].iter().flat_map(|id| check(*id, &[])));
+    for reply in answers(stage, &provider, &many) {
+        assert!(
+            brief(&reply).iter().all(|one| one == "gone"),
+            "known-good ones too"
+        );
+    }
+}
+
+fn failing_page(stage: &Stage) {
+    let ids = servers(stage, 250);
+    let provider = stage.load(None, &[]).unwrap();
+    let failure = Trouble::Foreign {
+        status: 500,
+        content_type: "text/plain".to_owned(),
+        body: b"oops".to_vec(),
+    };
+    stage
+        .cloud
+        .inject(Fault::new(failure).path("/servers?").page(2));
+    let mut all: Vec<CloudNode> = ids.iter().flat_map(|id| check(*id, &[])).collect();
+    all.extend(check(99_999, &[]));
+    for reply in answers(stage, &provider, &all) {
+        assert!(!reply.complete);
+        assert!(!reply.lookups.contains(&Lookup::Gone));
+        let told = brief(&reply);
+        assert!(
+            told[..50].iter().all(|one| one.starts_with("hcloud://")),
+            "{told:?}"
+        );
+        assert_eq!(told[250], "unknown");
+    }
+    // A small call does not need that page.
+    for reply in answers(stage, &provider, &check(99_999, &ids[60..])) {
+        assert_eq!(brief(&reply)[0], "gone");
+        assert!(is_proof(&reply), "{reply:?}");
+    }
+}
+
+fn circular_page(stage: &Stage) {
+    let ids = servers(stage, 250);
+    let mut all: Vec<CloudNode> = ids.iter().flat_map(|id| check(*id, &[])).collect();
+    all.extend(check(99_999, &[]));
+    // Behind the last page there are few enough to be asked for themselves.
+    for (page, expected) in [(1, "unknown"), (2, "unknown"), (5, "gone")] {
+        let provider = stage.load(None, &[]).unwrap();
+        let fault = Fault::new(Trouble::NextPageIsThisPage).path("/servers?");
+        stage.cloud.inject(fault.page(page));
+        for reply in [
+            stage.find_fresh(&provider, &all),
+            stage.find(&provider, &all),
+        ] {
+            let told = brief(&reply);
+            assert_eq!(told[250], expected, "{page}");
+            assert_eq!(is_proof(&reply), expected == "gone", "{page}");
+            assert!(told[..250].iter().all(|one| one != "gone"), "{page}");
+        }
+        stage.cloud.clear_faults();
+        let reply = stage.find_fresh(&provider, &all);
+        assert_eq!(brief(&reply)[250], "gone", "{page}");
+    }
+}
+
+fn half_a_list(stage: &Stage) {
+    let ids = servers(stage, 40);
+    let provider = stage.load(None, &[]).unwrap();
+    stage.cloud.inject(Fault::new(Trouble::PartialPage));
+    for reply in answers(stage, &provider, &check(ids[39], &ids[..3])) {
+        assert!(brief(&reply).iter().all(|one| one.starts_with("hcloud://")));
+    }
+}
+
+fn unlisted(stage: &Stage) {
+    let ids = servers(stage, 4);
+    let provider = stage.load(None, &[]).unwrap();
+    stage
+        .cloud
+        .set_listing_delay(std::time::Duration::from_secs(3600));
+    for reply in answers(stage, &provider, &check(ids[0], &ids[1..])) {
+        assert!(brief(&reply).iter().all(|one| one.starts_with("hcloud://")));
+    }
+}
+
+fn foreign_404(stage: &Stage) {
+    let ids = servers(stage, 300);
+    let provider = stage.load(None, &[]).unwrap();
+    let html = Trouble::Foreign {
+        status: 404,
+        content_type: "text/html".to_owned(),
+        body: b"<html>nothing here</html>".to_vec(),
+    };
+    stage.cloud.inject(Fault::new(html).path("/servers/"));
+    let nodes = check(99_999, &ids[200..]);
+    for reply in answers(stage, &provider, &nodes) {
+        assert_eq!(brief(&reply), ["unknown"; 4]);
+        assert!(!is_proof(&reply));
+    }
+}
+
+fn counts(stage: &Stage) {
+    let mut ids = servers(stage, 5);
+    let provider = stage.load(None, &[]).unwrap();
+    // Servers, requests of a check, requests of a confirming one, both when the server is gone.
+    for (count, there, there_fresh, gone, gone_fresh) in
+        [(5, 1, 1, 2, 2), (100, 2, 2, 2, 2), (1000, 4, 4, 4, 2)]
+    {
+        let more = (ids.len()..count).map(|number| ServerSpec::named(format!("more-{number}")));
+        ids.extend(stage.cloud.add_servers(more));
+        // Half of them are asked about, so that the list's length is known.
+        let half: Vec<CloudNode> = ids
+            .iter()
+            .step_by(2)
+            .flat_map(|id| check(*id, &[]))
+            .collect();
+        stage.find(&provider, &half);
+        let requests = |fresh: bool, nodes: &[CloudNode]| {
+            stage.cloud.clear_requests();
+            let reply = match fresh {
+                true => stage.find_fresh(&provider, nodes),
+                false => stage.find(&provider, nodes),
+            };
+            assert!(is_proof(&reply));
+            stage.cloud.requests().len()
+        };
+        let nodes = check(ids[0], &ids[count - 3..]);
+        for _ in 0..3 {
+            assert_eq!(requests(false, &nodes), there, "{count}");
+        }
+        assert_eq!(requests(true, &nodes), there_fresh, "{count}");
+        let nodes = check(99_999, &ids);
+        assert_eq!(requests(false, &nodes), gone, "{count}");
+        assert_eq!(requests(true, &nodes), gone_fresh, "{count}");
+    }
+}
+
+fn apart(stage: &Stage) {
+    let ids = servers(stage, 4);
+    let numbers: Vec<u32> = (1..=4)
+        .map(|number| {
+            stage
+                .robot
+                .add_server(robot::ServerSpec::named(format!("bare-{number}")))
+        })
+        .collect();
+    let on = [("ROBOT_ENABLED", "true")];
+    let provider = stage.load(Some(PASSWORD), &on).unwrap();
+    let in_cloud = check(99_999, &ids);
+    let mut dedicated = vec![silent(node("bare-9", Some("hrobot://99999".to_owned())))];
+    dedicated.extend(
+        (1..)
+            .zip(&numbers)
+            .map(|(number, id)| node(&format!("bare-{number}"), Some(format!("hrobot://{id}")))),
+    );
+
+    stage
+        .robot
+        .inject(robot::Fault::new(robot::Trouble::RateLimited));
+    for reply in answers(stage, &provider, &in_cloud) {
+        assert_eq!(brief(&reply)[0], "gone");
+        assert!(is_proof(&reply), "{reply:?}");
+    }
+    assert!(stage.robot.requests().is_empty());
+
+    stage.robot.clear_faults();
+    stage.cloud.set_token("revoked");
+    stage.cloud.clear_requests();
+    for reply in [
+        stage.find(&provider, &dedicated),
+        stage.find_fresh(&provider, &dedicated),
+        stage.find_fresh(&provider, &dedicated),
+    ] {
+        assert_eq!(brief(&reply)[0], "gone");
+        assert!(
+            brief(&reply)[1..]
+                .iter()
+                .all(|one| one.starts_with("hrobot://"))
+        );
+        assert!(is_proof(&reply), "{reply:?}");
+    }
+    assert!(stage.cloud.requests().is_empty());
+}

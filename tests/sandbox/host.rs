@@ -1,0 +1,39 @@
+//! The hosts of all tests here, whose compile child is this program, and the one folder of compiled code that they share.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use ccm_host::{Compiler, Host, HostOptions};
+
+/// The argument that makes this program a compile child.
+pub(crate) const COMPILE: &str = "__compile";
+
+/// Compiled code that is kept from run to run, as an installation keeps it: each module is compiled once. Tests of
+/// compiling and of the cache have folders of their own.
+pub(crate) fn cache() -> &'static Path {
+    static CACHE: LazyLock<PathBuf> =
+        LazyLock::new(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules"));
+    &CACHE
+}
+
+/// The host of every test that needs no host of its own, as a process has one.
+pub(crate) static HOST: LazyLock<Arc<Host>> =
+    LazyLock::new(|| Arc::new(open_host(compiler(&[]), Some(cache()))));
+
+/// This program as compile child, with more arguments.
+pub(crate) fn compiler(arguments: &[&str]) -> Compiler {
+    let arguments = [COMPILE].iter().chain(arguments).map(Into::into).collect();
+    Compiler {
+        program: std::env::current_exe().unwrap(),
+        arguments,
+    }
+}
+
+/// A host that compiles with `compiler` and keeps compiled code below `cache_dir`, or in memory only.
+pub(crate) fn open_host(compiler: Compiler, cache_dir: Option<&Path>) -> Host {
+    Host::new(HostOptions {
+        compiler,
+        cache_dir: cache_dir.map(Path::to_owned),
+    })
+    .unwrap()
+}

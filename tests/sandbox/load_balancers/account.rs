@@ -1,0 +1,105 @@
+//! The credential becomes another account's for a while, as after an operator's mistake: nothing of the cluster exists there,
+//! and load balancers are made in it that nobody wants. Until the mistake is mended no Service loses an address that it had
+//! to one of that account, and none loses its finalizer while its load balancer lives on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccm_sim::hetzner::Hetzner;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use crate::load_balancers::inventory::{FINALIZER, ingress, owner};
+use crate::load_balancers::stage::{Stage, TOKEN};
+
+/// What no project is opened with.
+const NOBODYS: &str = "a-token-of-nobody";
+
+/// The other account.
+pub(crate) struct Strange {
+    project: Hetzner,
+    /// While it is in the place of the cluster's own: the Services as they were, by UID.
+    before: Option<BTreeMap<String, Value>>,
+}
+
+impl Strange {
+    /// An empty one, which nobody has a token of.
+    pub(crate) fn beside(stage: &Stage) -> Strange {
+        Strange {
+            project: stage.cloud.project(NOBODYS),
+            before: None,
+        }
+    }
+
+    /// Whether requests go there.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// From now on.
+    pub(crate) async fn begin(&mut self, stage: &Stage) {
+        self.before = Some(services(stage).await);
+        stage.cloud.set_token("revoked");
+        self.project.set_token(TOKEN);
+    }
+
+    /// Until now. Says what was lost meanwhile.
+    pub(crate) async fn end(&mut self, stage: &Stage) -> Vec<String> {
+        let Some(before) = self.before.take() else {
+            return Vec::new();
+        };
+        self.project.set_token(NOBODYS);
+        let now = services(stage).await;
+        let all = self.project.load_balancers();
+        let theirs: BTreeSet<String> = all.iter().flat_map(addresses).collect();
+        let mut lost = Vec::new();
+        for (uid, service) in &before {
+            let is_theirs = |service: &Value| shown(service).iter().any(|ip| theirs.contains(ip));
+            // What was made there the time before may still be shown.
+            let had_own = !shown(service).is_empty() && !is_theirs(service);
+            if had_own && now.get(uid).is_some_and(is_theirs) {
+                lost.push(format!("{uid} shows an address of another account"));
+            }
+        }
+        for balancer in stage.cloud.load_balancers() {
+            let Some((uid, _)) = owner(&balancer)
+                .and_then(|uid| before.get_key_value(uid))
+                .filter(|(_, service)| is_kept(service))
+            else {
+                continue;
+            };
+            if !now.get(uid).is_some_and(is_kept) {
+                lost.push(format!(
+                    "{uid} is let go of, and its load balancer lives on"
+                ));
+            }
+        }
+        stage.cloud.set_token(TOKEN);
+        lost
+    }
+}
+
+async fn services(stage: &Stage) -> BTreeMap<String, Value> {
+    let all = stage.services.list(&ListParams::default()).await.unwrap();
+    let all = all.into_iter().map(|one| json!(one));
+    let uid = |one: &Value| one["metadata"]["uid"].as_str().unwrap().to_owned();
+    all.map(|one| (uid(&one), one)).collect()
+}
+
+fn is_kept(service: &Value) -> bool {
+    let finalizers = service["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|all| all.contains(&json!(FINALIZER)))
+}
+
+/// The IPs of a Service's status.
+fn shown(service: &Value) -> Vec<String> {
+    let shown = ingress(service).as_array().cloned().unwrap_or_default();
+    let ips = shown.iter().filter_map(|one| one["ip"].as_str());
+    ips.map(str::to_owned).collect()
+}
+
+fn addresses(balancer: &Value) -> Vec<String> {
+    let public = &balancer["public_net"];
+    let ips = [&public["ipv4"]["ip"], &public["ipv6"]["ip"]];
+    let ips = ips.into_iter().filter_map(Value::as_str);
+    ips.map(str::to_owned).collect()
+}

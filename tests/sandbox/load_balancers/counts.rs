@@ -1,0 +1,299 @@
+//! What each event costs: requests to the cloud, counted where they arrive, beside what the Go manager sends for the same
+//! event. A count that grows fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ccm_sim::hetzner::Request;
+use ccm_tests::harness::trial;
+use libtest_mimic::{Failed, Trial};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::load_balancers::inventory::{PREFIX, findings, ingress};
+use crate::load_balancers::stage::{ACTION, Setup, Stage, on_stage, short};
+use ccm_tests::harness::figure;
+
+/// After so long without a request an event is over: longer than the pause between two looks at an action, and than
+/// the quiet that changes of nodes wait for.
+const QUIET: Duration = Duration::from_millis(1300);
+/// How many nodes a Service has here, as in the measurement of the Go manager.
+const NODES: usize = 4;
+/// What that takes to make a load balancer with two ports and four nodes: seven polls, half a second apart, and its
+/// requests.
+const PEER_CREATE: &str = "3.9 s";
+
+/// An event, the most requests that it may cost, and how many the Go manager sends.
+struct Row {
+    event: &'static str,
+    most: usize,
+    peer: &'static str,
+}
+
+const CREATE: Row = row("create, 2 ports, 4 nodes", 3, "19");
+const CREATE_IN_NETWORK: Row = row("the same in a network", 4, "23");
+const ANNOTATION_IN_NETWORK: Row = row("annotation in a network", 1, "6");
+const ANNOTATION: Row = row("unrelated annotation", 1, "6");
+const NODE_PORT: Row = row("one nodePort changed", 3, "6");
+const PORT: Row = row("one port replaced", 5, "8");
+const NODE_ADDED: Row = row("node added", 3, "7");
+const NODE_REMOVED: Row = row("node removed", 3, "7");
+const DELETE: Row = row("delete, in a known account", 4, "3");
+const DRIFT: Row = row("drift check, once an hour", 1, "0");
+const RESTART: Row = row("restart, for each Service", 1, "-");
+const MANY: Row = row("100 created at once, each", 3, "19");
+
+const fn row(event: &'static str, most: usize, peer: &'static str) -> Row {
+    Row { event, most, peer }
+}
+
+impl Row {
+    /// Notes what was counted, for `services` Services together.
+    fn hold(&self, requests: &[Request], services: usize) -> Result<(), Failed> {
+        let count = |is_it: fn(&&Request) -> bool| requests.iter().filter(is_it).count();
+        let (writes, polls) = (count(|one| one.write), count(is_poll));
+        let each = requests.len().div_ceil(services);
+        figure(format!(
+            "calls: {:<28} {each:>2} (limit {}, Go manager {:>2}); writes {writes}, polls {polls}, other reads {}",
+            self.event,
+            self.most,
+            self.peer,
+            requests.len() - writes - polls,
+        ));
+        if each <= self.most {
+            return Ok(());
+        }
+        let lines: Vec<String> = requests.iter().map(short).collect();
+        Err(format!("{}: {each} calls:\n{}", self.event, lines.join("\n")).into())
+    }
+}
+
+fn is_poll(request: &&Request) -> bool {
+    request.path.starts_with("/actions")
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("counts::each_event_costs_at_most_its_calls", || {
+            on_stage(timed(false), each_event)
+        }),
+        trial("counts::a_create_in_a_network_costs_no_more", || {
+            on_stage(timed(true), create_in_network)
+        }),
+        trial("counts::a_drift_check_is_one_look", || {
+            let setup = Setup {
+                pace: 900,
+                ..Setup::default()
+            };
+            on_stage(setup, drift)
+        }),
+        trial("counts::a_restart_is_one_look_for_each", || {
+            on_stage(timed(false), restart)
+        }),
+        trial("counts::a_hundred_at_once_repeat_no_listing", || {
+            on_stage(timed(false), hundred)
+        }),
+    ]
+}
+
+fn timed(has_network: bool) -> Setup {
+    Setup {
+        action: ACTION,
+        has_network,
+        ..Setup::default()
+    }
+}
+
+/// Waits until nothing is asked any more, and says what was.
+async fn quiet(stage: &Stage, pause: Duration) -> Vec<Request> {
+    let (mut seen, mut since) = (stage.cloud.requests().len(), Instant::now());
+    while since.elapsed() < pause {
+        sleep(Duration::from_millis(10)).await;
+        let count = stage.cloud.requests().len();
+        if count != seen {
+            (seen, since) = (count, Instant::now());
+        }
+    }
+    stage.cloud.requests()
+}
+
+/// Everything that is asked from a change until the cloud is as the cluster wants it, and after.
+async fn asked(stage: &Stage, change: impl AsyncFnOnce()) -> Result<Vec<Request>, Failed> {
+    stage.cloud.clear_requests();
+    change().await;
+    let is_over = async || {
+        !stage.cloud.requests().is_empty() && findings(stage, &BTreeSet::new()).await.is_empty()
+    };
+    stage.until("the cloud is as it is wanted", is_over).await?;
+    Ok(quiet(stage, QUIET).await)
+}
+
+async fn each_event(stage: &Stage) -> Result<(), Failed> {
+    let mut servers = Vec::new();
+    for number in 1..=NODES {
+        servers.push(stage.join(&format!("worker-{number}")).await);
+    }
+    let manager = stage.manage().await?;
+    create(stage, &CREATE).await?;
+    let requests = asked(stage, async || note(stage).await);
+    ANNOTATION.hold(&requests.await?, 1)?;
+    let requests = asked(stage, async || {
+        let mut ports = stage.service("web").await["spec"]["ports"].clone();
+        ports[0]["nodePort"] = json!(32_100);
+        stage.change("web", json!({"spec": {"ports": ports}})).await;
+    });
+    NODE_PORT.hold(&requests.await?, 1)?;
+    let requests = asked(stage, async || {
+        let mut ports = stage.service("web").await["spec"]["ports"].clone();
+        ports[1]["port"] = json!(8443);
+        stage.change("web", json!({"spec": {"ports": ports}})).await;
+    });
+    PORT.hold(&requests.await?, 1)?;
+    let requests = asked(stage, async || {
+        stage.join("worker-5").await;
+    });
+    NODE_ADDED.hold(&requests.await?, 1)?;
+    let requests = asked(stage, async || {
+        let gone = stage.nodes.delete("worker-1", &Default::default()).await;
+        gone.unwrap();
+    });
+    NODE_REMOVED.hold(&requests.await?, 1)?;
+    let requests = asked(stage, async || stage.delete("web").await);
+    DELETE.hold(&requests.await?, 1)?;
+    assert!(stage.cloud.load_balancers().is_empty());
+    manager.stop().await
+}
+
+/// An annotation that has nothing to do with load balancers.
+async fn note(stage: &Stage) {
+    let note = json!({"metadata": {"annotations": {"example.com/note": "1"}}});
+    stage.change("web", note).await;
+}
+
+/// Creates the Service of the table, and notes how long it took until people see an address.
+async fn create(stage: &Stage, row: &Row) -> Result<(), Failed> {
+    stage.cloud.clear_requests();
+    let begun = Instant::now();
+    stage.create("web", &[80, 443], json!({})).await;
+    let has_address = async || !ingress(&stage.service("web").await).is_null();
+    stage.until("an address", has_address).await?;
+    let took = begun.elapsed();
+    let requests = asked_until_now(stage).await?;
+    row.hold(&requests, 1)?;
+    figure(format!(
+        "{}: an address after {} ms, the Go manager {PEER_CREATE}; actions take {} ms",
+        row.event,
+        took.as_millis(),
+        stage.setup.action.as_millis(),
+    ));
+    // One write and one wait: nothing can be faster at this cloud, whose action has to end.
+    let polls = requests.iter().filter(is_poll).count();
+    let writes = requests.iter().filter(|request| request.write).count();
+    assert!(
+        polls <= 1 && writes == 1,
+        "{polls} polls and {writes} writes"
+    );
+    Ok(())
+}
+
+async fn asked_until_now(stage: &Stage) -> Result<Vec<Request>, Failed> {
+    let is_so = async || findings(stage, &BTreeSet::new()).await.is_empty();
+    stage.until("the cloud is as it is wanted", is_so).await?;
+    Ok(quiet(stage, QUIET).await)
+}
+
+async fn create_in_network(stage: &Stage) -> Result<(), Failed> {
+    for number in 1..=NODES {
+        stage.join(&format!("worker-{number}")).await;
+    }
+    let manager = stage.manage().await?;
+    create(stage, &CREATE_IN_NETWORK).await?;
+    let note = asked(stage, async || note(stage).await);
+    ANNOTATION_IN_NETWORK.hold(&note.await?, 1)?;
+    manager.stop().await
+}
+
+async fn drift(stage: &Stage) -> Result<(), Failed> {
+    stage.join("worker-1").await;
+    let manager = stage.manage().await?;
+    stage.create("web", &[80], json!({})).await;
+    asked_until_now(stage).await?;
+    stage.cloud.clear_requests();
+    let is_asked = async || !stage.cloud.requests().is_empty();
+    stage.until("a look", is_asked).await?;
+    // An hour goes by in four seconds, and a check has half an hour before the next one.
+    let requests = quiet(stage, Duration::from_millis(400)).await;
+    DRIFT.hold(&requests, 1)?;
+    assert!(!requests.iter().any(|request| request.write));
+    manager.stop().await
+}
+
+async fn restart(stage: &Stage) -> Result<(), Failed> {
+    for number in 1..=NODES {
+        stage.join(&format!("worker-{number}")).await;
+    }
+    let names = ["web", "mail", "chat"];
+    let manager = stage.manage().await?;
+    for name in names {
+        let annotations = json!({format!("{PREFIX}/algorithm-type"): "least_connections"});
+        stage.create(name, &[80, 443], annotations).await;
+    }
+    asked_until_now(stage).await?;
+    manager.stop().await?;
+    stage.cloud.clear_requests();
+    let before = writes(stage);
+    let manager = stage.manage().await?;
+    let is_looked_at = async || stage.cloud.requests().len() >= names.len();
+    stage.until("a look at each", is_looked_at).await?;
+    let requests = quiet(stage, QUIET).await;
+    RESTART.hold(&requests, names.len())?;
+    assert!(!requests.iter().any(|request| request.write));
+    assert_eq!(writes(stage), before, "Services were written to");
+    manager.stop().await
+}
+
+/// How often the controllers wrote to Services.
+fn writes(stage: &Stage) -> usize {
+    let requests = stage.cluster.requests();
+    let is_write = |one: &&ccm_sim::cluster::Request| {
+        one.identity == crate::load_balancers::stage::CONTROLLERS
+            && one.resource == "services"
+            && !["get", "list", "watch"].contains(&one.verb)
+    };
+    requests.iter().filter(is_write).count()
+}
+
+async fn hundred(stage: &Stage) -> Result<(), Failed> {
+    const COUNT: usize = 100;
+    for number in 1..=NODES {
+        stage.join(&format!("worker-{number}")).await;
+    }
+    let manager = stage.manage().await?;
+    stage.cloud.clear_requests();
+    for number in 1..=COUNT {
+        stage
+            .create(&format!("web-{number}"), &[80, 443], json!({}))
+            .await;
+    }
+    let are_made = async || {
+        let services = stage.services.list(&Default::default()).await.unwrap();
+        let services = services.into_iter().map(|service| json!(service));
+        services.filter(|one| !ingress(one).is_null()).count() == COUNT
+    };
+    stage.until("a hundred addresses", are_made).await?;
+    let requests = asked_until_now(stage).await?;
+    MANY.hold(&requests, COUNT)?;
+    let mut lists: BTreeMap<&str, usize> = BTreeMap::new();
+    for request in requests.iter().filter(|one| !one.write && !is_poll(one)) {
+        *lists.entry(&request.path).or_default() += 1;
+    }
+    let repeated: Vec<_> = lists.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(repeated.is_empty(), "asked more than once: {repeated:?}");
+    let is_about_one = |path: &&&str| path.starts_with("/load_balancers");
+    let other: Vec<_> = lists.keys().filter(|path| !is_about_one(path)).collect();
+    assert!(
+        other.is_empty(),
+        "asked although nothing needs it: {other:?}"
+    );
+    manager.stop().await
+}

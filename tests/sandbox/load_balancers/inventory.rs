@@ -1,0 +1,273 @@
+//! What the cloud holds against what the cluster wants: exactly one load balancer for each live Service that is ours,
+//! with its ports, its targets and its settings, and none for anybody else. Judged from outside, by the objects alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use crate::load_balancers::stage::Stage;
+use crate::load_balancers::tenants::MISTAKE;
+
+/// The label of the load balancer's owner, as the Go manager writes it.
+pub(crate) const OWNER: &str = "hcloud-ccm/service-uid";
+/// The finalizer of Services with a load balancer.
+pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+/// The annotation that records which provider owns a Service.
+pub(crate) const PROVIDER: &str = "wasm-ccm.dev/provider";
+/// The prefix of the annotations that say what a load balancer is to be.
+pub(crate) const PREFIX: &str = "load-balancer.hetzner.cloud";
+/// Keeps a node out of load balancers.
+pub(crate) const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// The autoscaler's mark, which does the same.
+pub(crate) const LEAVING: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// Load balancers with the label of a Service that is not there, or wants none.
+    pub(crate) leaked: Vec<String>,
+    /// UIDs with more than one.
+    pub(crate) duplicated: Vec<String>,
+    /// Everything else that is not as it should be.
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Findings {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.leaked.is_empty() && self.duplicated.is_empty() && self.wrong.is_empty()
+    }
+}
+
+/// The owners with more than one load balancer: there must never be one, whatever goes wrong.
+pub(crate) fn duplicated(stage: &Stage) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let all = stage.cloud.load_balancers();
+    let owners = all.iter().filter_map(owner);
+    owners
+        .filter(|owner| !seen.insert(*owner))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Whose load balancer it is.
+pub(crate) fn owner(balancer: &Value) -> Option<&str> {
+    balancer["labels"][OWNER].as_str()
+}
+
+/// Holds the whole cloud against the whole cluster. Load balancers in `foreign`, by id, are nobody's business.
+pub(crate) async fn findings(stage: &Stage, foreign: &BTreeSet<u64>) -> Findings {
+    let services = stage.services.list(&ListParams::default()).await.unwrap();
+    let services: Vec<Value> = services.into_iter().map(|one| json!(one)).collect();
+    let nodes = stage.nodes.list(&ListParams::default()).await.unwrap();
+    let nodes: Vec<Value> = nodes.into_iter().map(|one| json!(one)).collect();
+    let all = stage.cloud.load_balancers();
+    let (others, ours): (Vec<&Value>, Vec<&Value>) = all
+        .iter()
+        .partition(|one| foreign.contains(&one["id"].as_u64().unwrap_or_default()));
+    let taken: BTreeSet<&str> = others
+        .iter()
+        .filter_map(|one| one["name"].as_str())
+        .collect();
+    let mut found = Findings::default();
+    let mut wanted = BTreeSet::new();
+    for service in &services {
+        let name = service["metadata"]["name"].as_str().unwrap_or_default();
+        let uid = service["metadata"]["uid"].as_str().unwrap_or_default();
+        let mine: Vec<&&Value> = ours.iter().filter(|one| owner(one) == Some(uid)).collect();
+        if mine.len() > 1 {
+            found.duplicated.push(format!("{name} has {}", mine.len()));
+        }
+        let is_ours = is_ours(service);
+        let is_refused = said(service, "name").is_some_and(|name| taken.contains(name));
+        if is_ours {
+            wanted.insert(uid);
+        }
+        let mut wrong = metadata(service, is_ours);
+        match mine.first() {
+            // Of what cannot be made as it is wanted, the nodes are followed all the same.
+            Some(_) if is_ours && has_mistake(service) && ingress(service).is_null() => {}
+            Some(balancer) if is_ours && has_mistake(service) => wrong.extend(unequal(
+                "targets",
+                &json!(wanted_targets(service, &nodes)),
+                &json!(targets(balancer)),
+            )),
+            None if is_ours && has_mistake(service) => {}
+            Some(balancer) if is_ours => {
+                wrong.extend(differences(service, balancer, &nodes, stage));
+            }
+            None if is_ours && !is_refused => wrong.push("it has no load balancer".to_owned()),
+            _ => wrong.extend(unequal("status", &Value::Null, &ingress(service))),
+        }
+        found
+            .wrong
+            .extend(wrong.into_iter().map(|what| format!("{name}: {what}")));
+    }
+    for balancer in ours {
+        if !owner(balancer).is_some_and(|owner| wanted.contains(owner)) {
+            found.leaked.push(balancer.to_string());
+        }
+    }
+    found
+}
+
+/// Whether the Service wants a load balancer of the default provider.
+fn is_ours(service: &Value) -> bool {
+    service["spec"]["type"] == "LoadBalancer"
+        && service["spec"]["loadBalancerClass"].is_null()
+        && service["metadata"]["deletionTimestamp"].is_null()
+}
+
+fn has_mistake(service: &Value) -> bool {
+    said(service, "algorithm-type") == Some(MISTAKE)
+}
+
+/// Finalizer and owner stand on a Service exactly as long as it is ours.
+fn metadata(service: &Value, is_ours: bool) -> Vec<String> {
+    let finalizers = service["metadata"]["finalizers"].as_array();
+    let is_kept = finalizers.is_some_and(|all| all.contains(&json!(FINALIZER)));
+    let provider = &service["metadata"]["annotations"][PROVIDER];
+    let expected = if is_ours {
+        json!("hcloud")
+    } else {
+        Value::Null
+    };
+    let mut wrong = unequal("finalizer", &json!(is_ours), &json!(is_kept));
+    wrong.extend(unequal("owner", &expected, provider));
+    wrong
+}
+
+fn unequal(what: &str, expected: &Value, found: &Value) -> Vec<String> {
+    match expected == found {
+        true => Vec::new(),
+        false => vec![format!("{what} should be {expected}, and is {found}")],
+    }
+}
+
+/// The value of one of the annotations that say what a load balancer is to be.
+fn said<'a>(service: &'a Value, key: &str) -> Option<&'a str> {
+    let annotations = &service["metadata"]["annotations"];
+    annotations[format!("{PREFIX}/{key}")].as_str()
+}
+
+fn is_said(service: &Value, key: &str) -> bool {
+    said(service, key) == Some("true")
+}
+
+/// What differs between a Service and its load balancer.
+fn differences(service: &Value, balancer: &Value, nodes: &[Value], stage: &Stage) -> Vec<String> {
+    let mut wrong = Vec::new();
+    wrong.extend(unequal(
+        "ports",
+        &json!(wanted_ports(service)),
+        &json!(ports(balancer)),
+    ));
+    wrong.extend(unequal(
+        "targets",
+        &json!(wanted_targets(service, nodes)),
+        &json!(targets(balancer)),
+    ));
+    if let Some(algorithm) = said(service, "algorithm-type") {
+        let found = &balancer["algorithm"]["type"];
+        wrong.extend(unequal("algorithm", &json!(algorithm), found));
+    }
+    if let Some(size) = said(service, "type") {
+        let found = &balancer["load_balancer_type"]["name"];
+        wrong.extend(unequal("type", &json!(size), found));
+    }
+    let uid = service["metadata"]["uid"].as_str().unwrap_or_default();
+    let own: String = format!("a{}", uid.replace('-', ""))
+        .chars()
+        .take(32)
+        .collect();
+    let name = said(service, "name").unwrap_or(&own);
+    wrong.extend(unequal("name", &json!(name), &balancer["name"]));
+    let network = balancer["private_net"][0]["network"].as_u64();
+    wrong.extend(unequal("network", &json!(stage.network), &json!(network)));
+    wrong.extend(unequal(
+        "status",
+        &wanted_ingress(service, balancer),
+        &ingress(service),
+    ));
+    wrong
+}
+
+/// By the port that it listens on, where it sends to, and whether it says who the client is.
+type Ports = BTreeMap<u64, (u64, bool)>;
+
+fn wanted_ports(service: &Value) -> Ports {
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    let proxy = is_said(service, "uses-proxyprotocol");
+    ports
+        .filter(|port| port["protocol"] == "TCP")
+        .filter_map(|port| Some((port["port"].as_u64()?, (port["nodePort"].as_u64()?, proxy))))
+        .collect()
+}
+
+fn ports(balancer: &Value) -> Ports {
+    let services = balancer["services"].as_array().into_iter().flatten();
+    services
+        .filter_map(|one| {
+            let to = one["destination_port"].as_u64()?;
+            let proxy = one["proxyprotocol"].as_bool()?;
+            Some((one["listen_port"].as_u64()?, (to, proxy)))
+        })
+        .collect()
+}
+
+fn wanted_targets(service: &Value, nodes: &[Value]) -> BTreeSet<u64> {
+    let pool = said(service, "node-selector").and_then(|text| text.strip_prefix("pool="));
+    let is_wanted = |node: &&Value| {
+        let labels = &node["metadata"]["labels"];
+        let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+        let mut taints = taints.map(|taint| &taint["key"]);
+        labels[EXCLUDE].is_null()
+            && node["metadata"]["deletionTimestamp"].is_null()
+            && !taints.any(|key| key == LEAVING)
+            && pool.is_none_or(|pool| labels["pool"] == pool)
+    };
+    let server = |node: &Value| {
+        let id = node["spec"]["providerID"].as_str()?;
+        id.strip_prefix("hcloud://")?.parse().ok()
+    };
+    nodes.iter().filter(is_wanted).filter_map(server).collect()
+}
+
+fn targets(balancer: &Value) -> BTreeSet<u64> {
+    let targets = balancer["targets"].as_array().into_iter().flatten();
+    targets
+        .filter_map(|target| target["server"]["id"].as_u64())
+        .collect()
+}
+
+fn wanted_ingress(service: &Value, balancer: &Value) -> Value {
+    if let Some(hostname) = said(service, "hostname") {
+        return json!([{"hostname": hostname}]);
+    }
+    let mode = match is_said(service, "uses-proxyprotocol") {
+        true => "Proxy",
+        false => "VIP",
+    };
+    let public = &balancer["public_net"];
+    let is_public = public["enabled"] == true;
+    let mut all = Vec::new();
+    if is_public {
+        all.push(&public["ipv4"]["ip"]);
+    }
+    if is_public && !is_said(service, "ipv6-disabled") {
+        all.push(&public["ipv6"]["ip"]);
+    }
+    let private = balancer["private_net"].as_array().into_iter().flatten();
+    all.extend(private.map(|net| &net["ip"]));
+    all.iter()
+        .map(|ip| json!({"ip": ip, "ipMode": mode}))
+        .collect()
+}
+
+/// What the Service shows; null for nothing.
+pub(crate) fn ingress(service: &Value) -> Value {
+    match &service["status"]["loadBalancer"]["ingress"] {
+        Value::Array(none) if none.is_empty() => Value::Null,
+        ingress => ingress.clone(),
+    }
+}

@@ -1,0 +1,247 @@
+//! A cluster whose load balancers were made by the Go manager is taken over: nothing changes in the cloud, and what is
+//! written to each Service is who owns it now, and that all is well. The inventory is built by the requests that the Go manager sends.
+
+use std::collections::BTreeSet;
+
+use ccm_sim::cluster::Write;
+use ccm_tests::harness::trial;
+use kube::api::{Patch, PatchParams};
+use libtest_mimic::{Failed, Trial};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::load_balancers::inventory::{FINALIZER, OWNER, PREFIX, PROVIDER, findings};
+use crate::load_balancers::stage::{CONTROLLERS, Setup, Stage, TOKEN, load_balancer, on_stage};
+
+const NODES: [&str; 4] = ["worker-1", "worker-2", "worker-3", "worker-4"];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let made = |name: &'static str, has_network| {
+        trial(name, move || {
+            let setup = Setup {
+                has_network,
+                ..Setup::default()
+            };
+            on_stage(setup, take_over)
+        })
+    };
+    vec![
+        made("migration::from_the_go_manager_changes_no_cloud", false),
+        made("migration::in_a_network_changes_no_cloud", true),
+    ]
+}
+
+/// Annotations, and what the Go manager sends because of them.
+struct Made {
+    name: &'static str,
+    annotations: Value,
+    /// Of the order.
+    order: Value,
+    /// Of every port, besides the ports themselves.
+    service: Value,
+    health_check: Value,
+}
+
+fn inventory() -> Vec<Made> {
+    let key = |name: &str| format!("{PREFIX}/{name}");
+    vec![
+        Made {
+            name: "plain",
+            annotations: json!({}),
+            order: json!({}),
+            service: json!({"protocol": "tcp"}),
+            health_check: json!({"protocol": "tcp"}),
+        },
+        Made {
+            name: "chosen",
+            annotations: json!({
+                key("name"): "the-shop",
+                key("algorithm-type"): "least_connections",
+                key("type"): "lb21",
+                key("uses-proxyprotocol"): "true",
+                key("health-check-interval"): "20s",
+                key("health-check-timeout"): "5s",
+                key("health-check-retries"): "5",
+            }),
+            order: json!({
+                "name": "the-shop",
+                "load_balancer_type": "lb21",
+                "algorithm": {"type": "least_connections"},
+            }),
+            service: json!({"protocol": "tcp", "proxyprotocol": true}),
+            health_check: json!({"protocol": "tcp", "interval": 20, "timeout": 5, "retries": 5}),
+        },
+        Made {
+            name: "http",
+            annotations: json!({
+                key("protocol"): "http",
+                key("http-sticky-sessions"): "true",
+                key("http-cookie-name"): "SHOP",
+                key("http-cookie-lifetime"): "1h",
+                key("health-check-protocol"): "http",
+                key("health-check-http-path"): "/healthz",
+                key("health-check-port"): "8080",
+            }),
+            order: json!({}),
+            service: json!({
+                "protocol": "http",
+                "http": {"sticky_sessions": true, "cookie_name": "SHOP", "cookie_lifetime": 3600},
+            }),
+            health_check: json!({"protocol": "http", "port": 8080, "http": {"path": "/healthz"}}),
+        },
+    ]
+}
+
+/// One request of the Go manager, which is answered without an error.
+async fn send(stage: &Stage, method: &str, path: &str, body: &Value) -> Value {
+    let body = body.to_string();
+    let head = format!(
+        "{method} /v1{path} HTTP/1.1\r\nhost: api\r\nauthorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut wire = TcpStream::connect(stage.cloud.address()).await.unwrap();
+    wire.write_all(format!("{head}{body}").as_bytes())
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    wire.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 20"), "{method} {path}: {answer}");
+    serde_json::from_str(body).unwrap()
+}
+
+/// Lays the fields of `over` over those of `base`.
+fn with(mut base: Value, over: &Value) -> Value {
+    for (key, value) in over.as_object().unwrap() {
+        base[key] = value.clone();
+    }
+    base
+}
+
+/// A Service as the Go manager leaves it, with its load balancer.
+async fn make(stage: &Stage, made: &Made, servers: &[u64]) {
+    let service = load_balancer(made.name, &[80, 443], made.annotations.clone());
+    let mut service = with(service, &json!({}));
+    service["metadata"]["finalizers"] = json!([FINALIZER]);
+    let service = json!(stage.try_create(&service).await.unwrap());
+    let uid = service["metadata"]["uid"].as_str().unwrap();
+    let name: String = format!("a{}", uid.replace('-', ""))
+        .chars()
+        .take(32)
+        .collect();
+    let order = json!({
+        "name": name, "load_balancer_type": "lb11", "location": "fsn1", "labels": {OWNER: uid},
+    });
+    let order = with(order, &made.order);
+    let answer = send(stage, "POST", "/load_balancers", &order).await;
+    let id = answer["load_balancer"]["id"].as_u64().unwrap();
+    let act = async |action: &str, body: Value| {
+        let path = format!("/load_balancers/{id}/actions/{action}");
+        send(stage, "POST", &path, &body).await
+    };
+    if let Some(network) = stage.network {
+        act("attach_to_network", json!({"network": network})).await;
+    }
+    for port in service["spec"]["ports"].as_array().unwrap() {
+        let check = with(json!({"port": port["nodePort"]}), &made.health_check);
+        let defaults = json!({"interval": 15, "timeout": 10, "retries": 3});
+        let one = json!({
+            "listen_port": port["port"], "destination_port": port["nodePort"],
+            "health_check": with(defaults, &check),
+        });
+        act("add_service", with(one, &made.service)).await;
+    }
+    for server in servers {
+        let target = json!({"type": "server", "server": {"id": server}, "use_private_ip": false});
+        act("add_target", target).await;
+    }
+    let balancer = stage.cloud.load_balancer(id).unwrap();
+    let public = &balancer["public_net"];
+    let mut ips = vec![&public["ipv4"]["ip"], &public["ipv6"]["ip"]];
+    let private = balancer["private_net"].as_array().unwrap().iter();
+    ips.extend(private.map(|net| &net["ip"]));
+    let mode = match made.service["proxyprotocol"] == true {
+        true => "Proxy",
+        false => "VIP",
+    };
+    let ingress: Vec<Value> = ips
+        .iter()
+        .map(|ip| json!({"ip": ip, "ipMode": mode}))
+        .collect();
+    let status = json!({"status": {"loadBalancer": {"ingress": ingress}}});
+    let (params, patch) = (PatchParams::default(), Patch::Merge(status));
+    let stored = stage.services.patch_status(made.name, &params, &patch);
+    stored.await.unwrap();
+}
+
+async fn take_over(stage: &Stage) -> Result<(), Failed> {
+    let mut servers = Vec::new();
+    for name in NODES {
+        servers.push(stage.join(name).await);
+    }
+    let inventory = inventory();
+    for made in &inventory {
+        make(stage, made, &servers).await;
+    }
+    let before = stage.cloud.load_balancers();
+    stage.cloud.clear_requests();
+    stage.cluster.keep_writes();
+
+    let manager = stage.manage().await?;
+    let is_taken_over = async || {
+        let mut all = Vec::new();
+        for made in &inventory {
+            all.push(stage.service(made.name).await);
+        }
+        let is_judged = |one: &Value| one["status"]["conditions"][0]["status"] == "True";
+        all.iter().all(is_judged) && findings(stage, &BTreeSet::new()).await.is_empty()
+    };
+    stage.until("a look at each", is_taken_over).await?;
+    manager.stop().await?;
+
+    let written = stage.cloud.requests().iter().any(|request| request.write);
+    if written || stage.cloud.load_balancers() != before {
+        return Err(stage.failed("the cloud was changed").await);
+    }
+    let requests = stage.cloud.requests();
+    let looks = requests
+        .iter()
+        .filter(|one| one.path.starts_with("/load_balancers"));
+    assert_eq!(looks.count(), inventory.len(), "one look at each");
+    for made in &inventory {
+        let writes = writes_to(stage, made.name);
+        let [owner, judged] = writes.as_slice() else {
+            panic!("{}: {writes:#?}", made.name);
+        };
+        let uid = &owner.after.as_ref().unwrap()["metadata"]["uid"];
+        let annotation = json!({"uid": uid, "annotations": {PROVIDER: "hcloud"}});
+        assert_eq!(owner.body, json!({"metadata": annotation}));
+        // A condition, which the Go manager does not have; the addresses are not written again.
+        assert_eq!(judged.body["metadata"], json!({"uid": uid}));
+        let status = judged.body["status"].as_object().unwrap();
+        assert_eq!(status.keys().collect::<Vec<_>>(), ["conditions"]);
+    }
+
+    // It is ours from here on: what is deleted goes.
+    let manager = stage.manage().await?;
+    for made in &inventory {
+        stage.delete(made.name).await;
+    }
+    let is_gone = async || stage.cloud.load_balancers().is_empty();
+    stage.until("an empty cloud", is_gone).await?;
+    manager.stop().await
+}
+
+/// The writes of the controllers to one Service.
+fn writes_to(stage: &Stage, name: &str) -> Vec<Write> {
+    let is_ours = |write: &Write| {
+        let request = &write.request;
+        (
+            request.identity.as_str(),
+            request.resource,
+            request.name.as_str(),
+        ) == (CONTROLLERS, "services", name)
+    };
+    stage.cluster.writes().into_iter().filter(is_ours).collect()
+}

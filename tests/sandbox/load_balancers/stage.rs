@@ -1,0 +1,417 @@
+//! What every test here stands on: a cluster in memory, a simulated cloud on loopback, and the real controllers, host
+//! and guest between them. It asserts nothing.
+//!
+//! On the real clock, since sockets know no other: every wait is for something that happens.
+
+use std::fmt::Display;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_controllers::{Controllers, Metrics, Pace, PlanBook, Settings};
+use ccm_core::audit::{AuditSink, NoAudit};
+use ccm_core::brake::{Allowance, Allowances, Brake};
+use ccm_core::cloud::CloudProvider;
+use ccm_core::permit::Mode;
+use ccm_core::settings::{
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceRules,
+    ServiceSettings,
+};
+use ccm_core::tenure::Tenure;
+use ccm_host::grant::{Credential, Secret};
+use ccm_host::{GuestConfig, Module, Provider};
+use ccm_sim::cluster::Cluster;
+use ccm_sim::hetzner::{Hetzner, Location, Options, Request, ServerSpec};
+use k8s_openapi::api::core::v1::{Event, Node, Service};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use libtest_mimic::Failed;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::host::HOST;
+
+/// Who the controllers are at the API server.
+pub(crate) const CONTROLLERS: &str = "ccm";
+/// Opens nothing; no guest ever sees it.
+pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
+/// Longer than anything here takes on a busy machine. Only a failing test waits that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// So many requests to the cloud are shown when a test fails.
+const LAST: usize = 200;
+/// What the peer's figures were measured with, too.
+pub(crate) const ACTION: Duration = Duration::from_millis(300);
+/// The private network of the tests that have one.
+pub(crate) const NETWORK: &str = "cluster";
+
+/// What a test chooses about its stage.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    /// How long actions of the cloud run.
+    pub(crate) action: Duration,
+    /// How fast the clock of decisions goes.
+    pub(crate) pace: u32,
+    /// Whether servers, load balancers and the configuration have a private network.
+    pub(crate) has_network: bool,
+    /// By the clock of decisions.
+    pub(crate) drift_check: Duration,
+    /// Further values of the guest's configuration.
+    pub(crate) values: Vec<(&'static str, &'static str)>,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            action: Duration::ZERO,
+            pace: 1,
+            has_network: false,
+            drift_check: Duration::from_secs(3600),
+            values: Vec::new(),
+        }
+    }
+}
+
+/// One cluster and one cloud.
+pub(crate) struct Stage {
+    pub(crate) setup: Setup,
+    pub(crate) cloud: Hetzner,
+    pub(crate) cluster: Cluster,
+    pub(crate) services: Api<Service>,
+    pub(crate) nodes: Api<Node>,
+    events: Api<Event>,
+    pub(crate) network: Option<u64>,
+}
+
+/// Plays on a stage of its own, on this thread alone.
+pub(crate) fn on_stage(
+    setup: Setup,
+    play: impl AsyncFnOnce(&Stage) -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let stage = Stage::start(setup).await?;
+        play(&stage).await
+    })
+}
+
+impl Stage {
+    pub(crate) async fn start(setup: Setup) -> Result<Stage, Failed> {
+        let cloud = Hetzner::start(Options {
+            rate_limit: None,
+            action_duration: setup.action,
+            ..Options::new(TOKEN)
+        })
+        .await?;
+        let network = setup.has_network.then(|| {
+            cloud.add_network(
+                NETWORK,
+                "172.20.0.0/16".parse().unwrap(),
+                Location::default(),
+            )
+        });
+        let cluster = Cluster::new();
+        let tenant = cluster.client_as("tenant");
+        Ok(Stage {
+            setup,
+            cloud,
+            services: Api::default_namespaced(tenant.clone()),
+            nodes: Api::all(tenant.clone()),
+            events: Api::default_namespaced(tenant),
+            cluster,
+            network,
+        })
+    }
+
+    /// The shipped guest in the sandbox, with what it asks for granted at this cloud.
+    pub(crate) async fn provider(&self) -> Result<Provider, Failed> {
+        let module = Module {
+            source: "hcloud.wasm".to_owned(),
+            wasm: embedded_guests::HCLOUD.to_vec(),
+        };
+        let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
+        let mut grants = inspection.manifest.as_grants();
+        grants.targets.retain(|target| target.name == "api");
+        for target in &mut grants.targets {
+            target.endpoint = self.cloud.endpoint().parse()?;
+            target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
+        }
+        let location = [("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")];
+        let network = self.network.map(|_| ("HCLOUD_NETWORK", NETWORK));
+        let values = location.iter().chain(&network).chain(&self.setup.values);
+        let config = GuestConfig {
+            cluster_name: "kubernetes".to_owned(),
+            cluster_cidrs: Vec::new(),
+            values: values
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        Ok(HOST.load(module, grants, config).await?)
+    }
+
+    /// Starts the controllers as they are.
+    pub(crate) async fn manage(&self) -> Result<Running, Failed> {
+        let provider = Arc::new(self.provider().await?);
+        let client = self.cluster.client_as(CONTROLLERS);
+        Ok(self.run(client, provider, Arc::new(NoAudit)))
+    }
+
+    /// Starts the controllers with these ways to cluster and cloud.
+    pub(crate) fn run(
+        &self,
+        client: Client,
+        provider: Arc<dyn CloudProvider>,
+        audit: Arc<dyn AuditSink>,
+    ) -> Running {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let settings = self.settings(audit);
+        let task = tokio::spawn(async move {
+            let told = async {
+                // Dropped means the same as sent.
+                let _ = stopped.await;
+            };
+            let metrics = Metrics::default();
+            let ended = ccm_controllers::run(client, provider, settings, metrics, told).await;
+            ended.map(drop).map_err(|error| error.to_string())
+        });
+        Running { stop, task }
+    }
+
+    fn settings(&self, audit: Arc<dyn AuditSink>) -> Settings {
+        // What a person does in a day is done here in seconds.
+        let mut allowances = Allowances::default();
+        for brake in [
+            Brake::LoadBalancerDeletion,
+            Brake::StatusClear,
+            Brake::CloudMutations,
+        ] {
+            let allowance = Allowance {
+                least: 1_000_000,
+                percent: 100,
+                most: 1_000_000,
+                window: Duration::from_secs(600),
+            };
+            allowances.set(brake, allowance);
+        }
+        Settings {
+            controllers: Controllers {
+                node: false,
+                node_lifecycle: false,
+                service: true,
+                route: false,
+                node_ipam: false,
+            },
+            service: ServiceSettings {
+                drift_check: Some(self.setup.drift_check),
+                rules: ServiceRules {
+                    allowances: allowances.clone(),
+                    ..ServiceRules::default()
+                },
+                ..ServiceSettings::default()
+            },
+            lifecycle: LifecycleSettings {
+                monitor_period: Duration::from_secs(5),
+                rules: LifecycleRules::default(),
+            },
+            node: NodeSettings {
+                status_update_frequency: Duration::from_secs(300),
+                concurrent_syncs: NonZeroUsize::MIN,
+                concurrent_status_updates: None,
+                rules: NodeRules {
+                    allowances,
+                    ..NodeRules::default()
+                },
+            },
+            route: RouteSettings::default(),
+            ipam: None,
+            ledger: None,
+            pace: Pace::times(self.setup.pace),
+            audit,
+            plan: PlanBook::default(),
+            mode: Mode::Enforce,
+            call_time: Duration::from_secs(60),
+            drain: Duration::from_secs(10),
+            tenure: Arc::new(Tenure::unlimited()),
+        }
+    }
+
+    /// Adds a server, and its node that is initialised and ready. Says the server's id.
+    pub(crate) async fn join(&self, name: &str) -> u64 {
+        let server = self.cloud.add_server(ServerSpec::named(name));
+        if let Some(network) = self.network {
+            self.cloud.attach(server, network, None).unwrap();
+        }
+        let node = json!({
+            "metadata": {"name": name, "labels": {"wasm-ccm.dev/provider": "hcloud"}},
+            "spec": {"providerID": format!("hcloud://{server}")},
+            "status": {
+                "addresses": [{"type": "Hostname", "address": name}],
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        });
+        let node = serde_json::from_value(node).unwrap();
+        let made = self.nodes.create(&PostParams::default(), &node).await;
+        made.unwrap();
+        server
+    }
+
+    /// The node of a machine goes, and the machine.
+    pub(crate) async fn leave(&self, name: &str, server: u64) {
+        let gone = self.nodes.delete(name, &DeleteParams::default()).await;
+        gone.unwrap();
+        self.cloud.remove_server(server);
+    }
+
+    /// Creates a Service of type LoadBalancer.
+    pub(crate) async fn create(&self, name: &str, ports: &[u16], annotations: Value) -> Service {
+        let service = load_balancer(name, ports, annotations);
+        self.try_create(&service).await.unwrap()
+    }
+
+    pub(crate) async fn try_create(&self, service: &Value) -> kube::Result<Service> {
+        let service = serde_json::from_value(service.clone()).unwrap();
+        self.services.create(&PostParams::default(), &service).await
+    }
+
+    /// Changes a Service as `kubectl patch` does.
+    pub(crate) async fn change(&self, name: &str, patch: Value) -> Service {
+        self.try_change(name, patch).await.unwrap()
+    }
+
+    pub(crate) async fn try_change(&self, name: &str, patch: Value) -> kube::Result<Service> {
+        let params = PatchParams::default();
+        self.services
+            .patch(name, &params, &Patch::Merge(patch))
+            .await
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        let gone = self.services.delete(name, &DeleteParams::default()).await;
+        gone.unwrap();
+    }
+
+    /// A Service as it is stored; null when there is none.
+    pub(crate) async fn service(&self, name: &str) -> Value {
+        json!(self.services.get_opt(name).await.unwrap())
+    }
+
+    /// The Events about a Service, as `REASON message`.
+    pub(crate) async fn said(&self, name: &str) -> Vec<String> {
+        let events = self.events.list(&ListParams::default()).await.unwrap();
+        let about = |event: &Event| {
+            let object = &event.involved_object;
+            object.kind.as_deref() == Some("Service") && object.name.as_deref() == Some(name)
+        };
+        let said = events.into_iter().filter(about).map(|event| {
+            let (reason, message) = (event.reason, event.message);
+            format!(
+                "{} {}",
+                reason.unwrap_or_default(),
+                message.unwrap_or_default()
+            )
+        });
+        said.collect()
+    }
+
+    /// Waits for an Event about a Service that begins with this reason and holds these words.
+    pub(crate) async fn event(&self, name: &str, reason: &str, words: &str) -> Result<(), Failed> {
+        let begin = format!("{reason} ");
+        let what = format!("an Event {reason} about {name} with {words:?}");
+        self.until(&what, async || {
+            let said = self.said(name).await;
+            said.iter()
+                .any(|one| one.starts_with(&begin) && one.contains(words))
+        })
+        .await
+    }
+
+    /// Asks again and again until it is so.
+    pub(crate) async fn until(
+        &self,
+        what: &str,
+        is_so: impl AsyncFn() -> bool,
+    ) -> Result<(), Failed> {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so().await {
+            if Instant::now() > deadline {
+                return Err(self
+                    .failed(format_args!("not within {PATIENCE:?}: {what}"))
+                    .await);
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    /// The end of the test, with everything that was asked of the cloud and said about Services.
+    pub(crate) async fn failed(&self, why: impl Display) -> Failed {
+        format!("{why}\n{}", self.account().await).into()
+    }
+
+    /// What was asked of the cloud last, and how it all stands.
+    pub(crate) async fn account(&self) -> String {
+        let requests = self.cloud.requests();
+        let last = requests.len().saturating_sub(LAST);
+        let mut lines: Vec<String> = requests[last..].iter().map(short).collect();
+        for service in self.services.list(&ListParams::default()).await.unwrap() {
+            let name = service.metadata.name.clone().unwrap_or_default();
+            lines.push(format!("{name}: {}", json!(service)));
+            lines.extend(self.said(&name).await);
+        }
+        for mut one in self.cloud.load_balancers() {
+            one["load_balancer_type"] = one["load_balancer_type"]["name"].clone();
+            lines.push(one.to_string());
+        }
+        lines.join("\n")
+    }
+}
+
+/// A request to the cloud in short.
+pub(crate) fn short(request: &Request) -> String {
+    let status = request.status.map(|status| status.to_string());
+    format!(
+        "{} {} {}",
+        request.method,
+        request.path,
+        status.as_deref().unwrap_or("-")
+    )
+}
+
+/// A Service of type LoadBalancer as a tenant writes it, with a port name for each port.
+pub(crate) fn load_balancer(name: &str, ports: &[u16], annotations: Value) -> Value {
+    json!({
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"type": "LoadBalancer", "ports": ports.iter().map(|port| tcp(*port)).collect::<Vec<_>>()},
+    })
+}
+
+/// One TCP port of a Service, whose node port the API server chooses.
+pub(crate) fn tcp(port: u16) -> Value {
+    json!({"name": format!("p{port}"), "port": port, "protocol": "TCP"})
+}
+
+/// Controllers that run.
+pub(crate) struct Running {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), String>>,
+}
+
+impl Running {
+    /// Ends them as a rolling update does.
+    pub(crate) async fn stop(self) -> Result<(), Failed> {
+        drop(self.stop);
+        Ok(self.task.await??)
+    }
+
+    /// Ends them as a crash does: what is on the wire is not waited for.
+    pub(crate) async fn kill(self) -> Result<(), Failed> {
+        self.task.abort();
+        match self.task.await {
+            Err(error) if error.is_cancelled() => Ok(()),
+            ended => Err(format!("the controllers ended by themselves: {ended:?}").into()),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What goes wrong between the manager and the cloud, and between it and the API server, by the numbers of one seed: about
+//! every twentieth request of each.
+
+use std::time::Duration;
+
+use ccm_sim::cluster::{self, FaultEffect, Verb};
+use ccm_sim::hetzner::{self, Trouble};
+use http::Method;
+
+use crate::load_balancers::stage::{CONTROLLERS, Stage};
+use ccm_tests::random::Random;
+
+/// One request in so many meets a fault.
+const ONE_IN: u64 = 20;
+
+pub(crate) struct Troubles {
+    /// How many requests have met one.
+    pub(crate) faults: u64,
+    /// The fault that waits at the cloud: after which request it was put there, and how many it spares.
+    waiting: Option<(u64, u64)>,
+}
+
+impl Troubles {
+    pub(crate) fn new() -> Troubles {
+        Troubles {
+            faults: 0,
+            waiting: None,
+        }
+    }
+
+    /// Takes away what has not happened, and puts the next faults in place.
+    pub(crate) fn next(&mut self, stage: &Stage, random: &mut Random) {
+        self.end(stage);
+        let spared = random.within(0, ONE_IN - 1);
+        let (trouble, method) = trouble(random);
+        let mut fault = hetzner::Fault::new(trouble).after(spared).times(1);
+        if let Some(method) = method {
+            // Of the few writes it meets more.
+            fault = hetzner::Fault::after(fault, spared / 4).method(method);
+        } else {
+            let last = stage.cloud.requests().last().map_or(0, |one| one.sequence);
+            self.waiting = Some((last, spared));
+        }
+        stage.cloud.inject(fault);
+        if random.within(1, 4 * ONE_IN) == 1 {
+            // It meets what the end of the watches brings, at once, and leaves nobody deaf for long.
+            for verb in [Verb::Watch, Verb::List] {
+                let refused = FaultEffect::Refused {
+                    code: 500,
+                    retry_after: None,
+                };
+                let fault = cluster::Fault::next(verb, "services", refused);
+                stage.cluster.inject(fault.sent_by(CONTROLLERS));
+            }
+            stage.cluster.expire_watches();
+            self.faults += 2;
+        }
+        if random.within(1, ONE_IN) == 1 {
+            let effect = effect(random);
+            let fault = cluster::Fault::next(Verb::Patch, "services", effect);
+            stage
+                .cluster
+                .inject(fault.on("status").sent_by(CONTROLLERS));
+            self.faults += 1;
+        }
+    }
+
+    /// Nothing goes wrong at the cloud from here on.
+    pub(crate) fn end(&mut self, stage: &Stage) {
+        stage.cloud.clear_faults();
+        if let Some((last, spared)) = self.waiting.take() {
+            let met = stage.cloud.requests_since(last).len() as u64 > spared;
+            self.faults += u64::from(met);
+        }
+    }
+}
+
+fn trouble(random: &mut Random) -> (Trouble, Option<Method>) {
+    let refuse = |status, code: &str| Trouble::Refuse {
+        status,
+        code: code.to_owned(),
+    };
+    let trouble = match random.within(0, 13) {
+        0 => Trouble::TooManyRequests { retry_after: None },
+        1 => refuse(500, "server_error"),
+        2 => refuse(503, "unavailable"),
+        3 => refuse(504, "timeout"),
+        4 => refuse(409, "conflict"),
+        5 => refuse(423, "locked"),
+        6 => Trouble::ResetBefore,
+        7 | 8 => Trouble::ResetAfter,
+        9 => Trouble::Truncated,
+        10 => Trouble::Cut,
+        11 => Trouble::SlowAfter(Duration::from_millis(20)),
+        _ => {
+            let trouble = match random.within(0, 3) {
+                0 => Trouble::ResetAfter,
+                1 => Trouble::Cut,
+                _ => Trouble::ActionFails {
+                    code: "action_failed".to_owned(),
+                    message: "injected".to_owned(),
+                },
+            };
+            return (trouble, Some(Method::POST));
+        }
+    };
+    (trouble, None)
+}
+
+fn effect(random: &mut Random) -> FaultEffect {
+    let refused = |code| FaultEffect::Refused {
+        code,
+        retry_after: None,
+    };
+    match random.within(0, 5) {
+        0 => refused(409),
+        1 => refused(500),
+        2 => refused(503),
+        3 => refused(429),
+        4 => FaultEffect::LostBeforeCommit,
+        _ => FaultEffect::LostAfterCommit,
+    }
+}

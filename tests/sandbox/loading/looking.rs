@@ -1,0 +1,239 @@
+//! Calls: the whole way from a node to an instance, and what ends it early.
+
+use std::time::Duration;
+
+use ccm_core::cloud::{AddressType, CloudProvider as _, Lookup, ProviderError};
+
+use crate::loading::cloud::{Cloud, Mood};
+use crate::loading::stage::{self, block_on};
+use ccm_tests::harness::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "a_node_is_found_through_the_sandbox",
+        a_node_is_found_through_the_sandbox,
+    ),
+    (
+        "absence_is_proven_by_complete_answers_only",
+        absence_is_proven_by_complete_answers_only,
+    ),
+    (
+        "a_fresh_look_up_uses_nothing_that_was_kept",
+        a_fresh_look_up_uses_nothing_that_was_kept,
+    ),
+    ("a_call_ends_with_its_permit", a_call_ends_with_its_permit),
+    (
+        "an_expired_permit_starts_nothing",
+        an_expired_permit_starts_nothing,
+    ),
+    (
+        "too_many_nodes_are_not_asked_about",
+        too_many_nodes_are_not_asked_about,
+    ),
+    (
+        "many_calls_at_once_all_get_their_answer",
+        many_calls_at_once_all_get_their_answer,
+    ),
+    ("waiting_for_a_turn_counts", waiting_for_a_turn_counts),
+    ("a_provider_outlives_its_host", a_provider_outlives_its_host),
+];
+
+fn a_node_is_found_through_the_sandbox() {
+    block_on(async {
+        let cloud = Cloud::start(Mood::Well).await;
+        let host = stage::warm_host();
+        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        assert!(provider.capabilities().instances);
+        assert_eq!(provider.name(), "hcloud");
+        assert_eq!(cloud.requests(), 0, "init sends nothing");
+
+        let nodes = [stage::node("worker-1", None), stage::node("stranger", None)];
+        let reply = provider.find(&nodes, stage::permit()).await.unwrap();
+        let [Lookup::Found(instance), Lookup::NotMine] = reply.lookups.as_slice() else {
+            panic!("{:?}", reply.lookups)
+        };
+        assert_eq!(instance.provider_id, "hcloud://42");
+        assert_eq!(instance.region.as_deref(), Some("fsn1"));
+        let external = instance
+            .addresses
+            .iter()
+            .find(|address| address.address_type == AddressType::ExternalIp);
+        assert_eq!(
+            external.map(|address| address.address.as_str()),
+            Some("203.0.113.7")
+        );
+        assert!(reply.complete);
+        assert!(cloud.requests() > 0);
+    });
+}
+
+fn absence_is_proven_by_complete_answers_only() {
+    block_on(async {
+        let host = stage::warm_host();
+        let nodes = [
+            stage::node("worker-1", Some("hcloud://42")),
+            stage::node("old", Some("hcloud://41")),
+        ];
+
+        let cloud = Cloud::start(Mood::Well).await;
+        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let reply = provider.find(&nodes, stage::permit()).await.unwrap();
+        assert!(
+            matches!(reply.lookups.as_slice(), [Lookup::Found(_), Lookup::Gone]),
+            "{:?}",
+            reply.lookups
+        );
+        assert!(reply.complete);
+
+        let cloud = Cloud::start(Mood::Broken).await;
+        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        match provider.find(&nodes, stage::permit()).await {
+            Ok(reply) => {
+                assert!(!reply.complete);
+                assert!(
+                    !reply.lookups.contains(&Lookup::Gone),
+                    "{:?}",
+                    reply.lookups
+                );
+            }
+            Err(error) => assert_eq!(error.reason(), "unavailable", "{error}"),
+        }
+    });
+}
+
+fn a_fresh_look_up_uses_nothing_that_was_kept() {
+    block_on(async {
+        let cloud = Cloud::start(Mood::Well).await;
+        let host = stage::warm_host();
+        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        // One question would be asked directly; two are answered by the list, which may be kept.
+        let nodes = [
+            stage::node("worker-1", Some("hcloud://42")),
+            stage::node("worker-2", Some("hcloud://43")),
+        ];
+
+        provider.find(&nodes, stage::permit()).await.unwrap();
+        let first = cloud.requests();
+        provider.find(&nodes, stage::permit()).await.unwrap();
+        assert_eq!(
+            cloud.requests(),
+            first,
+            "the list of servers is kept for some seconds"
+        );
+        let reply = provider.find_fresh(&nodes, stage::permit()).await.unwrap();
+        assert_eq!(cloud.requests(), 2 * first, "asked all over again");
+        assert!(
+            reply
+                .lookups
+                .iter()
+                .all(|lookup| matches!(lookup, Lookup::Found(_)))
+        );
+    });
+}
+
+fn a_call_ends_with_its_permit() {
+    block_on(async {
+        let cloud = Cloud::start(Mood::Silent).await;
+        let host = stage::warm_host();
+        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let nodes = [stage::node("worker-1", Some("hcloud://42"))];
+        let permit = stage::permit_for(Duration::from_millis(300));
+        let answer = provider.find(&nodes, permit).await;
+        // Either the host ends the call, or the guest is told in time and says so.
+        match answer {
+            Err(ProviderError::TimedOut(text)) => {
+                assert!(text.starts_with("instances.find"), "{text}")
+            }
+            Err(ProviderError::Unavailable(_) | ProviderError::Denied(_)) => {}
+            Ok(reply) => {
+                assert!(!reply.complete && matches!(reply.lookups.as_slice(), [Lookup::Unknown(_)]))
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+fn an_expired_permit_starts_nothing() {
+    block_on(async {
+        let cloud = Cloud::start(Mood::Well).await;
+        let host = stage::warm_host();
+        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let nodes = [stage::node("worker-1", None)];
+        let answer = provider.find(&nodes, stage::expired_permit()).await;
+        assert!(
+            matches!(answer, Err(ProviderError::TimedOut(_))),
+            "{answer:?}"
+        );
+        assert_eq!(cloud.requests(), 0);
+    });
+}
+
+fn too_many_nodes_are_not_asked_about() {
+    block_on(async {
+        let cloud = Cloud::start(Mood::Well).await;
+        let host = stage::warm_host();
+        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let nodes = vec![stage::node("worker-1", None); 5_001];
+        let answer = provider.find(&nodes, stage::permit()).await;
+        assert!(
+            matches!(answer, Err(ProviderError::Invalid(_))),
+            "{answer:?}"
+        );
+        let reply = provider.find(&nodes[1..], stage::permit()).await.unwrap();
+        assert_eq!(reply.lookups.len(), 5_000);
+    });
+}
+
+fn many_calls_at_once_all_get_their_answer() {
+    block_on(async {
+        let cloud = Cloud::start(Mood::Well).await;
+        let host = stage::warm_host();
+        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let nodes = [stage::node("worker-1", None)];
+        let calls = (0..50).map(|_| provider.find(&nodes, stage::permit()));
+        for answer in futures::future::join_all(calls).await {
+            assert!(matches!(
+                answer.unwrap().lookups.as_slice(),
+                [Lookup::Found(_)]
+            ));
+        }
+    });
+}
+
+fn waiting_for_a_turn_counts() {
+    block_on(async {
+        let cloud = Cloud::start(Mood::Silent).await;
+        let host = stage::warm_host();
+        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let nodes = [stage::node("worker-1", None)];
+        let long = (0..8).map(|_| provider.find(&nodes, stage::permit_for(Duration::from_secs(2))));
+        let short = async {
+            // The others have asked for their slots by the time that this one is polled again.
+            tokio::task::yield_now().await;
+            provider
+                .find(&nodes, stage::permit_for(Duration::from_millis(200)))
+                .await
+        };
+        let (_, answer) = futures::future::join(futures::future::join_all(long), short).await;
+        match answer {
+            Err(ProviderError::TimedOut(text)) => {
+                assert!(text.contains("8 calls were under way"), "{text}")
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+fn a_provider_outlives_its_host() {
+    block_on(async {
+        let cloud = Cloud::start(Mood::Well).await;
+        let host = stage::warm_host();
+        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        drop(host);
+        let reply = provider
+            .find(&[stage::node("worker-1", None)], stage::permit())
+            .await
+            .unwrap();
+        assert!(matches!(reply.lookups.as_slice(), [Lookup::Found(_)]));
+    });
+}

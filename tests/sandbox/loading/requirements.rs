@@ -1,0 +1,225 @@
+//! What a module needs before it is compiled, and what it is told when something is missing.
+
+use ccm_host::{LoadError, Module};
+use wasm_encoder::{
+    Component, ComponentExportKind, ComponentExportSection, ComponentInstanceSection, CustomSection,
+};
+
+use crate::host::open_host;
+use crate::loading::stage::{self, block_on};
+use ccm_tests::harness::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "a_shipped_module_says_what_it_is_without_running",
+        a_shipped_module_says_what_it_is_without_running,
+    ),
+    (
+        "missing_grants_are_listed_and_nothing_is_compiled",
+        missing_grants_are_listed_and_nothing_is_compiled,
+    ),
+    (
+        "all_mistakes_of_a_configuration_are_told_at_once",
+        all_mistakes_of_a_configuration_are_told_at_once,
+    ),
+    ("what_init_refuses_is_told", what_init_refuses_is_told),
+    (
+        "an_export_without_its_functions_is_named",
+        an_export_without_its_functions_is_named,
+    ),
+    (
+        "more_grants_than_requested_are_a_warning",
+        more_grants_than_requested_are_a_warning,
+    ),
+    (
+        "a_self_check_that_is_not_there_says_nothing",
+        a_self_check_that_is_not_there_says_nothing,
+    ),
+];
+
+/// An address that nobody listens on, because nothing may be sent.
+const NOWHERE: &str = "http://127.0.0.1:9/v1";
+
+/// A program that cannot be started: whoever compiles with it fails.
+fn no_compiler() -> ccm_host::Compiler {
+    ccm_host::Compiler {
+        program: "/nonexistent/compiler".into(),
+        arguments: Vec::new(),
+    }
+}
+
+fn a_shipped_module_says_what_it_is_without_running() {
+    let module = stage::hcloud();
+    let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();
+    assert_eq!(inspection.size, module.wasm.len());
+    assert_eq!(inspection.manifest.name, "hcloud");
+    assert!(inspection.capabilities.instances);
+    assert!(
+        inspection
+            .imports
+            .iter()
+            .any(|name| name == "ccm:provider/http@0.1.0"),
+        "{:?}",
+        inspection.imports
+    );
+    assert!(
+        inspection
+            .exports
+            .iter()
+            .any(|name| name == "ccm:provider/lifecycle@0.1.0"),
+        "{:?}",
+        inspection.exports
+    );
+}
+
+fn missing_grants_are_listed_and_nothing_is_compiled() {
+    block_on(async {
+        let host = open_host(no_compiler(), None);
+        let mut grants = stage::grants(NOWHERE);
+        grants.targets[0].rules.truncate(1);
+        let error = host
+            .load(stage::hcloud(), grants, stage::config(&[]))
+            .await
+            .err()
+            .unwrap();
+        let LoadError::Missing { missing, .. } = &error else {
+            panic!("{error}")
+        };
+        assert!(!missing.lines.is_empty());
+        let text = stage::chain(&error);
+        assert!(
+            text.starts_with("embedded:hcloud requests more than it is granted"),
+            "{text}"
+        );
+        for line in &missing.lines {
+            assert!(text.contains(line), "{text} lacks {line}");
+        }
+        let nothing = host
+            .load(stage::hcloud(), Default::default(), stage::config(&[]))
+            .await;
+        assert!(matches!(nothing, Err(LoadError::Missing { .. })));
+    });
+}
+
+fn all_mistakes_of_a_configuration_are_told_at_once() {
+    block_on(async {
+        let host = open_host(no_compiler(), None);
+        let values = [
+            ("HCLOUD_TOKEN", "a secret that does not belong here"),
+            ("TYPO", "x"),
+        ];
+        let error = stage::load(&host, NOWHERE, &values).await.err().unwrap();
+        let text = stage::chain(&error);
+        assert!(
+            text.contains("HCLOUD_TOKEN is not a key of hcloud; TYPO is not a key of hcloud"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("a secret"),
+            "values are not repeated: {text}"
+        );
+
+        let long = "x".repeat(300 * 1024);
+        let error = stage::load(&host, NOWHERE, &[("HCLOUD_NETWORK", &long)])
+            .await
+            .err()
+            .unwrap();
+        assert!(
+            stage::chain(&error).contains("at most 256 and 256 KiB"),
+            "{error}"
+        );
+    });
+}
+
+fn what_init_refuses_is_told() {
+    block_on(async {
+        let host = stage::warm_host();
+        let values = [("HCLOUD_INSTANCES_ADDRESS_FAMILY", "ipv5")];
+        let error = stage::load(&host, NOWHERE, &values).await.err().unwrap();
+        assert!(matches!(error, LoadError::Init { .. }), "{error}");
+        let text = stage::chain(&error);
+        assert!(
+            text.starts_with("embedded:hcloud does not start: invalid: ")
+                && text.contains("HCLOUD_INSTANCES_ADDRESS_FAMILY"),
+            "{text}"
+        );
+    });
+}
+
+/// A valid component that exports interfaces without any functions.
+fn hollow() -> Module {
+    let manifest = br#"{"contract":"0.1.0","name":"hollow","version":"1","description":"","schemes":["hollow"]}"#;
+    let mut component = Component::new();
+    let mut instances = ComponentInstanceSection::new();
+    instances.export_items(std::iter::empty::<(&str, ComponentExportKind, u32)>());
+    component.section(&instances);
+    let mut exports = ComponentExportSection::new();
+    for name in [
+        "ccm:provider/lifecycle@0.1.0",
+        "ccm:provider/instances@0.1.0",
+    ] {
+        exports.export(name, ComponentExportKind::Instance, 0, None);
+    }
+    component.section(&exports);
+    component.section(&CustomSection {
+        name: "ccm:manifest".into(),
+        data: manifest.into(),
+    });
+    Module {
+        source: "hollow.wasm".to_owned(),
+        wasm: component.finish(),
+    }
+}
+
+fn an_export_without_its_functions_is_named() {
+    block_on(async {
+        let host = stage::warm_host();
+        let error = host
+            .load(hollow(), Default::default(), stage::config(&[]))
+            .await
+            .err()
+            .unwrap();
+        assert!(
+            matches!(error, LoadError::Signature { .. }),
+            "{}",
+            stage::chain(&error)
+        );
+        let text = stage::chain(&error);
+        assert!(
+            text.contains("hollow.wasm")
+                && text.contains("lifecycle@0.1.0 lacks the function init"),
+            "{text}"
+        );
+    });
+}
+
+fn more_grants_than_requested_are_a_warning() {
+    block_on(async {
+        let host = stage::warm_host();
+        let mut grants = stage::grants(NOWHERE);
+        grants.annotation_prefixes.push("example.com/".to_owned());
+        let provider = host
+            .load(stage::hcloud(), grants, stage::config(&[]))
+            .await
+            .unwrap();
+        assert!(
+            provider
+                .warnings()
+                .iter()
+                .any(|warning| warning.contains("example.com/")),
+            "{:?}",
+            provider.warnings()
+        );
+    });
+}
+
+fn a_self_check_that_is_not_there_says_nothing() {
+    block_on(async {
+        let host = stage::warm_host();
+        let provider = stage::load(&host, NOWHERE, &[]).await.unwrap();
+        let inspection = ccm_host::inspect("hcloud", embedded_guests::HCLOUD).unwrap();
+        let answer = provider.self_check(stage::permit()).await;
+        // Nobody listens: a guest that checks has something to complain about.
+        assert_eq!(answer.is_err(), inspection.self_check, "{answer:?}");
+    });
+}

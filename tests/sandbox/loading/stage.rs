@@ -1,0 +1,112 @@
+//! What every test needs: a host whose compile child is this program, grants, a runtime.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, Readiness};
+use ccm_core::permit::{Moment, Permit};
+use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::{GuestConfig, Host, LoadError, Module, Provider};
+
+use crate::host::{cache, compiler, open_host};
+
+/// Runs a future to its end.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+/// A host that finds the shipped guest compiled already.
+pub(crate) fn warm_host() -> Host {
+    open_host(compiler(&[]), Some(cache()))
+}
+
+/// The shipped guest.
+pub(crate) fn hcloud() -> Module {
+    Module {
+        source: "embedded:hcloud".to_owned(),
+        wasm: embedded_guests::HCLOUD.to_vec(),
+    }
+}
+
+/// Everything that the shipped guest requests, at another endpoint.
+pub(crate) fn grants(endpoint: &str) -> Grants {
+    let module = hcloud();
+    let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();
+    let mut grants = inspection.manifest.as_grants();
+    for target in &mut grants.targets {
+        target.endpoint = endpoint.parse().unwrap();
+        target.credential = Credential::Bearer(Secret::new("a-token".to_owned()));
+    }
+    grants
+}
+
+/// A configuration with these values.
+pub(crate) fn config(values: &[(&str, &str)]) -> GuestConfig {
+    let values = values
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    GuestConfig {
+        cluster_name: "kubernetes".to_owned(),
+        cluster_cidrs: Vec::new(),
+        values,
+    }
+}
+
+/// Loads the shipped guest for a cloud at `endpoint`.
+pub(crate) async fn load(
+    host: &Host,
+    endpoint: &str,
+    values: &[(&str, &str)],
+) -> Result<Provider, LoadError> {
+    host.load(hcloud(), grants(endpoint), config(values)).await
+}
+
+/// A permit that lets reads through for a minute.
+pub(crate) fn permit() -> Arc<Permit> {
+    permit_for(Duration::from_secs(60))
+}
+
+/// A permit that lets reads through for this long.
+pub(crate) fn permit_for(time: Duration) -> Arc<Permit> {
+    Arc::new(Permit::read_only(ccm_host::egress::now().after(time)))
+}
+
+/// A permit whose time was over before this machine was started.
+pub(crate) fn expired_permit() -> Arc<Permit> {
+    Arc::new(Permit::read_only(Moment(Duration::ZERO)))
+}
+
+/// A node as the node controller first sees it.
+pub(crate) fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
+    CloudNode {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        provider_id: provider_id.map(str::to_owned),
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+        // About a node that is not, the shipped guest takes no kept answer.
+        readiness: Readiness::Ready,
+    }
+}
+
+/// An error and its causes, as a person reads them.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

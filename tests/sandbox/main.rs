@@ -1,0 +1,51 @@
+//! Real modules in the real sandbox: the real host with its compile child, which this program is, too, the shipped guest
+//! between simulated clouds, and a guest that misbehaves in every way we know.
+//!
+//! - `loading`: from a module to a provider, and its first calls.
+//! - `artifacts`: files that nobody should run.
+//! - `misbehaving`: a guest that misbehaves on request.
+//! - `hcloud`: the shipped guest between Hetzner Cloud and Robot.
+//! - `listings`: the shipped guest when a page of a listing goes wrong.
+//! - `load_balancers`: load balancers from end to end.
+//! - `rollout`: one provider's versions from their offer to their end.
+//! - `swap`: generations that are swapped under load.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod artifacts;
+mod hcloud;
+mod host;
+mod listings;
+mod load_balancers;
+mod loading;
+mod misbehaving;
+mod rollout;
+mod swap;
+
+use std::process::ExitCode;
+
+use ccm_tests::harness;
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some(host::COMPILE) => return ccm_host::compile_child(),
+        Some(artifacts::MEASURE) => return artifacts::measure(),
+        Some(swap::GROWTH) => return swap::growth(),
+        _ => {}
+    }
+    let trials = [
+        loading::trials(),
+        artifacts::trials(),
+        misbehaving::trials(),
+        hcloud::trials(),
+        listings::trials(),
+        load_balancers::trials(),
+        rollout::trials(),
+        swap::trials(),
+    ];
+    harness::run(trials.into_iter().flatten().collect())
+}

@@ -1,0 +1,65 @@
+//! The sandbox's opponent: the real host, and one guest that misbehaves
+//! in every way we know. Whatever it does ends in a typed error or a checked answer, and disturbs nobody else.
+//!
+//! - `behaviours`: every behaviour, one test each, at the host.
+//! - `load_balancers`: the same for a maker of load balancers, which may change things at the cloud.
+//! - `routes`: the same for a maker of routes.
+//! - `requests`: where requests of a guest may lead, and what the permit of its call hears.
+//! - `cluster`: bad answers through the real controllers: what reaches a cluster.
+//! - `services`: bad answers about load balancers through the real controllers: what reaches a Service.
+//! - `routed`: bad answers about routes through the real controllers: what reaches a node, and the cloud.
+//! - `files`: bad modules, refused before anything of them is compiled.
+
+mod behaviours;
+mod cluster;
+mod files;
+mod law;
+mod lines;
+mod load_balancers;
+mod requests;
+mod routed;
+mod routes;
+mod services;
+mod stage;
+mod steps;
+mod target;
+
+use ccm_tests::harness::{self, Test};
+use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};
+use libtest_mimic::Trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = behaviours::trials();
+    trials.extend(cluster::trials());
+    trials.extend(load_balancers::trials());
+    trials.extend(routes::trials());
+    trials.extend(routed::trials());
+    trials.extend(services::trials());
+    let tests = [
+        requests::TESTS,
+        files::TESTS,
+        load_balancers::TESTS,
+        routes::TESTS,
+    ];
+    trials.extend(harness::table("misbehaving", &tests.concat()));
+    trials.extend(harness::table("misbehaving", TESTS));
+    trials
+}
+
+const TESTS: &[Test] = &[(
+    "every_behaviour_has_a_word_of_its_own",
+    every_behaviour_has_a_word_of_its_own,
+)];
+
+fn every_behaviour_has_a_word_of_its_own() {
+    for behaviour in Behaviour::ALL {
+        assert_eq!(Behaviour::parse(behaviour.word()), Some(*behaviour));
+    }
+    assert_eq!(Behaviour::parse("kind"), None);
+    for balancing in Balancing::ALL {
+        assert_eq!(Balancing::parse(balancing.word()), Some(*balancing));
+    }
+    for routing in Routing::ALL {
+        assert_eq!(Routing::parse(routing.word()), Some(*routing));
+    }
+}

@@ -1,0 +1,378 @@
+//! Every behaviour of the misbehaving guest, at the real host, and right beside it a call of an honest provider.
+
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudProvider as _, FindReply, Instance, Lookup, ProviderError};
+use ccm_host::{LoadError, Module, Provider};
+use ccm_tests::harness::trial;
+use guest_misbehaving::behaviour::Behaviour;
+use libtest_mimic::Trial;
+
+use crate::misbehaving::files::with;
+use crate::misbehaving::law::{Call, End, Law, answers, fails, not_loaded, says};
+use crate::misbehaving::lines::{Line, Lines};
+use crate::misbehaving::stage::{self, PATIENCE, TOKEN, block_on};
+use crate::misbehaving::target::{Mood, Target};
+
+/// For behaviours that end by their deadline only.
+pub(crate) const SHORT: Duration = Duration::from_millis(300);
+/// The longest error text, and the longest log line, of a guest in bytes (contract, interface `log`).
+pub(crate) const KEPT_BYTES: usize = 4096;
+/// The longest reason of `unknown` in bytes (contract, `instances.lookup`).
+const REASON_BYTES: usize = 1024;
+
+/// One test per behaviour.
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |behaviour: &Behaviour| {
+        let behaviour = *behaviour;
+        trial(format!("behaviour::{}", behaviour.word()), move || {
+            block_on(check(behaviour, law(behaviour)));
+            Ok(())
+        })
+    };
+    Behaviour::ALL.iter().map(trial).collect()
+}
+
+/// What a host has to do about each behaviour. Every behaviour has its line: without one this does not compile.
+fn law(behaviour: Behaviour) -> Law {
+    match behaviour {
+        Behaviour::Honest => answers(|replies| {
+            assert_eq!(found(&replies[0]).len(), 2);
+            assert!(!replies[0].complete, "nobody was asked");
+        }),
+        Behaviour::HonestRequests => answers(|replies| {
+            assert_eq!(found(&replies[0]).len(), 2);
+            assert!(replies[0].complete);
+        })
+        .asking(Mood::Well, 2),
+
+        Behaviour::Spin => fails("timed-out", &["instances.find", "did not end"]).within(SHORT),
+        Behaviour::SpinInInit => not_loaded(&["does not start", "timed out: init", "did not end"]),
+        Behaviour::Sleep => fails("timed-out", &["instances.find", "did not end"]).within(SHORT),
+        Behaviour::MemoryBomb => fails("trapped", &["more than its 64 MiB of memory"]),
+        Behaviour::Recursion => fails("trapped", &["stack overflow"]),
+        Behaviour::Panic => fails(
+            "trapped",
+            &["last log lines: ", "panics because it was told to"],
+        )
+        .logging(|lines| {
+            let error = said(lines).find(|line| line.level == "ERROR").unwrap();
+            assert!(error.message.contains("panics because it was told to"));
+        }),
+        Behaviour::PanicInInit => not_loaded(&[
+            "does not start",
+            "trapped: init",
+            "panics because it was told to",
+        ]),
+        Behaviour::Exit => fails("trapped", &["the guest ended itself with exit code"]),
+        Behaviour::LogFlood => says("told: 10000 log lines were written").logging(|lines| {
+            let lines: Vec<_> = said(lines).collect();
+            assert_eq!(lines.len(), 101, "a hundred, and what became of the others");
+            assert!(lines[100].message.contains("9900 more lines were not kept"));
+        }),
+        Behaviour::StderrFlood => says("told: 10000 lines were written").logging(|lines| {
+            assert_eq!(said(lines).count(), 101);
+        }),
+        Behaviour::LogForgery => says("told: one line was written").logging(|lines| {
+            let lines: Vec<_> = said(lines).collect();
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            assert_eq!(
+                (lines[0].level.as_str(), lines[0].target.as_str()),
+                ("WARN", "guest")
+            );
+            for word in [
+                "fine ",
+                "\\u{1b}[31m",
+                "\\u{202e}",
+                "\\u{0}",
+                "field name=value of two lines",
+            ] {
+                assert!(
+                    lines[0].message.contains(word),
+                    "{word}: {}",
+                    lines[0].message
+                );
+            }
+        }),
+        // A fourth would fit, were it not for the keys.
+        Behaviour::StateOverflow => says("told: 3 values of 64 KiB were kept"),
+        Behaviour::StateHugeValue => says("refused: a value of 16 MiB"),
+        Behaviour::HugeRandom => fails("trapped", &["random bytes asked for, at most 4096"]),
+
+        Behaviour::UnknownCapability => not_loaded(&["enables routes", "does not export"]),
+        Behaviour::RefusesConfig => {
+            not_loaded(&["does not start: invalid: behaviour: it is refused"])
+        }
+        Behaviour::TooFewLookups => fails("internal", &["1 lookups for 2 nodes"]),
+        Behaviour::TooManyLookups => fails("internal", &["3 lookups for 2 nodes"]),
+        Behaviour::NoLookups => fails("internal", &["0 lookups for 2 nodes"]),
+        Behaviour::LongAddress => fails("internal", &["lookup 0", "300 bytes of an address"]),
+        Behaviour::LongLabel => fails("internal", &["lookup 0", "155 bytes of an instance type"]),
+        // These have the right shape; what they mean is for core to judge, and `cluster` shows what becomes of them.
+        Behaviour::BadAddresses => answers(|replies| {
+            assert!(
+                found(&replies[0])
+                    .iter()
+                    .all(|machine| machine.addresses.len() == 7)
+            );
+        }),
+        Behaviour::BadLabels => answers(|replies| {
+            assert!(
+                found(&replies[0])
+                    .iter()
+                    .all(|machine| machine.labels.len() == 2)
+            );
+        }),
+        Behaviour::ReservedLabels => answers(|replies| {
+            assert!(
+                found(&replies[0])
+                    .iter()
+                    .all(|machine| machine.labels.len() == 4)
+            );
+        }),
+        Behaviour::ChangedProviderId => answers(|replies| {
+            let ids = found(&replies[0])
+                .into_iter()
+                .map(|machine| machine.provider_id.as_str());
+            assert!(ids.eq(["misbehaving://another-one", "misbehaving://another-two"]));
+        }),
+        Behaviour::ForeignScheme => answers(|replies| {
+            assert!(
+                found(&replies[0])
+                    .iter()
+                    .all(|machine| machine.provider_id.starts_with("aws://"))
+            );
+        }),
+        Behaviour::ManyAddresses => fails("internal", &["10000 addresses, at most 32"]),
+        Behaviour::HugeString => fails("internal", &["16777216 bytes of a reason, at most 1024"]),
+        Behaviour::ManyEvents => fails("internal", &["100000 events, at most 256"]),
+        Behaviour::EventOutOfRange => fails("internal", &["an event about node 4294967295 of 2"]),
+        Behaviour::BadEvent => fails("internal", &["event about node 0", "not a CamelCase word"]),
+        Behaviour::GarbageError => fails("internal", &["\\u{1b}[31mall is well", "…"]),
+        Behaviour::GoneWithoutAsking => answers(|replies| {
+            assert_eq!(replies[0].lookups, [Lookup::Gone, Lookup::Gone]);
+            assert!(!replies[0].complete, "nobody was asked");
+        }),
+        Behaviour::GoneAfterFailure => answers(|replies| {
+            assert_eq!(replies[0].lookups, [Lookup::Gone, Lookup::Gone]);
+            assert!(!replies[0].complete, "the cloud answered 500");
+        })
+        .asking(Mood::Broken, 2),
+        Behaviour::FromMemory => says("told: call 1").called(&[Call::Find, Call::Find]),
+        Behaviour::FromState => answers(|replies| {
+            assert_eq!(found(&replies[0]).len(), 2);
+            assert_eq!(
+                replies[1].lookups,
+                [Lookup::Gone, Lookup::Gone],
+                "from its state"
+            );
+            assert!(!replies[1].complete, "nobody was asked");
+            assert_eq!(found(&replies[2]).len(), 2, "a fresh look-up has no state");
+        })
+        .called(&[Call::Find, Call::Find, Call::FindFresh]),
+
+        Behaviour::FailsSometimes => {
+            answers(|replies| assert_eq!(found(&replies[0]).len(), 2)).asking(Mood::Well, 2)
+        }
+        Behaviour::OtherZone => answers(|replies| {
+            let machines = found(&replies[0]);
+            assert!(
+                machines
+                    .iter()
+                    .all(|one| one.zone.as_deref() == Some("zone-2"))
+            );
+            assert!(replies[0].complete);
+        })
+        .asking(Mood::Well, 2),
+
+        Behaviour::HttpInInit => {
+            says("refused: GET /machines/probe: no requests are sent during init")
+        }
+        Behaviour::OtherPath => says("refused: GET /secrets"),
+        Behaviour::OtherMethod => says("refused: DELETE /machines/probe"),
+        Behaviour::OtherTarget => {
+            says("refused: GET /machines/probe: GET on target metadata: no such target")
+        }
+        Behaviour::PathTricks => says("refused: all 17"),
+        Behaviour::HostHeaders => says("refused: all 14"),
+        Behaviour::HugeBody => {
+            says("refused: GET /machines/probe: not a request: a body has at most")
+        }
+        Behaviour::Metadata => says("refused: ErrorCode::HttpRequestDenied"),
+        Behaviour::OtherHost => says("refused: ErrorCode::HttpRequestDenied"),
+        Behaviour::Flood => {
+            says("told: 2000 of 10048 requests were answered").asking(Mood::Well, 2000)
+        }
+        Behaviour::FloodAtOnce => says("told: 0 of 10000 requests were answered"),
+        Behaviour::HoardNames => says("refused: a name of 1 MiB"),
+        Behaviour::HoardBodies => says("refused: "),
+        Behaviour::ReadHost => says("refused: no file, no variable, no argument, no socket"),
+    }
+}
+
+/// The machines of an answer in which every node was found.
+fn found(reply: &FindReply) -> Vec<&Instance> {
+    let machines = reply.lookups.iter().map(|lookup| match lookup {
+        Lookup::Found(machine) => machine.as_ref(),
+        other => panic!("not found: {other:?}"),
+    });
+    machines.collect()
+}
+
+/// What the guest said.
+fn said(lines: &[Line]) -> impl Iterator<Item = &Line> {
+    lines.iter().filter(|line| line.target == "guest")
+}
+
+async fn check(behaviour: Behaviour, law: Law) {
+    let cloud = Target::start(law.cloud).await;
+    let neighbour = stage::load(Behaviour::Honest, &cloud.endpoint())
+        .await
+        .unwrap();
+    let lines = Lines::listen();
+    match (&law.end, load(behaviour, &cloud.endpoint()).await) {
+        (End::NotLoaded(words), Err(error)) => {
+            assert!(matches!(
+                error,
+                LoadError::Init { .. } | LoadError::NotExported { .. }
+            ));
+            let text = stage::chain(&error);
+            words
+                .iter()
+                .for_each(|word| assert!(text.contains(word), "{text:?} lacks {word:?}"));
+            assert_harmless(&text, KEPT_BYTES + 200);
+        }
+        (End::NotLoaded(_), Ok(_)) => panic!("it was loaded"),
+        (_, Err(error)) => panic!("{}", stage::chain(&error)),
+        (_, Ok(provider)) => {
+            let ends = call(&provider, &neighbour, &law).await;
+            check_ends(&law.end, &ends, &provider.digest().short());
+        }
+    }
+    assert_eq!(
+        cloud.requests(),
+        law.requests,
+        "requests that reached the cloud"
+    );
+    assert_eq!(
+        cloud.connections() > 0,
+        law.requests > 0,
+        "connections to the cloud"
+    );
+    let lines = lines.so_far();
+    lines
+        .iter()
+        .for_each(|line| assert_harmless(&line.message, KEPT_BYTES));
+    (law.log)(&lines);
+    assert_works(&neighbour).await;
+}
+
+/// Loads the guest. Who spins in `init` has ten seconds, which pass at once here: the host has compiled it before,
+/// so that nothing else waits.
+async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadError> {
+    if behaviour == Behaviour::UnknownCapability {
+        // The real guest exports all three.
+        let module = Module {
+            wasm: with("ccm:provider/routes@", "ccm:provider/routez@"),
+            ..stage::module()
+        };
+        let (grants, config) = (stage::grants(endpoint), stage::config(behaviour));
+        return stage::HOST.load(module, grants, config).await;
+    }
+    if behaviour != Behaviour::SpinInInit {
+        return stage::load(behaviour, endpoint).await;
+    }
+    tokio::time::pause();
+    let seconds = async {
+        loop {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let loaded = tokio::select! {
+        loaded = stage::load(behaviour, endpoint) => loaded,
+        () = seconds => unreachable!("they go on for ever"),
+    };
+    tokio::time::resume();
+    loaded
+}
+
+/// Calls the guest as the law says, each time together with its neighbour, on one thread: who does not give way
+/// would be noticed.
+async fn call(
+    provider: &Provider,
+    neighbour: &Provider,
+    law: &Law,
+) -> Vec<Result<FindReply, ProviderError>> {
+    let nodes = [stage::node("one"), stage::node("two")];
+    let mut ends = Vec::new();
+    for call in law.calls {
+        let permit = stage::reads_for(law.time);
+        let call = match call {
+            Call::Find => provider.find(&nodes, permit),
+            Call::FindFresh => provider.find_fresh(&nodes, permit),
+        };
+        let (end, ()) = tokio::join!(call, assert_works(neighbour));
+        ends.push(end);
+    }
+    ends
+}
+
+async fn assert_works(neighbour: &Provider) {
+    let reply = neighbour
+        .find(&[stage::node("neighbour")], stage::reads_for(PATIENCE))
+        .await
+        .unwrap();
+    assert_eq!(found(&reply)[0].provider_id, "misbehaving://neighbour");
+}
+
+fn check_ends(expected: &End, ends: &[Result<FindReply, ProviderError>], digest: &str) {
+    match expected {
+        End::Fails(case, words) => {
+            for end in ends {
+                let error = end.as_ref().expect_err("it has to fail");
+                let text = error.to_string();
+                assert_eq!(error.reason(), *case, "{text}");
+                words
+                    .iter()
+                    .for_each(|word| assert!(text.contains(word), "{text:?} lacks {word:?}"));
+                assert_harmless(&text, KEPT_BYTES + 200);
+                // Who did not come to its end is named with what it was doing.
+                if matches!(
+                    error,
+                    ProviderError::Trapped(_) | ProviderError::TimedOut(_)
+                ) {
+                    assert!(
+                        text.contains("instances.find in module") && text.contains(digest),
+                        "{text}"
+                    );
+                }
+            }
+        }
+        End::Says(beginning) => {
+            for lookup in ends.iter().flat_map(|end| &end.as_ref().unwrap().lookups) {
+                let Lookup::Unknown(reason) = lookup else {
+                    panic!("{lookup:?}")
+                };
+                assert!(reason.starts_with(beginning), "{reason}");
+                assert_harmless(reason, REASON_BYTES);
+            }
+        }
+        End::Answers(check) => {
+            let replies: Vec<_> = ends
+                .iter()
+                .map(|end| end.as_ref().unwrap().clone())
+                .collect();
+            check(&replies);
+        }
+        End::NotLoaded(_) => unreachable!("nothing was called"),
+    }
+}
+
+/// Text of a guest that people will read: one line, bounded, nothing that a terminal obeys, no credential.
+pub(crate) fn assert_harmless(text: &str, bytes: usize) {
+    assert!(text.len() <= bytes, "{} bytes", text.len());
+    let hidden = |letter: char| letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}');
+    assert!(!text.contains(hidden), "{text:?}");
+    assert!(!text.contains(TOKEN), "{text}");
+}

@@ -1,0 +1,309 @@
+//! Bad answers through the real controllers: the misbehaving guest in the real host, and a cluster behind the real
+//! client. Whatever the guest says, a stored provider ID stays, an initialised node stays as it is, nothing is deleted,
+//! and a node that is not initialised says why.
+
+mod cases;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::{CloudProvider as _, Lookup};
+use ccm_core::names::{OWNER_LABEL, UNINITIALIZED_TAINT};
+use ccm_core::permit::Mode;
+use ccm_core::settings::{
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
+};
+use ccm_core::tenure::Tenure;
+use ccm_sim::cluster::Cluster;
+use ccm_tests::harness::trial;
+use guest_misbehaving::behaviour::Behaviour;
+use k8s_openapi::api::core::v1::{Event, Node};
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use libtest_mimic::Trial;
+use serde_json::json;
+
+use crate::misbehaving::lines::Lines;
+use crate::misbehaving::stage::{self, PATIENCE, block_on};
+use cases::{CASES, Case, NEW};
+
+/// One test per case, and one on the real clock.
+pub(crate) fn trials() -> Vec<Trial> {
+    let checked = |case: &'static Case| {
+        trial(format!("cluster::{}", case.name), || {
+            check(case);
+            Ok(())
+        })
+    };
+    let endless = trial(
+        "cluster::a_guest_that_does_not_end_holds_its_nodes_and_nothing_else",
+        || {
+            a_guest_that_does_not_end();
+            Ok(())
+        },
+    );
+    CASES.iter().map(checked).chain([endless]).collect()
+}
+
+/// Nobody listens there: no behaviour here sends anything.
+const NOWHERE: &str = "http://127.0.0.1:9/v1";
+/// What no answer may bring into a node: parts of everything that the guest says and should not.
+const RUBBISH: &[&str] = &[
+    "169.254",
+    "127.0.0.1",
+    "not-an-ip",
+    "0.0.0.0",
+    "fe80",
+    "blanks",
+    "slashes",
+    "dash",
+    "control-plane",
+    "another-node",
+    "somebody-else",
+    "node.k8s.io",
+    "aws://",
+    "well",
+];
+
+/// A cluster with the two new nodes and one that is initialised.
+async fn cluster() -> (Cluster, Api<Node>) {
+    let cluster = Cluster::new();
+    let nodes: Api<Node> = Api::all(cluster.client_as("kubelet"));
+    let taint = json!([{ "key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule" }]);
+    for node in [
+        json!({ "metadata": { "name": "fresh" }, "spec": { "taints": taint } }),
+        json!({ "metadata": { "name": "known" }, "spec": { "taints": taint, "providerID": "misbehaving://known" } }),
+        json!({
+            "metadata": { "name": "old", "labels": { OWNER_LABEL: "misbehaving" } },
+            "spec": { "providerID": "misbehaving://old" },
+            "status": { "addresses": [
+                { "type": "Hostname", "address": "old" },
+                { "type": "InternalIP", "address": "192.0.2.7" },
+            ] },
+        }),
+    ] {
+        let node: Node = serde_json::from_value(node).unwrap();
+        nodes.create(&PostParams::default(), &node).await.unwrap();
+    }
+    (cluster, nodes)
+}
+
+pub(crate) fn settings(call_time: Duration) -> Settings {
+    Settings {
+        controllers: Controllers::ALL,
+        lifecycle: LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
+        },
+        service: ServiceSettings::default(),
+        route: RouteSettings::default(),
+        ipam: None,
+        ledger: None,
+        pace: ccm_controllers::Pace::REAL,
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
+        node: NodeSettings {
+            status_update_frequency: Duration::from_secs(20),
+            concurrent_syncs: NonZeroUsize::MIN,
+            concurrent_status_updates: None,
+            rules: NodeRules::default(),
+        },
+        mode: Mode::Enforce,
+        call_time,
+        drain: Duration::from_secs(1),
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}
+
+/// Runs the controllers with the guest until `over`, and hands out what is there then.
+async fn run(
+    behaviour: Behaviour,
+    cluster: &Cluster,
+    call_time: Duration,
+    over: impl Future<Output = ()> + Send,
+) {
+    let provider = stage::load(behaviour, NOWHERE).await.unwrap();
+    // From here on a minute of waiting passes in no time; a guest that computes is not waiting.
+    if call_time == PATIENCE {
+        tokio::time::pause();
+    }
+    let (client, settings) = (cluster.client_as("ccm"), settings(call_time));
+    ccm_controllers::run(
+        client,
+        Arc::new(provider),
+        settings,
+        Metrics::default(),
+        over,
+    )
+    .await
+    .unwrap();
+}
+
+fn check(case: &Case) {
+    block_on(async {
+        let (cluster, nodes) = cluster().await;
+        let old = nodes.get("old").await.unwrap();
+        let over = tokio::time::sleep(PATIENCE);
+        run(case.behaviour, &cluster, PATIENCE, over).await;
+
+        assert_eq!(
+            nodes.get("old").await.unwrap(),
+            old,
+            "an initialised node stays as it is"
+        );
+        for name in NEW {
+            let node = nodes.get(name).await.unwrap();
+            check_node(&node, case.initialised.contains(&name), case.shown);
+        }
+        let known = nodes.get("known").await.unwrap();
+        assert_eq!(provider_id(&known), Some("misbehaving://known"));
+        check_events(&cluster, case.told).await;
+        assert_nothing_is_deleted(&cluster);
+    });
+}
+
+fn provider_id(node: &Node) -> Option<&str> {
+    node.spec.as_ref()?.provider_id.as_deref()
+}
+
+fn is_tainted(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == UNINITIALIZED_TAINT))
+}
+
+fn check_node(node: &Node, is_initialised: bool, shown: &[&str]) {
+    let name = node.metadata.name.as_deref().unwrap();
+    let text = serde_json::to_string(node).unwrap();
+    assert_eq!(is_tainted(node), !is_initialised, "{text}");
+    let owner = node
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(OWNER_LABEL));
+    assert_eq!(owner.is_some(), is_initialised, "{text}");
+    let addresses = node
+        .status
+        .as_ref()
+        .and_then(|status| status.addresses.as_ref());
+    assert_eq!(
+        addresses.is_some_and(|addresses| !addresses.is_empty()),
+        is_initialised,
+        "{text}"
+    );
+    if is_initialised {
+        assert_eq!(owner.unwrap(), "misbehaving");
+        shown
+            .iter()
+            .for_each(|word| assert!(text.contains(word), "{name} lacks {word}: {text}"));
+    } else {
+        assert!(
+            provider_id(node).is_none_or(|id| id == "misbehaving://known"),
+            "{text}"
+        );
+    }
+    RUBBISH
+        .iter()
+        .for_each(|word| assert!(!text.contains(word), "{name} has {word}: {text}"));
+}
+
+async fn check_events(cluster: &Cluster, told: Option<(&str, &[&str])>) {
+    let events: Api<Event> = Api::default_namespaced(cluster.client_as("kubectl"));
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    for event in &events {
+        let message = text(&event.message);
+        assert!(
+            message.len() <= 1024 && !message.contains(char::is_control),
+            "{message:?}"
+        );
+    }
+    let warnings: Vec<_> = events
+        .iter()
+        .filter(|event| event.type_.as_deref() == Some("Warning"))
+        .filter(|event| event.involved_object.name.as_deref() == Some("known"))
+        .map(|event| (text(&event.reason), text(&event.message)))
+        .collect();
+    let Some((reason, parts)) = told else {
+        assert!(warnings.is_empty(), "{warnings:?}");
+        return;
+    };
+    let is_whole = |message: &String| parts.iter().all(|part| message.contains(part));
+    assert!(
+        warnings.iter().all(|(found, _)| found == reason),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings.iter().any(|(_, message)| is_whole(message)),
+        "{warnings:?}"
+    );
+}
+
+/// What the controllers asked of the API server: at least something, and never to delete.
+fn assert_nothing_is_deleted(cluster: &Cluster) {
+    let asked: Vec<_> = cluster
+        .requests()
+        .into_iter()
+        .filter(|request| request.identity == "ccm")
+        .collect();
+    assert!(
+        asked
+            .iter()
+            .any(|request| request.verb == "watch" || request.verb == "list")
+    );
+    for request in asked {
+        let allowed: &[&str] = match request.resource {
+            "nodes" => &["list", "watch", "get", "patch"],
+            "events" => &["create", "patch"],
+            _ => &[],
+        };
+        assert!(allowed.contains(&request.verb), "{request:?}");
+    }
+}
+
+/// On the real clock, because a guest that computes makes no clock go on.
+fn a_guest_that_does_not_end() {
+    block_on(async {
+        let lines = Lines::listen();
+        let (cluster, nodes) = cluster().await;
+        let old = nodes.get("old").await.unwrap();
+        let everybody_waits = tokio::time::timeout(PATIENCE, async {
+            let is_said = |name: &str| {
+                lines.so_far().iter().any(|line| {
+                    let object = line.fields["object"].as_str().unwrap_or_default();
+                    let why = line.fields["why"].as_str().unwrap_or_default();
+                    object.strip_prefix("node/") == Some(name)
+                        && why.contains("timed out: instances.find in module")
+                })
+            };
+            while !NEW.into_iter().all(is_said) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        let everybody_waits = async { everybody_waits.await.expect("nobody says why they wait") };
+        run(
+            Behaviour::Spin,
+            &cluster,
+            Duration::from_millis(200),
+            everybody_waits,
+        )
+        .await;
+        for name in NEW {
+            check_node(&nodes.get(name).await.unwrap(), false, &[]);
+        }
+        assert_eq!(nodes.get("old").await.unwrap(), old);
+        assert_nothing_is_deleted(&cluster);
+        // The next call of the same module, on the same host.
+        let honest = stage::load(Behaviour::Honest, NOWHERE).await.unwrap();
+        let reply = honest
+            .find(&[stage::node("fresh")], stage::reads_for(PATIENCE))
+            .await
+            .unwrap();
+        assert!(
+            matches!(reply.lookups.as_slice(), [Lookup::Found(_)]),
+            "{reply:?}"
+        );
+    });
+}

@@ -1,0 +1,88 @@
+//! What can be asked of a maker of load balancers, and what it answers.
+
+use ccm_core::load_balancer::{
+    EnsureReply, Ensured, Found, GetReply, LoadBalancerStatus, Pending, Progress, ProgressReply,
+};
+
+use crate::misbehaving::steps;
+
+/// The functions of the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Function {
+    Ensure,
+    UpdateTargets,
+    Delete,
+    Get,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Ensured(EnsureReply),
+    Progressed(ProgressReply),
+    Got(GetReply),
+}
+
+impl steps::Function for Function {
+    type Reply = Reply;
+
+    fn changes(self) -> u32 {
+        match self {
+            Function::Get => 0,
+            _ => 3,
+        }
+    }
+}
+
+impl Reply {
+    /// The status that `ensure` or `get` answered.
+    pub(crate) fn status(&self) -> &LoadBalancerStatus {
+        match self {
+            Reply::Ensured(EnsureReply {
+                ensured: Ensured::Ready(status),
+                ..
+            })
+            | Reply::Got(GetReply {
+                found: Found::Present(status),
+                ..
+            }) => status,
+            other => panic!("no status: {other:?}"),
+        }
+    }
+
+    /// When to call again, and with what.
+    pub(crate) fn pending(&self) -> &Pending {
+        match self {
+            Reply::Ensured(EnsureReply {
+                ensured: Ensured::Pending(pending),
+                ..
+            })
+            | Reply::Progressed(ProgressReply {
+                progress: Progress::Pending(pending),
+                ..
+            }) => pending,
+            other => panic!("not pending: {other:?}"),
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(
+            self,
+            Reply::Progressed(ProgressReply {
+                progress: Progress::Done,
+                ..
+            })
+        )
+    }
+
+    /// Whether `get` says that nothing is there, and whether that proves anything.
+    pub(crate) fn absent(&self) -> Option<bool> {
+        match self {
+            Reply::Got(GetReply {
+                found: Found::Absent,
+                complete,
+            }) => Some(*complete),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Where requests of a guest may lead, and what the permit of its call hears: the parts of the egress that only show
+//! with a guest before it and a real name behind it. Its own tests are in `runtime/host/tests/egress`.
+
+use std::sync::{Arc, Mutex};
+
+use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
+use ccm_core::cloud::{CloudProvider as _, FindReply, Lookup};
+use ccm_core::permit::{CloudRequest, Mode, Permit};
+use ccm_core::tenure::Tenure;
+use ccm_host::Provider;
+use ccm_host::grant::Grants;
+use guest_misbehaving::behaviour::Behaviour;
+use serde_json::json;
+
+use crate::misbehaving::stage::{self, HOST, PATIENCE, block_on};
+use crate::misbehaving::target::{Mood, Target};
+use ccm_tests::harness::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "requests::a_change_is_audited_counted_and_refused_beyond_its_budget",
+        a_change_is_audited_counted_and_refused_beyond_its_budget,
+    ),
+    (
+        "requests::a_change_that_is_not_allowed_now_is_audited_and_not_sent",
+        a_change_that_is_not_allowed_now_is_audited_and_not_sent,
+    ),
+    (
+        "requests::a_redirect_leads_nowhere_and_proves_nothing",
+        a_redirect_leads_nowhere_and_proves_nothing,
+    ),
+    (
+        "requests::a_name_of_this_machine_has_to_be_granted_by_address",
+        a_name_of_this_machine_has_to_be_granted_by_address,
+    ),
+];
+
+/// Writes down what it hears.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Heard {
+    fn note(&self, text: String) {
+        self.0.lock().unwrap().push(text);
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl AuditSink for Heard {
+    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
+        self.note(format!("before {} {}", request.method, request.path));
+        Ok(())
+    }
+
+    fn after(&self, record: &AuditRecord) {
+        let Author { provider, digest } = &record.author;
+        self.note(format!("after {:?} by {provider} {digest}", record.end));
+    }
+
+    fn refused(&self, refused: &Refused<'_>) {
+        let Refused { request, said, .. } = refused;
+        let said = said.unwrap_or_default();
+        self.note(format!(
+            "{said}: refused {}: {:?}",
+            request.path, refused.refusal
+        ));
+    }
+}
+
+/// A guest that sends one request per node.
+async fn load(grants: Grants) -> Provider {
+    let config = stage::config(Behaviour::HonestRequests);
+    HOST.load(stage::module(), grants, config).await.unwrap()
+}
+
+/// Grants in which the operator says that the guest's request changes something.
+fn changing(endpoint: &str) -> Grants {
+    let mut grants = stage::grants(endpoint);
+    let rule = json!({ "methods": ["GET"], "path": "/machines/{name}", "access": "write" });
+    let rules = &mut grants.targets[0].rules;
+    let at = rules
+        .iter()
+        .position(|rule| rule.to_string().contains("/machines/"))
+        .unwrap();
+    rules[at] = serde_json::from_value(rule).unwrap();
+    grants
+}
+
+fn permit(mode: Mode, changes: u32, is_revoked: bool, heard: &Arc<Heard>) -> Arc<Permit> {
+    let until = ccm_host::egress::now().after(PATIENCE);
+    let tenure = Arc::new(Tenure::unlimited());
+    if is_revoked {
+        tenure.end();
+    }
+    Arc::new(Permit::new(until, mode, changes, tenure, heard.clone()))
+}
+
+async fn find(provider: &Provider, permit: Arc<Permit>) -> FindReply {
+    let nodes = ["one", "two", "three"].map(stage::node);
+    provider.find(&nodes, permit).await.unwrap()
+}
+
+fn unknown(reply: &FindReply) -> usize {
+    let is_unknown = |lookup: &&Lookup| matches!(lookup, Lookup::Unknown(_));
+    reply.lookups.iter().filter(is_unknown).count()
+}
+
+fn a_change_is_audited_counted_and_refused_beyond_its_budget() {
+    block_on(async {
+        let cloud = Target::start(Mood::Well).await;
+        let provider = load(changing(&cloud.endpoint())).await;
+        let heard = Arc::new(Heard::default());
+        let permit = permit(Mode::Enforce, 2, false, &heard);
+        let reply = find(&provider, permit.clone()).await;
+        let by = format!("by {} {}", provider.name(), provider.digest());
+        let after = format!("after Answered {{ status: 200, request_id: None }} {by}");
+        assert_eq!(
+            heard.all(),
+            [
+                "before GET /machines/one",
+                after.as_str(),
+                "before GET /machines/two",
+                after.as_str(),
+                "asking about a machine name=three: refused /machines/three: Budget(2)",
+            ]
+        );
+        assert_eq!((permit.mutations_made(), cloud.requests()), (2, 2));
+        assert_eq!((unknown(&reply), reply.complete), (1, false));
+    });
+}
+
+fn a_change_that_is_not_allowed_now_is_audited_and_not_sent() {
+    block_on(async {
+        for (mode, is_revoked, refusal) in [
+            (Mode::Plan, false, "Mode(\"plan\")"),
+            (Mode::Observe, false, "Mode(\"observe\")"),
+            (Mode::Enforce, true, "Revoked"),
+        ] {
+            let cloud = Target::start(Mood::Well).await;
+            let provider = load(changing(&cloud.endpoint())).await;
+            let heard = Arc::new(Heard::default());
+            let reply = find(&provider, permit(mode, 10, is_revoked, &heard)).await;
+            let expected = ["one", "two", "three"].map(|name| {
+                format!("asking about a machine name={name}: refused /machines/{name}: {refusal}")
+            });
+            assert_eq!(heard.all(), expected);
+            assert_eq!(cloud.connections(), 0, "{refusal}");
+            assert_eq!((unknown(&reply), reply.complete), (3, false), "{refusal}");
+        }
+    });
+}
+
+fn a_redirect_leads_nowhere_and_proves_nothing() {
+    block_on(async {
+        let elsewhere = Target::start(Mood::Well).await;
+        let cloud = Target::start(Mood::Elsewhere(elsewhere.address)).await;
+        let provider = load(stage::grants(&cloud.endpoint())).await;
+        let reply = find(&provider, stage::reads_for(PATIENCE)).await;
+        assert_eq!((unknown(&reply), reply.complete), (3, false), "{reply:?}");
+        assert_eq!((cloud.requests(), elsewhere.connections()), (3, 0));
+    });
+}
+
+fn a_name_of_this_machine_has_to_be_granted_by_address() {
+    block_on(async {
+        let cloud = Target::start(Mood::Well).await;
+        let mut grants = stage::grants(&format!("http://localhost:{}/v1", cloud.address.port()));
+        let reply = find(&load(grants.clone()).await, stage::reads_for(PATIENCE)).await;
+        assert_eq!((unknown(&reply), reply.complete), (3, false), "{reply:?}");
+        assert_eq!(cloud.connections(), 0);
+
+        // Now the same name with its addresses, as proof that the name itself was right.
+        grants.targets[0].addresses = ["127.0.0.0/8", "::1/128"]
+            .map(|range| range.parse().unwrap())
+            .to_vec();
+        let reply = find(&load(grants).await, stage::reads_for(PATIENCE)).await;
+        assert_eq!((unknown(&reply), cloud.requests()), (0, 3), "{reply:?}");
+    });
+}

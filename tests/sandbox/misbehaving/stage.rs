@@ -1,0 +1,141 @@
+//! What every test needs: the one host, the misbehaving guest loaded with a behaviour, nodes and permits.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::CloudNode;
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::tenure::Tenure;
+use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::manifest::Target;
+use ccm_host::{GuestConfig, Host, LoadError, Module, Provider};
+use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};
+
+use crate::host::{cache, compiler, open_host};
+
+/// Opens nothing; no guest may ever see it.
+pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
+
+/// Long enough for anything that ends by itself.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The host of all tests with this guest. One for all, so that every test also shows that the others did no harm to it;
+/// and none of the others', whose calls would wait for a guest that does not end.
+pub(crate) static HOST: LazyLock<Host> = LazyLock::new(|| open_host(compiler(&[]), Some(cache())));
+
+/// Runs a future on a thread of its own, so that what is logged meanwhile belongs to it.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+/// The misbehaving guest.
+pub(crate) fn module() -> Module {
+    Module {
+        source: "misbehaving.wasm".to_owned(),
+        wasm: test_guests::MISBEHAVING.to_vec(),
+    }
+}
+
+/// Everything that the guest requests, what is optional too, at `endpoint`.
+pub(crate) fn grants(endpoint: &str) -> Grants {
+    let module = module();
+    let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();
+    let mut grants = inspection.manifest.as_grants();
+    grants.targets = inspection
+        .manifest
+        .targets
+        .iter()
+        .map(Target::as_grant)
+        .collect();
+    for target in &mut grants.targets {
+        target.endpoint = endpoint.parse().unwrap();
+        target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
+    }
+    grants
+}
+
+/// A configuration that chooses a behaviour.
+pub(crate) fn config(behaviour: Behaviour) -> GuestConfig {
+    let value = ("behaviour".to_owned(), behaviour.word().to_owned());
+    GuestConfig {
+        cluster_name: "kubernetes".to_owned(),
+        cluster_cidrs: Vec::new(),
+        values: [value].into(),
+    }
+}
+
+/// Loads the guest with a behaviour, for a cloud at `endpoint`.
+pub(crate) async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadError> {
+    HOST.load(module(), grants(endpoint), config(behaviour))
+        .await
+}
+
+/// Loads the guest as a maker of load balancers, for a cloud at `endpoint`.
+pub(crate) async fn load_balancing(
+    balancing: Balancing,
+    endpoint: &str,
+) -> Result<Provider, LoadError> {
+    load_making(&[("balancing", balancing.word())], endpoint).await
+}
+
+/// Loads the guest as a maker of routes, for a cloud at `endpoint`.
+pub(crate) async fn load_routing(routing: Routing, endpoint: &str) -> Result<Provider, LoadError> {
+    load_making(&[("routing", routing.word())], endpoint).await
+}
+
+/// Loads the guest with these words in its configuration besides.
+pub(crate) async fn load_making(
+    words: &[(&str, &str)],
+    endpoint: &str,
+) -> Result<Provider, LoadError> {
+    let mut config = config(Behaviour::Honest);
+    let words = words.iter();
+    let words = words.map(|(key, word)| ((*key).to_owned(), (*word).to_owned()));
+    config.values.extend(words);
+    HOST.load(module(), grants(endpoint), config).await
+}
+
+/// A permit for `time` and so many changes.
+pub(crate) fn permit(time: Duration, mode: Mode, changes: u32) -> Arc<Permit> {
+    let until = ccm_host::egress::now().after(time);
+    let tenure = Arc::new(Tenure::unlimited());
+    Arc::new(Permit::new(until, mode, changes, tenure, Arc::new(NoAudit)))
+}
+
+/// A permit that lets reads through for `time`.
+pub(crate) fn reads_for(time: Duration) -> Arc<Permit> {
+    Arc::new(Permit::read_only(ccm_host::egress::now().after(time)))
+}
+
+/// A node without a provider ID.
+pub(crate) fn node(name: &str) -> CloudNode {
+    CloudNode {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        provider_id: None,
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+        readiness: Default::default(),
+    }
+}
+
+/// An error and its causes, as a person reads them.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

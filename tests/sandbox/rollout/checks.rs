@@ -1,0 +1,79 @@
+//! What serves proves its credential to the process that leads.
+
+use std::time::Duration;
+
+use ccm_sim::hetzner::Hetzner;
+
+use crate::rollout::shipped::{self, TOKEN, version};
+use crate::rollout::world::{Start, World, block_on, in_time};
+use ccm_tests::harness::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "the_first_version_proves_its_credential_once_when_its_process_leads",
+        the_first_version_proves_its_credential_once_when_its_process_leads,
+    ),
+    (
+        "a_credential_that_is_no_good_is_said_until_it_is_one",
+        a_credential_that_is_no_good_is_said_until_it_is_one,
+    ),
+];
+
+/// The answers to the guest's self-check, the only one who asks for the locations.
+fn checks(cloud: &Hetzner) -> Vec<Option<u16>> {
+    let requests = cloud.requests();
+    let checks = requests.iter().filter(|one| one.path == "/locations");
+    checks.map(|one| one.status).collect()
+}
+
+/// A world whose version serves, in a process that does not lead.
+async fn following(cloud: &Hetzner) -> World {
+    let world = World::start(Start {
+        leads: false,
+        terms: Some(shipped::terms(cloud)),
+        ..Start::default()
+    });
+    let one = version("8.0.0");
+    world.offer(&one);
+    world.serves(&one).await;
+    assert_eq!(checks(cloud), [], "others do not ask");
+    world
+}
+
+fn the_first_version_proves_its_credential_once_when_its_process_leads() {
+    block_on(async {
+        let cloud = shipped::cloud().await;
+        let world = following(&cloud).await;
+        world.leads();
+        let asked = async {
+            while checks(&cloud).is_empty() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        in_time("a self-check", asked).await;
+        // The next version proves its own before it serves.
+        let two = version("8.0.1");
+        world.offer(&two);
+        world.serves(&two).await;
+        assert_eq!(checks(&cloud), [Some(200); 2]);
+    });
+}
+
+fn a_credential_that_is_no_good_is_said_until_it_is_one() {
+    block_on(async {
+        let cloud = shipped::cloud().await;
+        let world = following(&cloud).await;
+        cloud.set_token("another-one");
+        world.leads();
+        let record = world.recorded("it is said", |it| {
+            it.trouble.contains("its self-check fails")
+        });
+        let active = record.await.active.unwrap().release.digest;
+        assert_eq!(world.serving().await, active, "it serves all the same");
+        cloud.set_token(TOKEN);
+        world
+            .recorded("it is not said any more", |it| it.trouble.is_empty())
+            .await;
+        assert_eq!(checks(&cloud).last(), Some(&Some(200)));
+    });
+}

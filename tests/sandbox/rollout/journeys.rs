@@ -1,0 +1,284 @@
+//! What becomes of versions, while calls are made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::rollout::{Orders, Phase};
+use ccm_delivery::source::SourceError;
+use ccm_delivery::trust::TrustPolicy;
+
+use crate::rollout::world::{PLACE, Start, World, block_on, in_time, module, wider};
+use ccm_tests::harness::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "a_good_version_takes_over_under_calls_and_its_predecessor_is_kept",
+        a_good_version_takes_over_under_calls_and_its_predecessor_is_kept,
+    ),
+    (
+        "g5_g6_bad_versions_never_stay_and_are_not_tried_twice",
+        g5_g6_bad_versions_never_stay_and_are_not_tried_twice,
+    ),
+    (
+        "a_wider_version_waits_for_a_person_and_says_what_it_wants",
+        a_wider_version_waits_for_a_person_and_says_what_it_wants,
+    ),
+    (
+        "what_is_not_granted_waits_for_grants",
+        what_is_not_granted_waits_for_grants,
+    ),
+    (
+        "a_person_goes_back_to_the_version_before",
+        a_person_goes_back_to_the_version_before,
+    ),
+    (
+        "g1_an_emptied_source_leaves_what_serves",
+        g1_an_emptied_source_leaves_what_serves,
+    ),
+    (
+        "g4_a_storm_of_offers_ends_with_the_last_one",
+        g4_a_storm_of_offers_ends_with_the_last_one,
+    ),
+    (
+        "g13_terms_that_do_not_fit_change_nothing_but_what_is_said",
+        g13_terms_that_do_not_fit_change_nothing_but_what_is_said,
+    ),
+    (
+        "whom_nobody_vouches_for_does_not_serve",
+        whom_nobody_vouches_for_does_not_serve,
+    ),
+];
+
+fn a_good_version_takes_over_under_calls_and_its_predecessor_is_kept() {
+    block_on(async {
+        let mut world = World::start(Start::default());
+        let (one, two) = (module("1.0.0", "honest"), module("2.0.0", "honest"));
+        world.offer(&one);
+        world.serves(&one).await;
+        world.calls().await;
+        world.offer(&two);
+        world
+            .recorded("the canary", |record| {
+                record
+                    .trial
+                    .as_ref()
+                    .is_some_and(|trial| trial.phase == Phase::Canary)
+            })
+            .await;
+        world.serves(&two).await;
+        let record = world.recorded("it is written down", |record| {
+            record
+                .active
+                .as_ref()
+                .is_some_and(|it| it.release.version == "2.0.0")
+        });
+        let record = record.await;
+        assert_eq!(record.previous.unwrap().digest, one.digest.to_string());
+        assert_eq!((record.trial, record.trouble.as_str()), (None, ""));
+        assert_eq!(*world.failed.lock().unwrap(), []);
+    });
+}
+
+fn g5_g6_bad_versions_never_stay_and_are_not_tried_twice() {
+    block_on(async {
+        let mut world = World::start(Start::default());
+        let one = module("1.0.0", "honest");
+        world.offer(&one);
+        world.serves(&one).await;
+        world.calls().await;
+        let bad = [
+            "panic-in-init",
+            "spin-in-init",
+            "panic",
+            "too-few-lookups",
+            "fails-sometimes",
+        ];
+        for (number, behaviour) in bad.iter().enumerate() {
+            let two = module(&format!("2.0.{number}"), behaviour);
+            world.offer(&two);
+            let digest = two.digest.to_string();
+            let record = world
+                .recorded(behaviour, |record| record.is_rejected(&digest))
+                .await;
+            assert_eq!(record.trial, None, "{behaviour}");
+            assert!(!record.rejected.first().unwrap().reason.is_empty());
+            assert_eq!(world.serving().await, one.digest.to_string(), "{behaviour}");
+            // Offered once more, it is not even looked at: the record stays as it is.
+            world.offer(&two);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!(world.record().unwrap(), record, "{behaviour}");
+        }
+        // What a candidate did wrong in its trial, nobody has noticed: reads are asked again.
+        assert_eq!(*world.failed.lock().unwrap(), []);
+    });
+}
+
+fn a_wider_version_waits_for_a_person_and_says_what_it_wants() {
+    block_on(async {
+        let world = World::start(Start::default());
+        let (one, two) = (module("1.0.0", "honest"), wider("2.0.0"));
+        world.offer(&one);
+        world.serves(&one).await;
+        world.offer(&two);
+        let record = world.recorded("it waits", |record| {
+            record
+                .trial
+                .as_ref()
+                .is_some_and(|it| it.phase == Phase::WaitsForApproval)
+        });
+        let lines = record.await.trial.unwrap().lines;
+        assert!(lines.iter().any(|line| line.starts_with('+')), "{lines:?}");
+        world.order(Orders {
+            approve: Some(two.digest.to_string()),
+            ..Orders::default()
+        });
+        world.serves(&two).await;
+    });
+}
+
+fn what_is_not_granted_waits_for_grants() {
+    block_on(async {
+        let world = World::start(Start::default());
+        let (one, two) = (module("1.0.0", "honest"), module("2.0.0", "honest"));
+        world.offer(&one);
+        world.serves(&one).await;
+        world.grant(&[], true);
+        world.offer(&two);
+        let record = world.recorded("it waits", |record| {
+            record
+                .trial
+                .as_ref()
+                .is_some_and(|it| it.phase == Phase::WaitsForGrants)
+        });
+        let record = record.await;
+        assert!(!record.trial.unwrap().lines.is_empty());
+        assert_eq!(world.serving().await, one.digest.to_string());
+        world.grant(&[], false);
+        world.serves(&two).await;
+        world
+            .recorded("no trouble", |record| record.trouble.is_empty())
+            .await;
+    });
+}
+
+fn a_person_goes_back_to_the_version_before() {
+    block_on(async {
+        let mut world = World::start(Start::default());
+        let (one, two) = (module("1.0.0", "honest"), module("2.0.0", "honest"));
+        world.offer(&one);
+        world.serves(&one).await;
+        world.calls().await;
+        world.offer(&two);
+        world.serves(&two).await;
+        world.order(Orders {
+            roll_back: true,
+            ..Orders::default()
+        });
+        world.serves(&one).await;
+        let digest = two.digest.to_string();
+        world
+            .recorded("it is rejected", |record| record.is_rejected(&digest))
+            .await;
+        assert_eq!(*world.failed.lock().unwrap(), []);
+    });
+}
+
+fn g1_an_emptied_source_leaves_what_serves() {
+    block_on(async {
+        let world = World::start(Start::default());
+        let one = module("1.0.0", "honest");
+        world.offer(&one);
+        world.serves(&one).await;
+        world.offers_nothing(SourceError::absent(PLACE, "no such key"));
+        let record = world
+            .recorded("it is said", |it| it.trouble.contains("no such key"))
+            .await;
+        assert_eq!(
+            record.active.unwrap().release.digest,
+            one.digest.to_string()
+        );
+        assert_eq!(world.serving().await, one.digest.to_string());
+    });
+}
+
+fn g4_a_storm_of_offers_ends_with_the_last_one() {
+    block_on(async {
+        let mut world = World::start(Start::default());
+        let one = module("1.0.0", "honest");
+        world.offer(&one);
+        world.serves(&one).await;
+        world.calls().await;
+        let versions: Vec<_> = (0..100)
+            .map(|n| module(&format!("2.1.{}", n % 10), "honest"))
+            .collect();
+        for version in &versions {
+            world.offer(version);
+        }
+        let last = versions.last().unwrap();
+        world.serves(last).await;
+        let record = world.recorded("it is written down", |record| {
+            record
+                .active
+                .as_ref()
+                .is_some_and(|it| it.release.digest == last.digest.to_string())
+        });
+        let record = record.await;
+        assert_eq!(
+            record.previous.unwrap().digest,
+            one.digest.to_string(),
+            "nothing between them served"
+        );
+        assert_eq!(record.rejected, []);
+        assert_eq!(*world.failed.lock().unwrap(), []);
+    });
+}
+
+fn g13_terms_that_do_not_fit_change_nothing_but_what_is_said() {
+    block_on(async {
+        let world = World::start(Start::default());
+        let one = module("1.0.0", "honest");
+        world.offer(&one);
+        world.serves(&one).await;
+        let before = world.active().await.serving();
+        world.grant(&["the Secret kube-system/hcloud has no key token"], false);
+        world
+            .recorded("it is said", |record| {
+                record.trouble.contains("no key token")
+            })
+            .await;
+        assert!(Arc::ptr_eq(&before, &world.active().await.serving()));
+        world.grant(&[], false);
+        let changed = async {
+            while Arc::ptr_eq(&before, &world.active().await.serving()) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        in_time("the new terms", changed).await;
+        let after = world.active().await.serving();
+        assert_eq!(after.release, before.release, "the same bytes");
+        world
+            .recorded("it is not said any more", |record| {
+                record.trouble.is_empty()
+            })
+            .await;
+    });
+}
+
+fn whom_nobody_vouches_for_does_not_serve() {
+    block_on(async {
+        let world = World::start(Start {
+            trust: TrustPolicy::default(),
+            ..Start::default()
+        });
+        let one = module("1.0.0", "honest");
+        world.offer(&one);
+        let (why, is_final) = world.fails().await;
+        assert!(why.contains("nobody vouches"), "{why}");
+        assert!(is_final);
+        world.trusts(TrustPolicy {
+            allows_unsigned: true,
+            ..TrustPolicy::default()
+        });
+        world.serves(&one).await;
+    });
+}

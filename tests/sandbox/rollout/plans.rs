@@ -1,0 +1,131 @@
+//! G7: what a new version would change of load balancers that are as they should be.
+
+use std::sync::Arc;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::{CloudNode, CloudProvider as _};
+use ccm_core::load_balancer::{CloudService, EnsureRequest, Ensured, Protocol, ServicePort};
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::rollout::Orders;
+use ccm_core::tenure::Tenure;
+use ccm_delivery::active::Active;
+use ccm_sim::hetzner::{Hetzner, ServerSpec};
+
+use crate::rollout::shipped::{self, version};
+use crate::rollout::world::{PATIENCE, Start, World, block_on, node};
+use ccm_tests::harness::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "g7_a_version_that_would_change_every_load_balancer_changes_none_until_a_person_allows_it",
+        g7_a_version_that_would_change_every_load_balancer_changes_none_until_a_person_allows_it,
+    ),
+    (
+        "g7_the_only_load_balancer_of_a_small_cluster_is_protected_as_well",
+        g7_the_only_load_balancer_of_a_small_cluster_is_protected_as_well,
+    ),
+];
+
+/// No load balancer takes as many calls.
+const MOST: usize = 40;
+
+fn g7_a_version_that_would_change_every_load_balancer_changes_none_until_a_person_allows_it() {
+    changes_none_until_a_person_allows_it(6);
+}
+
+fn g7_the_only_load_balancer_of_a_small_cluster_is_protected_as_well() {
+    changes_none_until_a_person_allows_it(1);
+}
+
+/// In a cluster with so many Services.
+fn changes_none_until_a_person_allows_it(services: u16) {
+    block_on(async {
+        let cloud = shipped::cloud().await;
+        let server = cloud.add_server(ServerSpec::named("node-1"));
+        let targets = [CloudNode {
+            provider_id: Some(format!("hcloud://{server}")),
+            ..node()
+        }];
+        let world = World::start(Start {
+            terms: Some(shipped::terms(&cloud)),
+            ..Start::default()
+        });
+        let (one, changed, equal) = (version("8.0.0"), version("9.0.0"), version("8.0.1"));
+        world.offer(&one);
+        world.serves(&one).await;
+        let active = world.active().await;
+        for number in 0..services {
+            ready(&active, number, &targets).await;
+        }
+        let made = changes(&cloud);
+        assert!(made >= usize::from(services), "{made}");
+
+        world.offer(&changed);
+        let digest = changed.digest.to_string();
+        let record = world.recorded("it is rejected", |it| it.is_rejected(&digest));
+        let reason = record.await.rejected.remove(0).reason;
+        let expected = format!(
+            "it would change {services} of {services} load balancers that the version that serves leaves alone; "
+        );
+        assert!(reason.starts_with(&expected), "{reason}");
+        assert_eq!(world.serving().await, one.digest.to_string());
+
+        world.offer(&equal);
+        world.serves(&equal).await;
+
+        world.order(Orders {
+            allow_changes: Some(digest.clone()),
+            retry: Some(digest),
+            ..Orders::default()
+        });
+        world.offer(&changed);
+        world.serves(&changed).await;
+        assert_eq!(changes(&cloud), made, "nobody has asked for a change yet");
+        ready(&active, 0, &targets).await;
+        assert!(changes(&cloud) > made, "now somebody has");
+    });
+}
+
+/// Asks until the cloud agrees with this Service.
+async fn ready(active: &Active, number: u16, targets: &[CloudNode]) {
+    let mut request = EnsureRequest {
+        service: Arc::new(service(number)),
+        targets: targets.into(),
+        adopt: None,
+        hint: None,
+    };
+    for _ in 0..MOST {
+        let until = ccm_host::egress::now().after(PATIENCE);
+        let tenure = Arc::new(Tenure::unlimited());
+        let permit = Permit::new(until, Mode::Enforce, 32, tenure, Arc::new(NoAudit));
+        let reply = active.ensure_load_balancer(&request, Arc::new(permit));
+        match reply.await.unwrap().ensured {
+            Ensured::Ready(_) => return,
+            Ensured::Pending(pending) => request.hint = pending.hint,
+        }
+    }
+    panic!("it is never ready");
+}
+
+/// How many requests the cloud has had that change something.
+fn changes(cloud: &Hetzner) -> usize {
+    let requests = cloud.requests();
+    requests.iter().filter(|one| one.method != "GET").count()
+}
+
+fn service(number: u16) -> CloudService {
+    CloudService {
+        namespace: "default".to_owned(),
+        name: format!("web-{number}"),
+        // The first digits become the load balancer's name.
+        uid: format!("{number:08x}-7a0b-4a55-9d2f-1f1f7b1f2a10"),
+        ports: vec![ServicePort {
+            name: None,
+            protocol: Protocol::Tcp,
+            app_protocol: None,
+            port: 80,
+            node_port: Some(30_080 + number),
+        }],
+        ..CloudService::default()
+    }
+}

@@ -1,0 +1,114 @@
+//! What the next process makes of what the last one left, and what a follower does.
+
+use std::time::Duration;
+
+use ccm_core::permit::Mode;
+use ccm_delivery::source::SourceError;
+
+use crate::rollout::world::{PLACE, Start, World, block_on, module};
+use ccm_tests::harness::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "g9_a_start_needs_no_source_when_the_module_is_kept",
+        g9_a_start_needs_no_source_when_the_module_is_kept,
+    ),
+    (
+        "a_rejected_version_is_not_tried_again_after_a_restart",
+        a_rejected_version_is_not_tried_again_after_a_restart,
+    ),
+    (
+        "a_process_that_does_not_lead_is_ready_and_writes_nothing",
+        a_process_that_does_not_lead_is_ready_and_writes_nothing,
+    ),
+    (
+        "in_plan_mode_nothing_is_written",
+        in_plan_mode_nothing_is_written,
+    ),
+];
+
+fn g9_a_start_needs_no_source_when_the_module_is_kept() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || Start {
+            folder: Some(folder.path()),
+            ..Start::default()
+        };
+        let one = module("1.0.0", "honest");
+        let world = World::start(start());
+        world.offer(&one);
+        world.serves(&one).await;
+        world
+            .recorded("it is written down", |record| record.active.is_some())
+            .await;
+        world.ends().await;
+        let world = World::start(start());
+        world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
+        world.serves(&one).await;
+        world
+            .recorded("it is said", |record| record.trouble.contains("no route"))
+            .await;
+    });
+}
+
+fn a_rejected_version_is_not_tried_again_after_a_restart() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || Start {
+            folder: Some(folder.path()),
+            ..Start::default()
+        };
+        let (one, two) = (module("1.0.0", "honest"), module("2.0.0", "panic"));
+        let digest = two.digest.to_string();
+        let mut world = World::start(start());
+        world.offer(&one);
+        world.serves(&one).await;
+        world.calls().await;
+        world.offer(&two);
+        let before = world
+            .recorded("it is rejected", |record| record.is_rejected(&digest))
+            .await;
+        world.ends().await;
+        let world = World::start(start());
+        world.offer(&two);
+        world.serves(&one).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(world.record().unwrap(), before);
+        assert_eq!(world.serving().await, one.digest.to_string());
+    });
+}
+
+fn a_process_that_does_not_lead_is_ready_and_writes_nothing() {
+    block_on(async {
+        let world = World::start(Start {
+            leads: false,
+            ..Start::default()
+        });
+        let (one, two) = (module("1.0.0", "honest"), module("2.0.0", "honest"));
+        world.offer(&one);
+        world.serves(&one).await;
+        assert_eq!(world.record(), None);
+        world.leads();
+        world
+            .recorded("it is written down", |record| record.active.is_some())
+            .await;
+        world.offer(&two);
+        world.serves(&two).await;
+    });
+}
+
+fn in_plan_mode_nothing_is_written() {
+    block_on(async {
+        let world = World::start(Start {
+            mode: Mode::Plan,
+            ..Start::default()
+        });
+        let (one, two) = (module("1.0.0", "honest"), module("2.0.0", "honest"));
+        world.offer(&one);
+        world.serves(&one).await;
+        world.offer(&two);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(world.serving().await, one.digest.to_string());
+        assert_eq!(world.record(), None);
+    });
+}

@@ -1,0 +1,78 @@
+//! The shipped guest under several versions, and the simulator of its cloud.
+
+use std::sync::Arc;
+
+use ccm_delivery::artifact::Artifact;
+use ccm_delivery::terms::{Terms, TermsOf};
+use ccm_host::grant::{Credential, Secret};
+use ccm_host::{Digest, GuestConfig, Inspection};
+use ccm_sim::hetzner::{Hetzner, Options};
+use ccm_tests::versions::numbered;
+
+use crate::rollout::world::PLACE;
+
+/// What the cloud accepts.
+pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
+/// Versions from this one on have another default.
+const CHANGED: &str = "9.";
+
+/// The guest under this version.
+pub(crate) fn version(number: &str) -> Artifact {
+    let wasm = numbered(embedded_guests::HCLOUD, number);
+    Artifact {
+        digest: Digest::of(&wasm),
+        wasm: wasm.into(),
+        origin: PLACE.to_owned(),
+        manifest_digest: None,
+        is_pinned: false,
+        evidence: Vec::new(),
+    }
+}
+
+/// A cloud that answers as often as it is asked.
+pub(crate) async fn cloud() -> Hetzner {
+    let options = Options {
+        rate_limit: None,
+        ..Options::new(TOKEN)
+    };
+    Hetzner::start(options).await.unwrap()
+}
+
+/// Everything that the guest requests, at this cloud.
+pub(crate) fn terms(cloud: &Hetzner) -> Arc<dyn TermsOf> {
+    Arc::new(Granted {
+        endpoint: cloud.endpoint(),
+    })
+}
+
+/// The other default of the changed versions is a configured one here, which is the same to whoever asks them.
+struct Granted {
+    endpoint: String,
+}
+
+impl TermsOf for Granted {
+    fn terms(&self, inspection: &Inspection) -> Result<Terms, Vec<String>> {
+        let manifest = &inspection.manifest;
+        let mut grants = manifest.as_grants();
+        for target in &mut grants.targets {
+            target.endpoint = self.endpoint.parse().unwrap();
+            target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
+        }
+        let mut values = vec![("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")];
+        if manifest.version.starts_with(CHANGED) {
+            values.push(("HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES", "5"));
+        }
+        let values = values.into_iter();
+        Ok(Terms {
+            grants,
+            config: GuestConfig {
+                cluster_name: "kubernetes".to_owned(),
+                cluster_cidrs: Vec::new(),
+                values: values
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .collect(),
+            },
+            ..Terms::default()
+        })
+    }
+}

@@ -1,0 +1,395 @@
+//! A stage and what is around it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, CloudProvider as _, ProviderError, Readiness};
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::rollout::{Orders, Record, Release, RolloutRules};
+use ccm_core::tenure::Tenure;
+use ccm_delivery::active::Active;
+use ccm_delivery::artifact::Artifact;
+use ccm_delivery::metrics::Metrics;
+use ccm_delivery::record::{Book as _, MemoryBook, Seen};
+use ccm_delivery::source::{Brought, Source, SourceError};
+use ccm_delivery::stage::{Lead, Served, Stage, StageParts};
+use ccm_delivery::store::ModuleStore;
+use ccm_delivery::terms::{Terms, TermsOf};
+use ccm_delivery::trust::TrustPolicy;
+use ccm_host::grant::{Credential, Secret};
+use ccm_host::{Digest, GuestConfig, Inspection};
+use test_guests::Version;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::host::HOST;
+
+/// Longer than anything here takes on a busy machine, where all tests wait for the one compiler. Only a failing test
+/// waits that long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// A rollout of a minute and a half takes a second.
+const PACE: u32 = 100;
+/// The place that the scripted source is at.
+pub(crate) const PLACE: &str = "configmap://kube-system/provider/provider.wasm";
+
+/// Runs a test to its end.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(future)
+}
+
+/// A version of the misbehaving guest, as it would be brought.
+pub(crate) fn module(version: &str, behaviour: &str) -> Artifact {
+    artifact(Version {
+        version: Some(version),
+        behaviour: Some(behaviour),
+        is_wider: false,
+    })
+}
+
+/// One that requests more.
+pub(crate) fn wider(version: &str) -> Artifact {
+    artifact(Version {
+        version: Some(version),
+        behaviour: Some("honest"),
+        is_wider: true,
+    })
+}
+
+fn artifact(version: Version<'_>) -> Artifact {
+    let wasm = test_guests::misbehaving(version);
+    Artifact {
+        digest: Digest::of(&wasm),
+        wasm: wasm.into(),
+        origin: PLACE.to_owned(),
+        manifest_digest: None,
+        is_pinned: false,
+        evidence: Vec::new(),
+    }
+}
+
+/// A source that brings what it is told to.
+struct Scripted {
+    offers: mpsc::UnboundedReceiver<Result<Artifact, SourceError>>,
+}
+
+impl Source for Scripted {
+    fn next(&mut self) -> Brought<'_> {
+        Box::pin(async {
+            match self.offers.recv().await {
+                Some(offer) => offer,
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn again<'a>(&'a self, _: &'a Release) -> Brought<'a> {
+        Box::pin(async { Err(SourceError::unavailable(PLACE, "it is down")) })
+    }
+
+    fn place(&self) -> &str {
+        PLACE
+    }
+}
+
+/// Everything a module requests of those here, with a behaviour that is built into most of them.
+struct Granting {
+    /// What nobody grants.
+    missing: Vec<String>,
+    is_narrow: bool,
+}
+
+impl TermsOf for Granting {
+    fn terms(&self, inspection: &Inspection) -> Result<Terms, Vec<String>> {
+        if !self.missing.is_empty() {
+            return Err(self.missing.clone());
+        }
+        let mut grants = inspection.manifest.as_grants();
+        for target in &mut grants.targets {
+            target.credential =
+                Credential::Bearer(Secret::new("a-token-that-no-guest-sees".to_owned()));
+        }
+        if self.is_narrow {
+            grants.targets.clear();
+        }
+        let values = [("behaviour".to_owned(), "honest".to_owned())];
+        Ok(Terms {
+            grants,
+            config: GuestConfig {
+                cluster_name: "kubernetes".to_owned(),
+                cluster_cidrs: Vec::new(),
+                values: values.into_iter().collect(),
+            },
+            ..Terms::default()
+        })
+    }
+}
+
+/// A stage that plays, and what is around it.
+pub(crate) struct World {
+    offers: mpsc::UnboundedSender<Result<Artifact, SourceError>>,
+    pub(crate) book: Arc<MemoryBook>,
+    terms: watch::Sender<Arc<dyn TermsOf>>,
+    trust: watch::Sender<Arc<TrustPolicy>>,
+    lead: watch::Sender<Option<Lead>>,
+    pub(crate) served: watch::Receiver<Served>,
+    stage: JoinHandle<()>,
+    callers: Vec<JoinHandle<()>>,
+    /// How calls ended that did not end well.
+    pub(crate) failed: Arc<Mutex<Vec<ProviderError>>>,
+}
+
+/// What a world begins with.
+pub(crate) struct Start<'a> {
+    pub(crate) folder: Option<&'a Path>,
+    pub(crate) leads: bool,
+    pub(crate) mode: Mode,
+    pub(crate) trust: TrustPolicy,
+    /// The terms, where the guest is another one.
+    pub(crate) terms: Option<Arc<dyn TermsOf>>,
+}
+
+impl Default for Start<'_> {
+    fn default() -> Self {
+        Start {
+            folder: None,
+            leads: true,
+            mode: Mode::Enforce,
+            trust: TrustPolicy {
+                allows_unsigned: true,
+                ..TrustPolicy::default()
+            },
+            terms: None,
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn start(start: Start<'_>) -> World {
+        let Start {
+            folder,
+            leads,
+            mode,
+            trust,
+            terms,
+        } = start;
+        let book = Arc::new(match folder {
+            Some(folder) => MemoryBook::kept_in(folder, "cloud"),
+            None => MemoryBook::new(),
+        });
+        let store = folder.map(|folder| folder.join("modules"));
+        let (offers, offered) = mpsc::unbounded_channel();
+        let (sources, source) = mpsc::channel(1);
+        let scripted: Box<dyn Source> = Box::new(Scripted { offers: offered });
+        assert!(sources.try_send(scripted).is_ok());
+        let granting = terms.unwrap_or_else(|| {
+            Arc::new(Granting {
+                missing: Vec::new(),
+                is_narrow: false,
+            })
+        });
+        let (terms, trust) = (
+            watch::Sender::new(granting),
+            watch::Sender::new(Arc::new(trust)),
+        );
+        let lead = watch::Sender::new(leads.then(lead));
+        let stage = Stage::new(StageParts {
+            name: "cloud".to_owned(),
+            host: HOST.clone(),
+            sources: source,
+            store: Arc::new(ModuleStore::open(store).unwrap()),
+            trust: trust.subscribe(),
+            terms: terms.subscribe(),
+            rules: watch::Sender::new(RolloutRules::default()).subscribe(),
+            notice: watch::Sender::new(String::new()).subscribe(),
+            book: book.clone(),
+            lead: lead.subscribe(),
+            mode,
+            metrics: Metrics::default(),
+            pace: PACE,
+        });
+        World {
+            offers,
+            book,
+            terms,
+            trust,
+            lead,
+            served: stage.served(),
+            stage: tokio::spawn(stage.run()),
+            callers: Vec::new(),
+            failed: Arc::default(),
+        }
+    }
+
+    pub(crate) fn offer(&self, artifact: &Artifact) {
+        self.offers.send(Ok(artifact.clone())).unwrap();
+    }
+
+    pub(crate) fn offers_nothing(&self, error: SourceError) {
+        self.offers.send(Err(error)).unwrap();
+    }
+
+    pub(crate) fn order(&self, orders: Orders) {
+        self.book.order(orders);
+    }
+
+    /// Terms that lack this, or that grant no target.
+    pub(crate) fn grant(&self, missing: &[&str], is_narrow: bool) {
+        let missing = missing.iter().map(|line| (*line).to_owned()).collect();
+        self.terms
+            .send_replace(Arc::new(Granting { missing, is_narrow }));
+    }
+
+    pub(crate) fn trusts(&self, policy: TrustPolicy) {
+        self.trust.send_replace(Arc::new(policy));
+    }
+
+    pub(crate) fn leads(&self) {
+        self.lead.send_replace(Some(lead()));
+    }
+
+    /// Whatever serves is asked, again and again.
+    pub(crate) async fn calls(&mut self) {
+        let active = self.active().await;
+        for _ in 0..2 {
+            let (active, failed) = (active.clone(), self.failed.clone());
+            self.callers.push(tokio::spawn(async move {
+                loop {
+                    if let Err(error) = active.find(&[node()], permit()).await {
+                        failed.lock().unwrap().push(error);
+                    }
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }));
+        }
+    }
+
+    /// What serves, once something does.
+    pub(crate) async fn active(&self) -> Arc<Active> {
+        let mut served = self.served.clone();
+        let serving = served.wait_for(|served| matches!(served, Served::Serving(_)));
+        let Ok(serving) = tokio::time::timeout(PATIENCE, serving).await else {
+            panic!("nothing serves: {:?}", self.why());
+        };
+        match &*serving.unwrap() {
+            Served::Serving(active) => active.clone(),
+            _ => unreachable!("it was waited for"),
+        }
+    }
+
+    /// Until this version answers.
+    pub(crate) async fn serves(&self, artifact: &Artifact) {
+        let digest = artifact.digest;
+        let serves = async {
+            loop {
+                if *self.active().await.serving().provider.digest() == digest {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        in_time("the version serves", serves).await;
+    }
+
+    /// The version that answers now.
+    pub(crate) async fn serving(&self) -> String {
+        self.active().await.serving().release.digest.clone()
+    }
+
+    /// Until the record is like this.
+    pub(crate) async fn recorded(&self, what: &str, is: impl Fn(&Record) -> bool) -> Record {
+        let mut seen = self.book.seen();
+        let recorded = seen.wait_for(
+            |seen| matches!(seen, Seen::Known { record: Some(record), .. } if is(record)),
+        );
+        let Ok(recorded) = tokio::time::timeout(PATIENCE, recorded).await else {
+            panic!("waited for: {what}; it is {:?}", *self.book.seen().borrow());
+        };
+        match &*recorded.unwrap() {
+            Seen::Known {
+                record: Some(record),
+                ..
+            } => (**record).clone(),
+            _ => unreachable!("it was waited for"),
+        }
+    }
+
+    /// What is written down.
+    pub(crate) fn record(&self) -> Option<Record> {
+        match &*self.book.seen().borrow() {
+            Seen::Known { record, .. } => record.as_deref().cloned(),
+            Seen::Unknown(_) => None,
+        }
+    }
+
+    /// Why nothing serves, as far as it is said.
+    fn why(&self) -> Option<String> {
+        match &*self.served.borrow() {
+            Served::Failed { why, .. } => Some(why.clone()),
+            Served::Starting | Served::Serving(_) => None,
+        }
+    }
+
+    /// Until nothing serves, and it is said why.
+    pub(crate) async fn fails(&self) -> (String, bool) {
+        let mut served = self.served.clone();
+        let failed = served.wait_for(|served| matches!(served, Served::Failed { .. }));
+        match &*in_time("nothing serves", failed).await.unwrap() {
+            Served::Failed { why, is_final } => (why.clone(), *is_final),
+            _ => unreachable!("it was waited for"),
+        }
+    }
+
+    /// The process ends here, in the middle of whatever it does.
+    pub(crate) async fn ends(mut self) {
+        self.stage.abort();
+        // It was told to.
+        let _ = (&mut self.stage).await;
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stage.abort();
+        for caller in &self.callers {
+            caller.abort();
+        }
+    }
+}
+
+fn lead() -> Lead {
+    Lead {
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}
+
+pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(done) => done,
+        Err(_) => panic!("waited for: {what}"),
+    }
+}
+
+pub(crate) fn permit() -> Arc<Permit> {
+    Arc::new(Permit::read_only(ccm_host::egress::now().after(PATIENCE)))
+}
+
+pub(crate) fn node() -> CloudNode {
+    CloudNode {
+        name: "node-1".to_owned(),
+        uid: "8f1d2c3b-0000-4000-8000-000000000001".to_owned(),
+        provider_id: None,
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+        readiness: Readiness::Ready,
+    }
+}

@@ -1,0 +1,218 @@
+//! What generations do not share, and the one thing that they do.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
+use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
+use ccm_core::load_balancer::EnsureRequest;
+use ccm_core::permit::{CloudRequest, Mode, Permit};
+use ccm_core::tenure::Tenure;
+use ccm_delivery::active::Active;
+use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
+
+use crate::swap::cloud::Cloud;
+use crate::swap::stage::{self, BALANCING, LOCATION, TOKEN, block_on, node, permit};
+use ccm_tests::harness::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "state_ends_with_its_generation",
+        state_ends_with_its_generation,
+    ),
+    (
+        "kept_answers_end_with_their_generation",
+        kept_answers_end_with_their_generation,
+    ),
+    (
+        "connections_close_with_the_last_call_of_a_generation",
+        connections_close_with_the_last_call_of_a_generation,
+    ),
+    (
+        "what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provider",
+        what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provider,
+    ),
+    (
+        "two_providers_of_one_module_are_told_apart",
+        two_providers_of_one_module_are_told_apart,
+    ),
+];
+
+/// In its second call this guest believes what its first one kept.
+fn state_ends_with_its_generation() {
+    block_on(async {
+        let module = || stage::version("0.1.0", "from-state");
+        let next =
+            async || stage::generation("entry", module(), "http://127.0.0.1:9/v1", BALANCING).await;
+        let active = Active::new("entry", next().await);
+        let nodes = [node("one", None)];
+        let find = async || {
+            active
+                .find(&nodes, permit())
+                .await
+                .unwrap()
+                .lookups
+                .remove(0)
+        };
+        assert!(matches!(find().await, Lookup::Found(_)));
+        assert_eq!(find().await, Lookup::Gone, "it remembers");
+        active.replace(next().await);
+        assert!(
+            matches!(find().await, Lookup::Found(_)),
+            "the same module, another generation"
+        );
+        assert_eq!(find().await, Lookup::Gone);
+    });
+}
+
+fn kept_answers_end_with_their_generation() {
+    block_on(async {
+        let cloud = Hetzner::start(Options::new(TOKEN)).await.unwrap();
+        let server = cloud.add_server(ServerSpec::named("worker-1"));
+        let next = async || {
+            stage::generation("entry", stage::hcloud(0), &cloud.endpoint(), LOCATION).await
+        };
+        let active = Active::new("entry", next().await);
+        let nodes = [node("worker-1", Some(&format!("hcloud://{server}")))];
+        let asked = async || {
+            let before = cloud.requests().len();
+            let reply = active.find(&nodes, permit()).await.unwrap();
+            assert!(matches!(reply.lookups[0], Lookup::Found(_)));
+            cloud.requests().len() - before
+        };
+        assert_eq!(
+            (asked().await, asked().await),
+            (1, 0),
+            "the second answer was kept"
+        );
+        active.replace(next().await);
+        assert_eq!((asked().await, asked().await), (1, 0));
+    });
+}
+
+fn connections_close_with_the_last_call_of_a_generation() {
+    block_on(async {
+        let cloud = Cloud::start().await;
+        let next = async |number| {
+            let module = stage::version(number, "honest-requests");
+            stage::generation("entry", module, cloud.endpoint(), BALANCING).await
+        };
+        let active = Active::new("entry", next("0.1.0").await);
+        let nodes = [node("one", None)];
+        active.find(&nodes, permit()).await.unwrap();
+        assert_eq!(cloud.connections(), 1);
+        drop(active.replace(next("0.2.0").await));
+        // Nobody uses it any more, so that only the old generation's own end closes it.
+        closed(&cloud, 0).await;
+        active.find(&nodes, permit()).await.unwrap();
+        assert_eq!(cloud.connections(), 1);
+    });
+}
+
+/// Waits until so many connections are left.
+async fn closed(cloud: &Cloud, left: u64) {
+    let all_closed = async {
+        while cloud.connections() != left {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    // Idle connections would be closed after 30 s.
+    let within = tokio::time::timeout(Duration::from_secs(15), all_closed).await;
+    within.expect("the connections of a generation that is gone are closed");
+}
+
+fn what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provider() {
+    block_on(async {
+        let cloud = Cloud::start().await;
+        let load = async |name, number| {
+            let module = stage::version(number, "honest-requests");
+            stage::generation(name, module, cloud.endpoint(), BALANCING).await
+        };
+        let (serving, beside) = (load("entry", "0.1.0").await, load("other", "0.1.0").await);
+        let early = load("entry", "0.2.0").await;
+        cloud.throttle();
+        let nodes = [node("one", None)];
+        serving.provider.find(&nodes, permit()).await.unwrap();
+        assert_eq!(cloud.requests(), 1);
+
+        let late = load("entry", "0.2.0").await;
+        for held in [&serving, &early, &late] {
+            assert!(held.provider.held_for().is_some());
+            let reply = held.provider.find(&nodes, permit()).await.unwrap();
+            assert!(matches!(reply.lookups[0], Lookup::Unknown(_)));
+        }
+        assert_eq!(cloud.requests(), 1, "none of them asked again");
+        assert_eq!(beside.provider.held_for(), None);
+        beside.provider.find(&nodes, permit()).await.unwrap();
+        assert_eq!(cloud.requests(), 2);
+
+        let active = Active::new("entry", serving);
+        active.shadow(late);
+        active.read_each_capability(&permit()).await;
+        assert_eq!(cloud.requests(), 2, "nothing is tried meanwhile");
+    });
+}
+
+/// Hears who makes changes.
+#[derive(Default)]
+struct Heard(Mutex<Vec<Author>>);
+
+impl AuditSink for Heard {
+    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
+        self.0.lock().unwrap().push(request.author.clone());
+        Ok(())
+    }
+
+    fn after(&self, _: &AuditRecord) {}
+
+    fn refused(&self, _: &Refused<'_>) {}
+}
+
+fn two_providers_of_one_module_are_told_apart() {
+    block_on(async {
+        let cloud = Cloud::start().await;
+        let heard = Arc::<Heard>::default();
+        let mut digests = Vec::new();
+        for (name, values) in [
+            ("berlin", BALANCING),
+            ("helsinki", BALANCING),
+            ("nowhere", &BALANCING[..1]),
+        ] {
+            let module = stage::version("0.1.0", "honest");
+            let provider = stage::load(name, module, cloud.endpoint(), values)
+                .await
+                .unwrap();
+            assert_eq!(provider.name(), name);
+            assert_eq!(
+                provider.manifest().name,
+                "misbehaving",
+                "what describes the module"
+            );
+            digests.push(provider.digest().to_string());
+            let request = EnsureRequest {
+                service: Arc::new(stage::service(name)),
+                targets: Arc::new([node(name, None)]),
+                adopt: None,
+                hint: None,
+            };
+            let until = ccm_host::egress::now().after(Duration::from_secs(60));
+            let tenure = Arc::new(Tenure::unlimited());
+            let permit = Permit::new(until, Mode::Enforce, 1, tenure, heard.clone());
+            let made = provider
+                .ensure_load_balancer(&request, Arc::new(permit))
+                .await;
+            if name == "nowhere" {
+                let expected = "nowhere makes no load balancers".to_owned();
+                assert_eq!(made, Err(ProviderError::Unsupported(expected)));
+            } else {
+                made.unwrap();
+            }
+        }
+        let authors = heard.0.lock().unwrap().clone();
+        let author = |name: &str| Author {
+            provider: name.to_owned(),
+            digest: digests[0].clone(),
+        };
+        assert_eq!(authors, [author("berlin"), author("helsinki")]);
+    });
+}

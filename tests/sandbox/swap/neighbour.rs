@@ -1,0 +1,116 @@
+//! Two providers in one process: what the one does, the other must not feel.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ccm_core::cloud::CloudProvider as _;
+use ccm_delivery::active::Active;
+use tokio::time::Instant;
+
+use crate::swap::cloud::Cloud;
+use crate::swap::stage::{self, BALANCING, block_on, node, percentile, permit, permit_for};
+use ccm_tests::counts::Count;
+use ccm_tests::harness::Test;
+use ccm_tests::harness::figure;
+
+pub(crate) const TESTS: &[Test] = &[(
+    "a_hostile_neighbour_does_no_harm",
+    a_hostile_neighbour_does_no_harm,
+)];
+
+/// What the neighbour does.
+const HOSTILE: &[&str] = &[
+    "spin",
+    "panic",
+    "sleep",
+    "memory-bomb",
+    "log-flood",
+    "huge-string",
+];
+/// Quiet and hostile by turns, so that whatever else the machine does concerns both.
+const ROUNDS: usize = 3;
+/// Calls of a round: in CI enough for a 99th per cent that is not the worst of each round.
+const CALLS: Count = Count {
+    variable: "CCM_NEIGHBOUR_CALLS",
+    default: 20,
+    ci: 200,
+    full: 200,
+};
+/// Its callers: more than a provider takes at once.
+const CALLERS: usize = 12;
+/// A hostile call's time.
+const SHORT: Duration = Duration::from_millis(500);
+
+/// Every call of the one provider is answered, whatever the other does meanwhile. How long they took is printed and not
+/// judged here: the host's own tests hold how much a hostile provider may compute between two calls of another one.
+fn a_hostile_neighbour_does_no_harm() {
+    block_on(async {
+        let cloud = Cloud::start().await;
+        let load = async |name, behaviour| {
+            let module = stage::version("0.1.0", behaviour);
+            let generation = stage::generation(name, module, cloud.endpoint(), BALANCING).await;
+            Active::new(name, generation)
+        };
+        let good = load("good", "honest-requests").await;
+        calls(&good).await;
+        for behaviour in HOSTILE {
+            let bad = load("bad", behaviour).await;
+            let (mut quiet, mut beside, mut ended) = (Vec::new(), Vec::new(), 0);
+            for _ in 0..ROUNDS {
+                quiet.extend(calls(&good).await);
+                let over = Arc::new(AtomicBool::new(false));
+                let callers: Vec<_> = (0..CALLERS)
+                    .map(|_| tokio::spawn(harass(bad.clone(), over.clone())))
+                    .collect();
+                beside.extend(calls(&good).await);
+                over.store(true, Ordering::SeqCst);
+                for caller in callers {
+                    ended += caller.await.unwrap();
+                }
+            }
+            assert!(ended > 0, "{behaviour}: there was no neighbour");
+            let [before, after] = [&mut quiet, &mut beside]
+                .map(|waits| [50, 99].map(|percent| percentile(waits, percent)));
+            figure(format!(
+                "neighbour that does {behaviour}, {ended} calls of it beside {}: p50 {:.1} ms, quiet {:.1} ms ({:.1} times); p99 {:.1} ms, quiet {:.1} ms ({:.1} times)",
+                beside.len(),
+                after[0],
+                before[0],
+                after[0] / before[0],
+                after[1],
+                before[1],
+                after[1] / before[1],
+            ));
+        }
+    });
+}
+
+/// Calls, one after the other, and how long each took.
+async fn calls(good: &Arc<Active>) -> Vec<Duration> {
+    let good = good.clone();
+    // As controllers do, on the runtime's own threads.
+    let calls = tokio::spawn(async move {
+        let nodes = [node("one", None)];
+        let mut waits = Vec::new();
+        for _ in 0..CALLS.get().unwrap() {
+            let since = Instant::now();
+            good.find(&nodes, permit()).await.unwrap();
+            waits.push(since.elapsed());
+        }
+        waits
+    });
+    calls.await.unwrap()
+}
+
+/// Calls without a pause, and how many calls that were.
+async fn harass(bad: Arc<Active>, over: Arc<AtomicBool>) -> usize {
+    let nodes = [node("one", None)];
+    let mut ended = 0;
+    while !over.load(Ordering::SeqCst) {
+        // Most of these fail, which is the point.
+        let _ = bad.find(&nodes, permit_for(SHORT)).await;
+        ended += 1;
+    }
+    ended
+}

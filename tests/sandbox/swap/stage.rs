@@ -1,0 +1,195 @@
+//! What every test needs: the host, versions of guests, nodes, Services and permits.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::{CloudNode, Readiness};
+use ccm_core::load_balancer::CloudService;
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::rollout::Release;
+use ccm_core::tenure::Tenure;
+use ccm_delivery::active::Generation;
+use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::{GuestConfig, Host, LoadError, Loading, Module, Provider};
+use test_guests::Version;
+
+use crate::host::{cache, compiler, open_host};
+
+/// Opens nothing; no guest ever sees it.
+pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One host for all of these, which no other test disturbs.
+pub(crate) static HOST: LazyLock<Host> = LazyLock::new(|| open_host(compiler(&[]), Some(cache())));
+
+/// Runs a future to its end, on as many threads as the machine has.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(future)
+}
+
+/// A version of the misbehaving guest.
+pub(crate) fn version(number: &str, behaviour: &str) -> Module {
+    Module {
+        source: format!("misbehaving:{number}"),
+        wasm: test_guests::misbehaving(Version {
+            version: Some(number),
+            behaviour: Some(behaviour),
+            is_wider: false,
+        }),
+    }
+}
+
+/// The shipped guest, with so many bytes more: another module with the same code.
+pub(crate) fn hcloud(more: usize) -> Module {
+    let mut wasm = embedded_guests::HCLOUD.to_vec();
+    if more > 0 {
+        let mut tail = wasm_encoder::Component::new();
+        tail.section(&wasm_encoder::CustomSection {
+            name: "of-no-meaning".into(),
+            data: vec![0; more].into(),
+        });
+        // Sections stand one after the other, so that what follows a component's header can be appended to another.
+        wasm.extend(&tail.finish()[8..]);
+    }
+    Module {
+        source: format!("hcloud:{more}"),
+        wasm,
+    }
+}
+
+/// Everything that a module cannot do without, at this endpoint.
+pub(crate) fn grants(module: &Module, endpoint: &str) -> Grants {
+    let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();
+    let mut grants = inspection.manifest.as_grants();
+    for target in &mut grants.targets {
+        target.endpoint = endpoint.parse().unwrap();
+        target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
+    }
+    grants
+}
+
+pub(crate) fn config(values: &[(&str, &str)]) -> GuestConfig {
+    let values = values.iter();
+    let values = values.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    GuestConfig {
+        cluster_name: "kubernetes".to_owned(),
+        cluster_cidrs: Vec::new(),
+        values: values.collect(),
+    }
+}
+
+/// What the misbehaving guest is told here: nothing that its build does not say already, and to make load balancers well.
+pub(crate) const BALANCING: &[(&str, &str)] = &[("behaviour", "honest"), ("balancing", "honest")];
+/// And what the shipped one is told.
+pub(crate) const LOCATION: &[(&str, &str)] = &[("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")];
+
+/// Loads a module as the provider `name`, for a cloud at `endpoint`.
+pub(crate) async fn load(
+    name: &str,
+    module: Module,
+    endpoint: &str,
+    values: &[(&str, &str)],
+) -> Result<Provider, LoadError> {
+    let grants = grants(&module, endpoint);
+    load_granted(name, module, grants, values).await
+}
+
+/// The same with these grants.
+async fn load_granted(
+    name: &str,
+    module: Module,
+    grants: Grants,
+    values: &[(&str, &str)],
+) -> Result<Provider, LoadError> {
+    let loading = Loading {
+        name: Some(name.to_owned()),
+        grants,
+        config: config(values),
+        ..Loading::default()
+    };
+    HOST.load_as(module, loading).await
+}
+
+/// The same as a generation.
+pub(crate) async fn generation(
+    name: &str,
+    module: Module,
+    endpoint: &str,
+    values: &[(&str, &str)],
+) -> Arc<Generation> {
+    let grants = grants(&module, endpoint);
+    generation_granted(name, module, grants, values).await
+}
+
+/// The same with these grants.
+pub(crate) async fn generation_granted(
+    name: &str,
+    module: Module,
+    grants: Grants,
+    values: &[(&str, &str)],
+) -> Arc<Generation> {
+    let origin = module.source.clone();
+    let provider = load_granted(name, module, grants, values).await.unwrap();
+    let release = Release {
+        digest: provider.digest().to_string(),
+        version: provider.manifest().version.clone(),
+        origin,
+    };
+    Arc::new(Generation::new(Arc::new(provider), release))
+}
+
+/// A permit for a whole call, with as many changes as it needs.
+pub(crate) fn permit() -> Arc<Permit> {
+    permit_for(PATIENCE)
+}
+
+pub(crate) fn permit_for(time: Duration) -> Arc<Permit> {
+    let until = ccm_host::egress::now().after(time);
+    let tenure = Arc::new(Tenure::unlimited());
+    Arc::new(Permit::new(
+        until,
+        Mode::Enforce,
+        32,
+        tenure,
+        Arc::new(NoAudit),
+    ))
+}
+
+/// A ready node.
+pub(crate) fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
+    CloudNode {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        provider_id: provider_id.map(str::to_owned),
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+        readiness: Readiness::Ready,
+    }
+}
+
+/// A Service without ports.
+pub(crate) fn service(uid: &str) -> CloudService {
+    CloudService {
+        namespace: "default".to_owned(),
+        name: format!("service-{uid}"),
+        uid: uid.to_owned(),
+        ..CloudService::default()
+    }
+}
+
+/// The value below which so many per cent of these lie, in milliseconds.
+pub(crate) fn percentile(waits: &mut [Duration], percent: usize) -> f64 {
+    waits.sort_unstable();
+    let index = (waits.len() * percent / 100).min(waits.len() - 1);
+    waits[index].as_secs_f64() * 1000.0
+}

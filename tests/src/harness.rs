@@ -1,0 +1,114 @@
+//! One test program's tests where each is a [`Trial`] of `libtest-mimic`: tests by a table, tests that have the program to
+//! themselves, figures that are printed at the end, and how long each test took.
+
+use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A test and its name.
+pub type Test = (&'static str, fn());
+
+/// What libtest takes on request, and `libtest-mimic` does not know: print how long each test took.
+const REPORT_TIME: &str = "--report-time";
+
+/// Tests that measure time hold it alone, all others share it.
+static PROGRAM: RwLock<()> = RwLock::new(());
+/// How long each test took.
+static TIMES: Mutex<Vec<(Duration, String)>> = Mutex::new(Vec::new());
+/// What is printed at the end.
+static FIGURES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// A test that runs beside others.
+pub fn trial(
+    name: impl Into<String>,
+    test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
+) -> Trial {
+    let name = name.into();
+    Trial::test(name.clone(), move || {
+        let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
+        timed(name, test)
+    })
+}
+
+/// A test that measures time: nothing else of its program runs meanwhile.
+pub fn alone(
+    name: impl Into<String>,
+    test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
+) -> Trial {
+    let name = name.into();
+    Trial::test(name.clone(), move || {
+        let _alone = PROGRAM.write().unwrap_or_else(PoisonError::into_inner);
+        timed(name, test)
+    })
+}
+
+/// A table of tests as trials named `area::test`.
+pub fn table(area: &str, tests: &[Test]) -> Vec<Trial> {
+    named(area, tests)
+        .map(|(name, test)| trial(name, test))
+        .collect()
+}
+
+/// The same for tests that measure time.
+pub fn table_alone(area: &str, tests: &[Test]) -> Vec<Trial> {
+    named(area, tests)
+        .map(|(name, test)| alone(name, test))
+        .collect()
+}
+
+fn named(
+    area: &str,
+    tests: &[Test],
+) -> impl Iterator<Item = (String, impl FnOnce() -> Result<(), Failed> + Send + 'static)> {
+    tests.iter().map(move |&(name, test)| {
+        let run = move || {
+            test();
+            Ok(())
+        };
+        (format!("{area}::{name}"), run)
+    })
+}
+
+/// Runs a test, and notes how long it took from the moment on at which it had its turn.
+fn timed(name: String, test: impl FnOnce() -> Result<(), Failed>) -> Result<(), Failed> {
+    let began = Instant::now();
+    let outcome = test();
+    lock(&TIMES).push((began.elapsed(), name));
+    outcome
+}
+
+/// Adds a line to what the program prints at its end: a figure that belongs to the result.
+pub fn figure(line: String) {
+    lock(&FIGURES).push(line);
+}
+
+/// Runs the tests that the command line selects, and prints the figures.
+///
+/// With `--report-time` each test follows with its seconds, as libtest prints them.
+#[allow(clippy::print_stdout, reason = "figures belong to the result")]
+pub fn run(trials: Vec<Trial>) -> ExitCode {
+    let (report, arguments): (Vec<_>, Vec<_>) =
+        std::env::args().partition(|argument| argument == REPORT_TIME);
+    let mut arguments = Arguments::from_iter(arguments);
+    if arguments.test_threads.is_none() {
+        // Most of what these tests do is waiting.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        arguments.test_threads = Some(2 * cores);
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    for line in lock(&FIGURES).iter() {
+        println!("{line}");
+    }
+    if !report.is_empty() {
+        for (took, name) in lock(&TIMES).iter() {
+            println!("test {name} ... took <{:.3}s>", took.as_secs_f64());
+        }
+    }
+    conclusion.exit_code()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
