@@ -1,8 +1,9 @@
 //! Nodes that stay although the cloud calls their machines gone, each with its reason in an Event.
 
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::lifecycle::YOUNG;
@@ -88,6 +89,43 @@ async fn the_only_node_stays_until_a_person_says_that_it_may_go() {
     let annotations = json!({"wasm-ccm.dev/delete-until": until.to_string()});
     let patch = json!({"metadata": {"annotations": annotations}});
     world.change(name, patch).await;
+    world
+        .nodes_until(&mut ccm, "the node to go", |nodes| nodes.is_empty())
+        .await;
+    world.stop(ccm).await;
+}
+
+#[tokio::test]
+async fn the_only_node_goes_when_it_has_been_drained_to_the_end() {
+    let world = World::start(Setup::default()).await;
+    let machines = world.machines(1).await;
+    let name = &machines[0].node;
+    let admin = world.api.client_for("admin").await.unwrap();
+    let params = PostParams::default();
+    let account = json!({"metadata": {"name": "default"}});
+    let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "default");
+    let account = serde_json::from_value(account).unwrap();
+    accounts.create(&params, &account).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(admin, "default");
+    let daemon_set = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": true}]);
+    for (pod, owners) in [("agent", daemon_set), ("web", json!([]))] {
+        let container = json!({"name": "main", "image": "registry.invalid/main"});
+        let pod = json!({
+            "metadata": {"name": pod, "ownerReferences": owners},
+            "spec": {"nodeName": name, "containers": [container]},
+        });
+        let pod = serde_json::from_value(pod).unwrap();
+        pods.create(&params, &pod).await.unwrap();
+    }
+    let cordon = json!({"spec": {"unschedulable": true}});
+    world.change(name, cordon).await;
+    world.lose(&machines[0]).await;
+    let mut ccm = world.ccm(&world.configuration(json!({})), YOUNG);
+    world.event(&mut ccm, name, HELD).await;
+    assert_eq!(world.deletions(), []);
+
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete("web", &at_once).await.unwrap();
     world
         .nodes_until(&mut ccm, "the node to go", |nodes| nodes.is_empty())
         .await;

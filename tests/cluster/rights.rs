@@ -44,7 +44,7 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
 
     // A node that changes while the cloud is asked, and whose addresses are right already: the one write meets a
     // conflict, and the node has to be read again.
-    world.cloud.add_server(ServerSpec::named("worker-2"));
+    let last = world.cloud.add_server(ServerSpec::named("worker-2"));
     let addresses = json!([
         {"type": "Hostname", "address": "worker-2"},
         {"type": "ExternalIP", "address": "198.18.0.2"},
@@ -109,6 +109,14 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
         (leaving.count(false).await == 0).then_some(())
     })
     .await;
+
+    // The last machine goes, of a node that was drained.
+    let cordon = json!({"spec": {"unschedulable": true}});
+    world.change("worker-2", cordon).await;
+    world.cloud.remove_server(last);
+    world
+        .nodes_until(&mut ccm, "worker-2 to go", |nodes| nodes.is_empty())
+        .await;
 
     let mut log = world.asked();
     // Nobody may make an Event in a namespace that is being deleted.

@@ -24,6 +24,7 @@ use ccm_core::names::FIELD_MANAGER;
 use ccm_core::node::is_uninitialized;
 use ccm_core::ownership::Claimant;
 use ccm_core::permit::Mode;
+use ccm_core::service::Account;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -147,6 +148,11 @@ impl Door {
         self.cloud.provider.name()
     }
 
+    /// Whose answers the provider gives now.
+    pub(crate) fn account(&self) -> Account {
+        self.services.account()
+    }
+
     /// Where the plan is made, in plan mode.
     pub(crate) fn planner(&self) -> &Planner {
         &self.cluster.planner
@@ -195,6 +201,7 @@ impl Door {
             Effect::Find(node) => Outcome::Looked(self.find(lane.0, node).await),
             Effect::Confer(node, word) => self.confer(node, word),
             Effect::ReadNode(node) => Box::pin(node::read(&self.cluster, &self.nodes, node)).await,
+            Effect::ReadPods(node) => Box::pin(node::read_pods(&self.cluster, node)).await,
             Effect::Survey(survey) => Outcome::Surveyed(self.survey(survey).await),
             Effect::TakeBudget(node, brake, rise) => {
                 let object = format!("node/{}", node.name);
@@ -242,9 +249,10 @@ impl Door {
                     outcome => outcome,
                 }
             }
-            Effect::Service(service, ServiceEffect::Vouch) => {
+            Effect::Service(service, ServiceEffect::Vouch(vouching)) => {
                 let claimant = self.claimant();
-                let vouched = Box::pin(self.services.vouch(service, &claimant)).await;
+                let vouched = self.services.vouched(service, &claimant, *vouching);
+                let vouched = Box::pin(vouched).await;
                 Outcome::Service(ServiceOutcome::Vouched(vouched))
             }
             Effect::Service(service, ServiceEffect::RecordEvent(event)) => {
@@ -320,6 +328,7 @@ fn is_write(effect: &Effect) -> bool {
         | Effect::Survey(_)
         | Effect::Confer(..)
         | Effect::ReadNode(_)
+        | Effect::ReadPods(_)
         | Effect::TakeBudget(..)
         | Effect::Hold(..)
         | Effect::Route(_) => false,

@@ -319,7 +319,7 @@ impl ServiceController {
             self.passed(&key);
             return;
         }
-        let facts = memory.facts(self.world.clone(), targets.clone());
+        let facts = memory.facts(self.world.clone(), targets.clone(), self.door.account());
         let uid = memory.uid().to_owned();
         let (door, clock) = (self.door.clone(), self.clock);
         let task = self

@@ -33,6 +33,12 @@ pub trait CloudProvider: Send + Sync {
         String::new()
     }
 
+    /// A number that grows whenever another module or other terms, such as another credential, answer from then on: what
+    /// was true of the account before has to be shown again.
+    fn generation(&self) -> u64 {
+        0
+    }
+
     /// The provider ID schemes that this provider owns, without `://`.
     fn schemes(&self) -> &[String];
 

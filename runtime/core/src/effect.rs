@@ -23,7 +23,7 @@ use crate::permit::Moment;
 
 pub use route::{RouteEffect, RouteOutcome};
 pub use service::{
-    Answered, InUse, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef, Witnesses,
+    Answered, InUse, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef, Vouching, Witnesses,
 };
 
 /// What `decide` wants.
@@ -74,6 +74,8 @@ pub enum Effect {
     Confer(NodeRef, Word),
     /// Read a node from the API server itself, not from a cache.
     ReadNode(NodeRef),
+    /// Read whether a drain of this node has come to its end.
+    ReadPods(NodeRef),
     /// Take one change out of a brake's budget, for this node. Nothing is given back.
     TakeBudget(NodeRef, Brake, Rise),
     /// Write a node's addresses.
@@ -138,6 +140,8 @@ pub enum Outcome {
     Conferred(Verdict, bool),
     /// Of the effects on nodes: the node as it is now. `None`: there is no such node.
     Node(Result<Option<Box<Node>>, ClusterError>),
+    /// Of [`Effect::ReadPods`]. Where pods may not be read, nobody knows of a drain.
+    Drained(bool),
     /// Of [`Effect::TakeBudget`], [`ServiceEffect::TakeBudget`] and [`RouteEffect::TakeBudget`]; the error is when there is something to take again.
     Budget(Result<(), Moment>),
     /// Of [`Effect::DeleteNode`]: there is no such node any more.
@@ -206,6 +210,7 @@ impl Outcome {
             Outcome::Recorded
             | Outcome::Unrecorded(_)
             | Outcome::Deleted
+            | Outcome::Drained(_)
             | Outcome::Conferred(..) => true,
             Outcome::Withheld => false,
         }
@@ -229,6 +234,7 @@ impl fmt::Display for Effect {
                 )
             }
             Effect::ReadNode(node) => write!(f, "read node/{}", node.name),
+            Effect::ReadPods(node) => write!(f, "read pods of node/{}", node.name),
             Effect::TakeBudget(node, brake, _) => {
                 write!(f, "take budget {brake} node/{}", node.name)
             }
@@ -303,6 +309,8 @@ impl fmt::Display for Outcome {
             | Outcome::Deleted => {
                 write!(f, "done")
             }
+            Outcome::Drained(true) => write!(f, "drained"),
+            Outcome::Drained(false) => write!(f, "not drained"),
             Outcome::Budget(Err(_)) => write!(f, "nothing left"),
             Outcome::Node(Ok(None)) => write!(f, "no such node"),
             Outcome::Node(Err(error)) => write!(f, "{error}"),

@@ -13,6 +13,7 @@
 mod case;
 pub mod deletion_guard;
 mod doubts;
+mod drain;
 mod facts;
 mod halving;
 mod last;
@@ -38,6 +39,7 @@ use crate::permit::Moment;
 use crate::retry;
 
 pub use deletion_guard::Held;
+pub use drain::is_drained;
 pub use facts::{Facts, Finding};
 pub use lookup::vouches;
 pub use memory::{Memory, Pass};
@@ -173,20 +175,20 @@ fn write(facts: &Facts, taints: Vec<Taint>, change: TaintChange) -> Decision {
 /// LIFE-010, after every condition of the guard. The node is read from the API server itself first: the cache may
 /// be old, and a node that is Ready there by now stays.
 fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decision {
-    if let Err(held) = deletion_guard::check(&facts.node, evidence, &facts.rules, now) {
-        return hold(facts, &held, now);
+    let is_wanted = facts.is_drained() || deletion_guard::is_wanted(&facts.node, &facts.rules, now);
+    if let Err(held) = deletion_guard::check(&facts.node, evidence, &facts.rules, is_wanted, now) {
+        return unless_drained(facts, &held, now);
     }
     if !facts.is_read() {
         return Decision::Do(vec![Effect::ReadNode(node_ref(&facts.node))]);
     }
-    let is_wanted = deletion_guard::is_wanted(&facts.node, &facts.rules, now);
     let brake = (!is_wanted).then_some(Brake::NodeDeletion);
     if let Some(brake) = brake {
         match pay(facts, brake, now) {
             Err(Unpaid::First(decision)) => return decision,
             Err(Unpaid::Braked(free)) => {
                 let free = free.min(Rise::next(facts.past.braked, now.moment));
-                return hold(facts, &Held::Braked { brake, free }, now);
+                return unless_drained(facts, &Held::Braked { brake, free }, now);
             }
             Ok(()) => {}
         }
@@ -211,6 +213,14 @@ fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decis
     };
     effects.push(Effect::DeleteNode(node_ref(&facts.node), deletion));
     Decision::Do(effects)
+}
+
+/// Held, unless somebody has emptied the node on purpose, which is looked at only now.
+fn unless_drained(facts: &Facts, held: &Held, now: Now) -> Decision {
+    match held.yields_to_meaning() && facts.may_be_drained() {
+        true => Decision::Do(vec![Effect::ReadPods(node_ref(&facts.node))]),
+        false => hold(facts, held, now),
+    }
 }
 
 /// Not now: said when it is new, and every ten minutes. The ordinary wait of half a minute is not worth an Event.

@@ -94,6 +94,7 @@ impl Planned {
             | Effect::Survey(_)
             | Effect::Confer(..)
             | Effect::ReadNode(_)
+            | Effect::ReadPods(_)
             | Effect::TakeBudget(..)
             | Effect::Hold(..)
             | Effect::RecordNodeEvent(..) => return None,

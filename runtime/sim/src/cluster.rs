@@ -173,6 +173,11 @@ impl Cluster {
         self.inner.lock().faults.push(fault);
     }
 
+    /// Takes back the faults that no request has met yet.
+    pub fn clear_faults(&self) {
+        self.inner.lock().faults.clear();
+    }
+
     /// Whether the kind Provider is defined, as if its CustomResourceDefinition were applied or deleted; at first it is.
     /// Open watches go on.
     pub fn define_providers(&self, defined: bool) {

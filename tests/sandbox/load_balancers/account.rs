@@ -3,16 +3,45 @@
 //! to one of that account, and none loses its finalizer while its load balancer lives on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ccm_sim::hetzner::Hetzner;
 use kube::api::ListParams;
 use serde_json::{Value, json};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::load_balancers::inventory::{FINALIZER, ingress, owner};
 use crate::load_balancers::stage::{Stage, TOKEN};
 
 /// What no project is opened with.
 const NOBODYS: &str = "a-token-of-nobody";
+
+/// The terms on which the provider is called. As in the product a call ends on those that it began with, and there is a
+/// number that tells them apart.
+#[derive(Default)]
+pub(crate) struct Terms {
+    calls: RwLock<()>,
+    generation: AtomicU64,
+}
+
+impl Terms {
+    /// Which ones they are now.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// A call begins; they stay as they are until this is dropped.
+    pub(crate) async fn call(&self) -> RwLockReadGuard<'_, ()> {
+        self.calls.read().await
+    }
+
+    /// They are others as soon as this is dropped.
+    async fn change(&self) -> RwLockWriteGuard<'_, ()> {
+        let changing = self.calls.write().await;
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        changing
+    }
+}
 
 /// The other account.
 pub(crate) struct Strange {
@@ -37,6 +66,7 @@ impl Strange {
 
     /// From now on.
     pub(crate) async fn begin(&mut self, stage: &Stage) {
+        let _changing = stage.terms.change().await;
         self.before = Some(services(stage).await);
         stage.cloud.set_token("revoked");
         self.project.set_token(TOKEN);
@@ -44,9 +74,11 @@ impl Strange {
 
     /// Until now. Says what was lost meanwhile.
     pub(crate) async fn end(&mut self, stage: &Stage) -> Vec<String> {
-        let Some(before) = self.before.take() else {
+        if self.before.is_none() {
             return Vec::new();
-        };
+        }
+        let _changing = stage.terms.change().await;
+        let before = self.before.take().unwrap_or_default();
         self.project.set_token(NOBODYS);
         let now = services(stage).await;
         let all = self.project.load_balancers();

@@ -20,6 +20,7 @@ use libtest_mimic::Failed;
 use serde_json::Value;
 use tower::BoxError;
 
+use crate::load_balancers::account::Terms;
 use crate::load_balancers::life::{Life, Moment};
 use crate::load_balancers::mutant::Mutant;
 use crate::load_balancers::stage::{CONTROLLERS, Running, Stage};
@@ -37,6 +38,7 @@ pub(crate) async fn start(
         inner: stage.provider().await?,
         number,
         life: life.clone(),
+        terms: stage.terms.clone(),
         mutant,
     };
     let inner = stage.cluster.client_as(CONTROLLERS);
@@ -92,6 +94,7 @@ struct Mortal {
     inner: Provider,
     number: u64,
     life: Life,
+    terms: Arc<Terms>,
     mutant: Option<Mutant>,
 }
 
@@ -110,7 +113,9 @@ impl Mortal {
 
     async fn of<T>(&self, call: impl Future<Output = T>) -> T {
         self.life.wait_if_over().await;
+        let on_these = self.terms.call().await;
         let answer = call.await;
+        drop(on_these);
         self.life.wait_if_over().await;
         answer
     }
@@ -123,6 +128,10 @@ impl CloudProvider for Mortal {
 
     fn digest(&self) -> String {
         CloudProvider::digest(&self.inner)
+    }
+
+    fn generation(&self) -> u64 {
+        self.terms.generation()
     }
 
     fn schemes(&self) -> &[String] {

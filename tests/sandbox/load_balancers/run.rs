@@ -104,7 +104,7 @@ impl Play<'_> {
         while self.ended.operations < operations && self.ended.duplicated == 0 {
             if self.mutant.is_none() {
                 self.troubles.next(self.stage, &mut self.tenants.random);
-                self.account().await;
+                self.account(&life).await;
             }
             let done = self.tenants.act().await;
             self.ended.log.push(done);
@@ -146,7 +146,11 @@ impl Play<'_> {
     }
 
     /// The credential is another account's now and then, for a few operations.
-    async fn account(&mut self) {
+    async fn account(&mut self, life: &Life) {
+        // A dead manager never ends its calls.
+        if life.is_over() {
+            return;
+        }
         let random = &mut self.tenants.random;
         if !self.strange.is_asked() && random.per_cent(SELDOM) {
             self.strange.begin(self.stage).await;

@@ -32,6 +32,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::host::HOST;
+use crate::load_balancers::account::Terms;
 
 /// Who the controllers are at the API server.
 pub(crate) const CONTROLLERS: &str = "ccm";
@@ -75,6 +76,7 @@ impl Default for Setup {
 
 /// One cluster and one cloud.
 pub(crate) struct Stage {
+    pub(crate) terms: Arc<Terms>,
     pub(crate) setup: Setup,
     pub(crate) cloud: Hetzner,
     pub(crate) cluster: Cluster,
@@ -116,6 +118,7 @@ impl Stage {
         let cluster = Cluster::new();
         let tenant = cluster.client_as("tenant");
         Ok(Stage {
+            terms: Arc::default(),
             setup,
             cloud,
             services: Api::default_namespaced(tenant.clone()),

@@ -30,7 +30,7 @@ impl Troubles {
 
     /// Takes away what has not happened, and puts the next faults in place.
     pub(crate) fn next(&mut self, stage: &Stage, random: &mut Random) {
-        self.end(stage);
+        self.take_back(stage);
         let spared = random.within(0, ONE_IN - 1);
         let (trouble, method) = trouble(random);
         let mut fault = hetzner::Fault::new(trouble).after(spared).times(1);
@@ -65,8 +65,15 @@ impl Troubles {
         }
     }
 
-    /// Nothing goes wrong at the cloud from here on.
+    /// Nothing goes wrong from here on. Watches are opened anew after kube's back-off, which no clock of decisions shortens:
+    /// faults that wait for them would make the manager deaf for minutes.
     pub(crate) fn end(&mut self, stage: &Stage) {
+        self.take_back(stage);
+        stage.cluster.clear_faults();
+    }
+
+    /// Takes back the fault that waits at the cloud.
+    fn take_back(&mut self, stage: &Stage) {
         stage.cloud.clear_faults();
         if let Some((last, spared)) = self.waiting.take() {
             let met = stage.cloud.requests_since(last).len() as u64 > spared;

@@ -5,26 +5,69 @@ use std::sync::Arc;
 
 use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::cloud_node::cloud_node;
-use ccm_core::effect::{ServiceRef, Witnesses};
+use ccm_core::effect::{ServiceRef, Vouching, Witnesses};
 use ccm_core::load_balancer::Found;
 use ccm_core::node_lifecycle::{vouches, witnesses};
 use ccm_core::ownership::Claimant;
-use ccm_core::service::{cloud_service, shares_address};
+use ccm_core::service::{Account, cloud_service, shares_address};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Api;
 
 use super::request::{in_time, unwrapped};
 use super::service::Services;
+use crate::cluster::locked;
 
 /// How many load balancers are asked about.
 const WITNESSES: usize = 3;
 
 impl Services {
+    /// The generation that answers now, and whether somebody has vouched for it.
+    pub(super) fn account(&self) -> Account {
+        let generation = self.cloud.provider.generation();
+        Account {
+            generation,
+            is_known: *locked(&self.known) == Some(generation),
+        }
+    }
+
+    /// What is said of the generation that this is about.
+    ///
+    /// # Errors
+    /// The provider did not answer, or another generation has taken its place: an answer of one says nothing about what the
+    /// other has said.
+    pub(super) async fn vouched(
+        &self,
+        service: &ServiceRef,
+        claimant: &Claimant,
+        vouching: Vouching,
+    ) -> Result<Witnesses, ProviderError> {
+        let generation = vouching.generation;
+        let mut turn = None;
+        if !vouching.is_anew {
+            // Many Services begin together, and the first of them asks for all.
+            turn = Some(self.vouching.lock().await);
+            if *locked(&self.known) == Some(generation) {
+                return Ok(Witnesses::default());
+            }
+        }
+        let said = self.vouch(service, claimant).await?;
+        if self.cloud.provider.generation() != generation {
+            return Err(ProviderError::Unavailable(
+                "its module or its credentials have changed meanwhile".to_owned(),
+            ));
+        }
+        if !said.are_strange() {
+            *locked(&self.known) = Some(generation);
+        }
+        drop(turn);
+        Ok(said)
+    }
+
     /// Nodes are asked about first: one call answers for all of them.
     ///
     /// # Errors
     /// The provider did not answer.
-    pub(super) async fn vouch(
+    async fn vouch(
         &self,
         service: &ServiceRef,
         claimant: &Claimant,

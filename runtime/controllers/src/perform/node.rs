@@ -6,11 +6,11 @@ use ccm_core::audit::{Deletion, Subject};
 use ccm_core::cloud::{FindReply, Lookup, ProviderError};
 use ccm_core::cloud_node::cloud_node;
 use ccm_core::effect::{ClusterError, Looked, NodeDeletion, NodeRef, Outcome, Word};
-use ccm_core::node_lifecycle::Survey;
+use ccm_core::node_lifecycle::{Survey, is_drained};
 use ccm_core::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Preconditions};
 
 use super::request::{in_time, unwrapped};
 use super::{Door, LaneState, params, strategic};
@@ -122,6 +122,16 @@ pub(super) async fn read(cluster: &Cluster, nodes: &Api<PrunedNode>, node: &Node
     Outcome::Node(unwrapped(
         in_time(&cluster.tenure, nodes.get(&node.name)).await,
     ))
+}
+
+/// Of the pods their metadata is enough. Whoever may not read it, or gets no answer, knows of no drain.
+pub(super) async fn read_pods(cluster: &Cluster, node: &NodeRef) -> Outcome {
+    let pods: Api<Pod> = Api::all(cluster.client.clone());
+    let of_node = ListParams::default().fields(&format!("spec.nodeName={}", node.name));
+    let listed = in_time(&cluster.tenure, pods.list_metadata(&of_node)).await;
+    Outcome::Drained(
+        matches!(listed, Ok(Some(all)) if is_drained(all.iter().map(|pod| &pod.metadata))),
+    )
 }
 
 pub(super) async fn patch_pod_cidrs(

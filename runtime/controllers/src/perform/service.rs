@@ -3,7 +3,7 @@
 //! sees to it.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ccm_core::audit::Subject;
 use ccm_core::brake::{Allowances, Brake, SharedBudget};
@@ -41,6 +41,10 @@ pub(super) struct Services {
     pub(super) cloud: Cloud,
     /// All calls that change something take from it: each provider has its own quota at its own cloud.
     budget: Arc<SharedBudget>,
+    /// The provider's generation that somebody has vouched for.
+    pub(super) known: Mutex<Option<u64>>,
+    /// Whose turn it is to ask for that.
+    pub(super) vouching: tokio::sync::Mutex<()>,
 }
 
 impl Services {
@@ -50,6 +54,8 @@ impl Services {
         Services {
             cloud,
             budget: Arc::new(SharedBudget::new(brake, allowances.of(brake))),
+            known: Mutex::new(None),
+            vouching: tokio::sync::Mutex::default(),
         }
     }
 
@@ -97,7 +103,7 @@ impl Services {
             ServiceEffect::Patch(patch) => {
                 ServiceOutcome::Service(self.write(service, patch).await)
             }
-            ServiceEffect::Vouch
+            ServiceEffect::Vouch(_)
             | ServiceEffect::TakeBudget(..)
             | ServiceEffect::RecordEvent(_) => return Outcome::Recorded,
         })

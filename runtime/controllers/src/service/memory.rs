@@ -9,7 +9,9 @@ use std::time::Duration;
 use ccm_core::effect::When;
 use ccm_core::permit::Moment;
 use ccm_core::retry;
-use ccm_core::service::{Facts, Past, Targets, World, is_load_balancer, is_news, needs_cleanup};
+use ccm_core::service::{
+    Account, Facts, Past, Targets, World, is_load_balancer, is_news, needs_cleanup,
+};
 use k8s_openapi::api::core::v1::Service;
 
 use crate::reconcile::Conclusion;
@@ -205,10 +207,11 @@ impl Memory {
     }
 
     /// What a conversation about it knows at its beginning.
-    pub(super) fn facts(&mut self, world: Arc<World>, targets: Targets) -> Facts {
+    pub(super) fn facts(&mut self, world: Arc<World>, targets: Targets, account: Account) -> Facts {
         self.due_at = None;
         let service = self.service.clone();
-        Facts::new(service, self.is_gone, world, targets, self.past.clone())
+        let past = self.past.clone();
+        Facts::new(service, self.is_gone, world, targets, past, account)
     }
 
     /// Remembers how a conversation ended. The load balancer is looked at again `drift_check` later, half of it more or

@@ -46,7 +46,7 @@ pub enum ServiceEffect {
     /// Ask whether the Service with this UID, which somebody's load balancer names as its owner, is alive.
     FindOwner(String),
     /// Ask the provider about nodes and load balancers that are known to exist: does it speak of this cluster's account?
-    Vouch,
+    Vouch(Vouching),
     /// Read whether the Service's namespace is being deleted.
     ReadNamespace,
     /// Read the Service from the API server itself, not from a cache.
@@ -110,6 +110,15 @@ pub enum OwnerState {
     Unsynced,
 }
 
+/// For what somebody has to vouch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vouching {
+    /// The provider's [generation](crate::cloud::CloudProvider::generation) whose answers this is about.
+    pub generation: u64,
+    /// What was said of that generation before does not count: something is let go of.
+    pub is_anew: bool,
+}
+
 /// What a provider says of nodes, or of load balancers where no node could be asked about, that are known to exist.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Witnesses {
@@ -117,6 +126,13 @@ pub struct Witnesses {
     pub found: Vec<String>,
     /// It says that these do not exist.
     pub missing: Vec<String>,
+}
+
+impl Witnesses {
+    /// Whether they speak of another account. What was made there by mistake is found there: the greater part has to be.
+    pub fn are_strange(&self) -> bool {
+        !self.missing.is_empty() && self.found.len() <= self.missing.len()
+    }
 }
 
 impl ServiceOutcome {
@@ -180,7 +196,7 @@ impl ServiceEffect {
             }
             ServiceEffect::Get(_) => write!(f, "get load balancer of {service}"),
             ServiceEffect::FindOwner(uid) => write!(f, "find owner {uid} for {service}"),
-            ServiceEffect::Vouch => write!(f, "vouch for {service}"),
+            ServiceEffect::Vouch(_) => write!(f, "vouch for {service}"),
             ServiceEffect::ReadNamespace => write!(f, "read namespace/{}", service.namespace),
             ServiceEffect::Read => write!(f, "read {service}"),
             ServiceEffect::TakeBudget(brake, _) => write!(f, "take budget {brake} {service}"),

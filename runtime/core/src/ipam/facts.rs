@@ -92,6 +92,7 @@ impl Facts {
             | Outcome::Conferred(..)
             | Outcome::Budget(_)
             | Outcome::Deleted
+            | Outcome::Drained(_)
             | Outcome::Service(_)
             | Outcome::Route(_) => {}
         }

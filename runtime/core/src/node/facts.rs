@@ -129,7 +129,11 @@ impl Facts {
             Outcome::Looked(looked) => self.learnt.looked = Some(looked),
             Outcome::Conferred(verdict, tell) => self.learnt.conferred = Some((verdict, tell)),
             // Effects of another controller.
-            Outcome::Surveyed(_) | Outcome::Deleted | Outcome::Service(_) | Outcome::Route(_) => {}
+            Outcome::Surveyed(_)
+            | Outcome::Deleted
+            | Outcome::Drained(_)
+            | Outcome::Service(_)
+            | Outcome::Route(_) => {}
             Outcome::Budget(result) => {
                 if let Effect::TakeBudget(_, brake, _) = effect {
                     self.learnt.budgets.insert(*brake, result);

@@ -98,7 +98,7 @@ pub enum Held {
 }
 
 /// Whether the node of this evidence may be deleted, as far as its own conditions go; the brake's budget is asked
-/// after them.
+/// after them. Whether the deletion is meant, [`is_wanted`] says, or a finished drain.
 ///
 /// # Errors
 /// The first condition that does not hold.
@@ -106,10 +106,10 @@ pub fn check(
     node: &Node,
     evidence: &Evidence,
     rules: &LifecycleRules,
+    is_wanted: bool,
     now: Now,
 ) -> Result<(), Held> {
     let is_asked_for = is_asked_for(node, now.wall);
-    let is_wanted = is_wanted(node, rules, now);
     // Those that every deletion waits for come first: of a machine that boots, and is not listed yet, nobody is told.
     has_been_not_ready(evidence, rules, now)?;
     is_confirmed(evidence, rules)?;
@@ -267,6 +267,14 @@ impl Held {
             Held::Mass(_) => "mass",
             Held::Braked { brake, .. } => brake.as_str(),
         }
+    }
+
+    /// Whether a deletion that is meant may not wait for this.
+    pub(super) fn yields_to_meaning(&self) -> bool {
+        matches!(
+            self,
+            Held::NoKnownGood | Held::Mass(_) | Held::Braked { .. }
+        )
     }
 
     /// Whether every deletion waits for this.

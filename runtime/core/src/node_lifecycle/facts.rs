@@ -14,6 +14,7 @@ use crate::settings::LifecycleRules;
 
 use super::case::transition;
 use super::deletion_guard::{Evidence, Held};
+use super::drain::is_cordoned;
 
 /// How often a conversation reads the node again after a conflict; upstream's number (LIFE-014).
 const MAX_CONFLICTS: u32 = 5;
@@ -74,6 +75,8 @@ struct Learnt {
     is_withheld: bool,
     /// One was made.
     is_changed: bool,
+    /// What is left on the node is what a drain leaves, where that was asked.
+    drained: Option<bool>,
     budgets: Asked,
     /// Reasons of the Events of this conversation.
     said: Vec<String>,
@@ -111,6 +114,7 @@ impl Facts {
             }
             Outcome::Recorded | Outcome::Unrecorded(_) | Outcome::Withheld => self.note(effect),
             Outcome::Deleted => learnt.over = true,
+            Outcome::Drained(is_drained) => learnt.drained = Some(is_drained),
             Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
                 learnt.has_changed |= transition(&node) != transition(&self.node);
                 self.node = Arc::from(node);
@@ -208,6 +212,16 @@ impl Facts {
     /// Whether the node is as the API server itself has it.
     pub(super) fn is_read(&self) -> bool {
         self.learnt.is_read
+    }
+
+    /// Whether somebody has cordoned the node and drained it to the end.
+    pub(super) fn is_drained(&self) -> bool {
+        self.learnt.drained == Some(true) && is_cordoned(&self.node)
+    }
+
+    /// Whether that is worth asking.
+    pub(super) fn may_be_drained(&self) -> bool {
+        self.learnt.drained.is_none() && is_cordoned(&self.node)
     }
 
     /// Whether it was NotReady for another reason, or Ready for a while, when that was last looked at.

@@ -102,7 +102,8 @@ impl Facts {
             | Outcome::Surveyed(_)
             | Outcome::Conferred(..)
             | Outcome::Service(_)
-            | Outcome::Deleted => {}
+            | Outcome::Deleted
+            | Outcome::Drained(_) => {}
         }
     }
 

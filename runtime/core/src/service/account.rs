@@ -4,26 +4,65 @@
 
 use std::net::IpAddr;
 
-use super::stored::annotations;
+use super::stored::{annotations, load_balancer_status};
 use super::waiting::{Doing, Obstacle};
 use super::{Facts, Step};
-use crate::effect::{ServiceEffect, Witnesses};
+use crate::effect::{ServiceEffect, Vouching};
 use crate::load_balancer::{Ingress, LoadBalancerStatus};
 use crate::node_lifecycle::Now;
 use crate::node_lifecycle::deletion_guard::is_said;
 
+/// Which account a conversation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Account {
+    /// The provider's [generation](crate::cloud::CloudProvider::generation) when the conversation began: whoever vouches for
+    /// its answers does so for this one.
+    pub generation: u64,
+    /// Whether somebody has vouched for that generation before.
+    pub is_known: bool,
+}
+
+impl Default for Account {
+    fn default() -> Account {
+        Account {
+            generation: 0,
+            is_known: true,
+        }
+    }
+}
+
+/// What comes before a load balancer is asked for that was there before: with a new credential, of which nobody knows yet
+/// whose it is, another one would be made beside it.
+pub(super) fn unproven(facts: &Facts, now: Now) -> Option<Step<'_>> {
+    let Account {
+        generation,
+        is_known,
+    } = facts.account;
+    let is_new = ips(&load_balancer_status(&facts.service)).next().is_none();
+    match is_known || is_new || facts.past.made_by == Some(generation) {
+        true => None,
+        false => vouched(facts, false, now),
+    }
+}
+
 /// What comes before anything is believed that only the cluster's own account may say; `None` when that is known, when
 /// nobody can vouch, or when a person has given the old load balancer up.
 pub(super) fn unknown(facts: &Facts, now: Now) -> Option<Step<'_>> {
+    vouched(facts, true, now)
+}
+
+fn vouched(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
     if is_said(Some(annotations(&facts.service)), now.wall) {
         return None;
     }
     match &facts.learnt.witnesses {
-        None => Some(Step::Do(vec![ServiceEffect::Vouch])),
-        // What was made in another account by mistake is found there: the greater part has to be.
-        Some(Ok(Witnesses { found, missing })) => {
-            let is_strange = !missing.is_empty() && found.len() <= missing.len();
-            is_strange.then(|| Step::Wait(Obstacle::Strange(missing)))
+        None => Some(Step::Do(vec![ServiceEffect::Vouch(Vouching {
+            generation: facts.account.generation,
+            is_anew,
+        })])),
+        Some(Ok(witnesses)) => {
+            let is_strange = witnesses.are_strange();
+            is_strange.then(|| Step::Wait(Obstacle::Strange(&witnesses.missing)))
         }
         Some(Err(error)) => {
             let doing = Doing::Check;

@@ -52,7 +52,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
         if let Some(step) = too_early(facts, &wanted, &targets, now.moment) {
             return step;
         }
-        return ensure(facts, &wanted, targets, None);
+        return ensure(facts, &wanted, targets, None, now);
     }
     if has_other_targets {
         // It has failed a moment ago, and what was ensured since was not all that is wanted.
@@ -162,9 +162,17 @@ fn ensure<'a>(
     wanted: &Arc<CloudService>,
     targets: Arc<[CloudNode]>,
     adopt: Option<String>,
+    now: Now,
 ) -> Step<'a> {
     if let Some(step) = super::only_look(facts) {
         return step;
+    }
+    match account::unproven(facts, now) {
+        Some(Step::Wait(obstacle @ Obstacle::Provider { .. })) => {
+            return follow_nodes(facts, now, obstacle);
+        }
+        Some(step) => return step,
+        None => {}
     }
     let mut effects = announce(facts, wanted);
     effects.extend(update::unavailable(facts, &targets));
@@ -211,7 +219,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
             return Some(Step::Do(vec![ServiceEffect::Patch(patch)]));
         }
         Err(ProviderError::Conflict { owner, .. }) => {
-            return Some(after_conflict(facts, owner.as_deref()));
+            return Some(after_conflict(facts, owner.as_deref(), now));
         }
         Err(error) => {
             let doing = Doing::Ensure;
@@ -241,7 +249,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
 
 /// F22: a load balancer that names another owner is taken over only from one that is not alive, and only where the
 /// operator allows it.
-fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>) -> Step<'a> {
+fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>, now: Now) -> Step<'a> {
     let asked = facts.learnt.asked.as_ref();
     if asked.is_some_and(|asked| asked.adopt.is_some()) || owner == Some(uid(&facts.service)) {
         return Step::Wait(Obstacle::Taken(owner));
@@ -260,7 +268,13 @@ fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>) -> Step<'a> {
     match asked {
         Some(asked) if facts.world.rules.adoption => {
             let adopt = owner.unwrap_or_default().to_owned();
-            ensure(facts, &asked.service, asked.targets.clone(), Some(adopt))
+            ensure(
+                facts,
+                &asked.service,
+                asked.targets.clone(),
+                Some(adopt),
+                now,
+            )
         }
         _ => Step::Wait(Obstacle::Unadopted(owner)),
     }

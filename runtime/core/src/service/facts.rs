@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 
+use super::account::Account;
 use super::cloud_service;
 use super::past::Past;
 use super::stored::{annotations, uid};
@@ -38,6 +39,8 @@ pub struct Facts {
     pub targets: Targets,
     /// What was before.
     pub past: Past,
+    /// Whose answers are heard.
+    pub account: Account,
     pub(super) learnt: Learnt,
 }
 
@@ -62,7 +65,7 @@ pub(super) struct Learnt {
     pub(super) withheld: Option<Withheld>,
     pub(super) got: Option<Result<GetReply, ProviderError>>,
     pub(super) owner: Option<OwnerState>,
-    /// What shows whose account the answers are about, where that was asked.
+    /// What shows whose account the answers are about, where that was asked after the last of them.
     pub(super) witnesses: Option<Result<Witnesses, ProviderError>>,
     /// Whether its namespace is being deleted, where that was asked.
     pub(super) namespace_goes: Option<bool>,
@@ -114,6 +117,7 @@ impl Facts {
         world: Arc<World>,
         targets: Targets,
         past: Past,
+        account: Account,
     ) -> Facts {
         Facts {
             service,
@@ -121,6 +125,7 @@ impl Facts {
             world,
             targets,
             past,
+            account,
             learnt: Learnt::default(),
         }
     }
@@ -160,7 +165,8 @@ impl Facts {
             | Outcome::Conferred(..)
             | Outcome::Node(_)
             | Outcome::Route(_)
-            | Outcome::Deleted => {}
+            | Outcome::Deleted
+            | Outcome::Drained(_) => {}
         }
     }
 
@@ -174,7 +180,10 @@ impl Facts {
                 });
                 self.absorb_progress(effect, result);
             }
-            ServiceOutcome::Got(result) => self.learnt.got = Some(result),
+            ServiceOutcome::Got(result) => {
+                self.learnt.got = Some(result);
+                self.learnt.witnesses = None;
+            }
             ServiceOutcome::Owner(owner) => self.learnt.owner = Some(owner),
             ServiceOutcome::Vouched(said) => self.learnt.witnesses = Some(said),
             ServiceOutcome::NamespaceGoes(goes) => self.learnt.namespace_goes = Some(goes),
@@ -212,6 +221,7 @@ impl Facts {
         }
         learnt.asked = asked(effect);
         learnt.ensured = Some(result);
+        learnt.witnesses = None;
         learnt.is_stored = false;
     }
 

@@ -22,6 +22,10 @@ impl<P: Holding> CloudProvider for Active<P> {
         self.roles.load().serving.provider.digest()
     }
 
+    fn generation(&self) -> u64 {
+        self.roles.load().serving.number
+    }
+
     fn schemes(&self) -> &[String] {
         &self.schemes
     }

@@ -47,7 +47,8 @@ fn evidence() -> Evidence {
 }
 
 fn verdict(node: &Node, evidence: &Evidence, rules: &LifecycleRules) -> Result<(), &'static str> {
-    check(node, evidence, rules, now()).map_err(|held| held.condition())
+    let is_wanted = is_wanted(node, rules, now());
+    check(node, evidence, rules, is_wanted, now()).map_err(|held| held.condition())
 }
 
 fn judged(evidence: &Evidence) -> Result<(), &'static str> {

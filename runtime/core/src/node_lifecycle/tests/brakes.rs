@@ -61,6 +61,12 @@ fn what_is_meant_waits_for_neither_a_mass_nor_a_budget_nor_a_neighbour() {
             assert!(took <= 90, "{gone} of {all} with {taint} took {took} s");
         }
     }
+    let drained = last_after(5, 5, |world, name| world.drain(name, true));
+    assert!(drained.is_some_and(|took| took <= 90), "{drained:?}");
+    let drained = last_after(100, 90, |world, name| world.drain(name, true));
+    assert!(drained.is_some_and(|took| took <= 90), "{drained:?}");
+    let cordoned = last_after(5, 5, |world, name| world.drain(name, false));
+    assert_eq!(cordoned, None, "pods are left on them");
     let selected = last_after(5, 5, |world, name| {
         world.rules.wanted = Some(Selector::parse("pool=burst").unwrap());
         world.nodes.get_mut(name).unwrap()["metadata"]["labels"]["pool"] = "burst".into();

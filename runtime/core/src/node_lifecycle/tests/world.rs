@@ -32,6 +32,7 @@ pub(super) struct World {
     pub(super) refusals: Vec<ClusterError>,
     /// The nodes that an admission webhook lets nobody change.
     pub(super) locked: BTreeSet<String>,
+    drained: BTreeSet<String>,
     memory: Memory,
     budgets: Budgets,
     versions: u64,
@@ -50,6 +51,7 @@ impl World {
             asked: 0,
             refusals: Vec::new(),
             locked: BTreeSet::new(),
+            drained: BTreeSet::new(),
             memory: Memory::default(),
             budgets: Budgets::new(&Allowances::default()),
             versions: 1,
@@ -104,6 +106,14 @@ impl World {
         taints
             .unwrap()
             .push(json!({ "key": taint, "effect": "NoSchedule" }));
+    }
+
+    /// Somebody empties the node, and comes to the end of it or not.
+    pub(super) fn drain(&mut self, name: &str, is_drained: bool) {
+        self.nodes.get_mut(name).unwrap()["spec"]["unschedulable"] = json!(true);
+        if is_drained {
+            self.drained.insert(name.to_owned());
+        }
     }
 
     /// The manager is another process now; what was spent is written down.
@@ -201,6 +211,7 @@ impl World {
                     Box::new(serde_json::from_value(stored.clone()).unwrap())
                 })))
             }
+            Effect::ReadPods(node) => Outcome::Drained(self.drained.contains(&node.name)),
             Effect::TakeBudget(_, brake, rise) => {
                 let (now, count) = (self.both().moment, self.nodes.len());
                 Outcome::Budget(self.budgets.of(*brake).take(now, count, *rise))

@@ -2,9 +2,10 @@
 
 use super::world::*;
 use crate::cloud::ProviderError;
-use crate::effect::{ClusterError, When, Witnesses};
+use crate::effect::{ClusterError, ServiceEffect, When, Witnesses};
 use crate::load_balancer::{Found, GetReply, Progress};
 use crate::permit::Moment;
+use crate::service::Account;
 use serde_json::json;
 use std::time::Duration;
 
@@ -388,5 +389,35 @@ fn an_order_of_unknown_end_keeps_the_finalizer_for_half_a_minute() {
     assert!(world.has_finalizer());
     world.wait(1);
     world.talk();
+    assert!(!world.has_finalizer());
+}
+
+#[test]
+fn who_vouched_before_the_load_balancer_was_looked_for_does_not_vouch_for_its_absence() {
+    let mut world = made();
+    world.account = Account {
+        generation: 2,
+        is_known: false,
+    };
+    // It is wanted when the conversation begins, and not any more when it ends.
+    world.past.drift_due = true;
+    world.witnesses = Ok(Witnesses::default());
+    world.ensure = [ready(&["192.0.2.1", "2001:db8::1"], 1)].into();
+    world.meanwhile = Some(|stored| {
+        stored["metadata"]["deletionTimestamp"] = json!("2025-01-01T00:00:00Z");
+    });
+    world.talk();
+    world.talk();
+    let calls = world.calls.iter();
+    let calls: Vec<&str> = calls
+        .filter_map(|call| match call {
+            ServiceEffect::Vouch(_) => Some("vouch"),
+            ServiceEffect::Ensure(_) => Some("ensure"),
+            ServiceEffect::Delete(_) => Some("delete"),
+            ServiceEffect::Get(_) => Some("get"),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(calls, ["vouch", "ensure", "delete", "get", "vouch"]);
     assert!(!world.has_finalizer());
 }

@@ -2,8 +2,9 @@
 
 use super::world::*;
 use crate::cloud::ProviderError;
-use crate::effect::{ServiceEffect, When};
+use crate::effect::{ServiceEffect, When, Witnesses};
 use crate::load_balancer::Ensured;
+use crate::service::Account;
 use serde_json::json;
 use std::time::Duration;
 
@@ -333,4 +334,50 @@ fn edge_063_what_is_changed_while_the_status_is_written_is_not_lost() {
         next.acts()
     );
     assert!(!world.talk().is_outdated);
+}
+
+#[test]
+fn a_new_credential_makes_no_second_load_balancer_before_somebody_has_vouched_for_it() {
+    let asked = |world: &World| {
+        let count = |is: fn(&&ServiceEffect) -> bool| world.calls.iter().filter(is).count();
+        (
+            count(|call| matches!(call, ServiceEffect::Ensure(_))),
+            count(|call| matches!(call, ServiceEffect::UpdateTargets(_))),
+        )
+    };
+    let unknown = Account {
+        generation: 2,
+        is_known: false,
+    };
+    let one = |name: &str| vec![name.to_owned()];
+    let strange = Witnesses {
+        found: Vec::new(),
+        missing: one("node/a"),
+    };
+    let ours = Witnesses {
+        found: one("node/a"),
+        missing: Vec::new(),
+    };
+    for (witnesses, expected) in [
+        (Ok(strange), (0, 0)),
+        // What cannot be asked about is not made, and what is there follows the nodes.
+        (Err(ProviderError::Unavailable("away".to_owned())), (0, 1)),
+        (Ok(ours), (1, 0)),
+        (Ok(Witnesses::default()), (1, 0)),
+    ] {
+        let mut world = made();
+        world.account = unknown;
+        world.past.drift_due = true;
+        world.nodes = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        world.witnesses = witnesses.clone();
+        world.talk();
+        assert_eq!(asked(&world), expected, "{witnesses:?}");
+    }
+
+    // A Service that never had one has nothing to lose.
+    let mut new = world();
+    new.account = unknown;
+    new.witnesses = Err(ProviderError::Unavailable("away".to_owned()));
+    new.talk();
+    assert_eq!(asked(&new), (1, 0));
 }

@@ -20,7 +20,7 @@ use crate::load_balancer::{
 use crate::node_lifecycle::Now;
 use crate::ownership::Claimant;
 use crate::permit::{Mode, Moment};
-use crate::service::{self, Facts, Past, Targets, decide};
+use crate::service::{self, Account, Facts, Past, Targets, decide};
 use crate::settings::ServiceRules;
 
 pub(super) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -48,6 +48,7 @@ pub(super) struct World {
     pub(super) owner: OwnerState,
     /// Whose account the answers are about.
     pub(super) witnesses: Result<Witnesses, ProviderError>,
+    pub(super) account: Account,
     pub(super) namespace_goes: bool,
     /// Errors for the next writes, in order.
     pub(super) errors: Vec<ClusterError>,
@@ -100,6 +101,7 @@ pub(super) fn world() -> World {
         in_use: Vec::new(),
         owner: OwnerState::Gone,
         witnesses: Ok(Witnesses::default()),
+        account: Account::default(),
         namespace_goes: false,
         errors: Vec::new(),
         meanwhile: None,
@@ -273,6 +275,7 @@ impl World {
             Arc::new(world),
             targets,
             self.past.clone(),
+            self.account,
         );
         let mut talk = Talk {
             effects: Vec::new(),
@@ -333,7 +336,7 @@ impl World {
             ServiceEffect::UpdateTargets(_) => of(progressed(next(&mut self.update))),
             ServiceEffect::Delete(_) => of(progressed(next(&mut self.delete))),
             ServiceEffect::Get(_) => of(ServiceOutcome::Got(next(&mut self.get))),
-            ServiceEffect::Vouch => of(ServiceOutcome::Vouched(self.witnesses.clone())),
+            ServiceEffect::Vouch(_) => of(ServiceOutcome::Vouched(self.witnesses.clone())),
             ServiceEffect::ReadNamespace => of(ServiceOutcome::NamespaceGoes(self.namespace_goes)),
             ServiceEffect::FindOwner(_) => of(ServiceOutcome::Owner(self.owner.clone())),
             ServiceEffect::Read => of(ServiceOutcome::Service(Ok(self.object()))),
