@@ -8,6 +8,7 @@ mod account;
 mod counts;
 mod input;
 mod inventory;
+mod large;
 mod life;
 mod migration;
 mod mortal;
@@ -51,6 +52,7 @@ const MUTANT_RUNS: u64 = 6;
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = counts::trials();
     trials.extend(input::trials());
+    trials.extend(large::trials());
     trials.extend(migration::trials());
     trials.push(trial(
         "load_balancers::random_operations_leak_nothing_and_make_nothing_twice",

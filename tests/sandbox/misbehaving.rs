@@ -15,12 +15,12 @@ mod cluster;
 mod files;
 mod law;
 mod lines;
-mod load_balancers;
+pub(crate) mod load_balancers;
 mod requests;
 mod routed;
 mod routes;
 mod services;
-mod stage;
+pub(crate) mod stage;
 mod steps;
 mod target;
 

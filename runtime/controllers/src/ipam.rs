@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::node::{NodeChange, wait_until};
 use crate::perform::ClusterDoor;
-use crate::queue::Queue;
+use crate::queue::{Queue, Room};
 use crate::reconcile::{Conclusion, converse};
 use crate::set::{Ended, when_ended};
 use crate::{Settings, Stopped};
@@ -254,7 +254,7 @@ impl IpamController {
     fn next_moment(&self) -> Option<Moment> {
         let begins = self.begins?;
         // With no room for another conversation, the end of one is what matters.
-        let next = self.queue.next(true).filter(|_| self.has_room());
+        let next = self.queue.next(Room::Any).filter(|_| self.has_room());
         next.map(|next| next.max(begins))
     }
 
@@ -268,7 +268,7 @@ impl IpamController {
             return;
         }
         while self.has_room()
-            && let Some((name, _)) = self.queue.take(now, true)
+            && let Some((name, _)) = self.queue.take(now, Room::Any)
         {
             self.start(&name);
         }
@@ -339,7 +339,7 @@ impl IpamController {
         let now = self.clock.now();
         let is_under_way = self.begins.is_none_or(|begins| now < begins)
             || !self.conversations.is_empty()
-            || self.queue.next(true).is_some_and(|next| next <= now);
+            || self.queue.next(Room::Any).is_some_and(|next| next <= now);
         if !self.has_passed && !is_under_way {
             self.has_passed = true;
             self.door.cluster.planner.passed();

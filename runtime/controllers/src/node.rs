@@ -17,7 +17,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use crate::batch;
 use crate::clock::Clock;
 use crate::perform::Door;
-use crate::queue::Queue;
+use crate::queue::{Queue, Room};
 use crate::reconcile::{Conclusion, converse};
 use memory::Memory;
 
@@ -196,7 +196,7 @@ impl NodeController {
     fn next_moment(&self) -> Option<Moment> {
         // With no room for another conversation, the end of one is what matters.
         let is_full = self.conversations.len() >= MOST_CONVERSATIONS;
-        let turn = self.queue.next(self.has_room_for_calm());
+        let turn = self.queue.next(self.room());
         let turn = turn.filter(|_| !is_full);
         let pass = match self.pass {
             Pass::Next(moment) => Some(moment),
@@ -252,15 +252,18 @@ impl NodeController {
     fn start_conversations(&mut self) {
         let now = self.clock.now();
         while self.conversations.len() < MOST_CONVERSATIONS
-            && let Some((name, is_urgent)) = self.queue.take(now, self.has_room_for_calm())
+            && let Some((name, is_urgent)) = self.queue.take(now, self.room())
         {
             self.start(name, is_urgent, now);
         }
     }
 
     /// Known nodes take half of the room at most, so that a pass over many of them never keeps a new one waiting.
-    fn has_room_for_calm(&self) -> bool {
-        self.calm < MOST_CONVERSATIONS / 2
+    fn room(&self) -> Room {
+        match self.calm < MOST_CONVERSATIONS / 2 {
+            true => Room::Any,
+            false => Room::Urgent,
+        }
     }
 
     fn start(&mut self, name: String, is_urgent: bool, now: Moment) {

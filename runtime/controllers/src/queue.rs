@@ -32,6 +32,17 @@ struct Entry {
     not_before: Option<Moment>,
 }
 
+/// For which turns there is room now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// For all.
+    Any,
+    /// For urgent ones only.
+    Urgent,
+    /// Only for those that are not urgent.
+    Calm,
+}
+
 impl Queue {
     /// Asks for a turn of `name` at `at`. Of two turns the earlier one stays, and it is urgent if one of them is. Never
     /// earlier than [`Queue::hold`] allows.
@@ -86,20 +97,21 @@ impl Queue {
         }
     }
 
-    /// When the next turn is, if there is one; `and_calm` says whether those that are not urgent count.
-    pub(crate) fn next(&self, and_calm: bool) -> Option<Moment> {
-        let calm = self.calm.keys().next().filter(|_| and_calm);
-        let first = self.urgent.keys().next().into_iter().chain(calm);
+    /// When the next turn is for which there is room, if there is one.
+    pub(crate) fn next(&self, room: Room) -> Option<Moment> {
+        let urgent = self.urgent.keys().next().filter(|_| room != Room::Calm);
+        let calm = self.calm.keys().next().filter(|_| room != Room::Urgent);
+        let first = urgent.into_iter().chain(calm);
         first.map(|turn| turn.at).min()
     }
 
-    /// Takes the next object whose turn has come, an urgent one before any other; and whether it is one. It gets no other
-    /// turn until [`Queue::finish`].
-    pub(crate) fn take(&mut self, now: Moment, and_calm: bool) -> Option<(String, bool)> {
+    /// Takes the next object whose turn has come and for which there is room, an urgent one before any other; and whether it
+    /// is one. It gets no other turn until [`Queue::finish`].
+    pub(crate) fn take(&mut self, now: Moment, room: Room) -> Option<(String, bool)> {
         let is_due =
             |line: &BTreeMap<Turn, String>| line.keys().next().is_some_and(|turn| turn.at <= now);
-        let is_urgent = is_due(&self.urgent);
-        let is_calm = and_calm && is_due(&self.calm);
+        let is_urgent = room != Room::Calm && is_due(&self.urgent);
+        let is_calm = room != Room::Urgent && is_due(&self.calm);
         if !is_urgent && !is_calm {
             return None;
         }

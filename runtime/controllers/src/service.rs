@@ -23,7 +23,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use crate::clock::Clock;
 use crate::node::wait_until;
 use crate::perform::Door;
-use crate::queue::Queue;
+use crate::queue::{Queue, Room};
 use crate::reconcile::{Conclusion, Facts as _, converse};
 use memory::{Memory, Next, Slot, uid};
 
@@ -222,8 +222,7 @@ impl ServiceController {
             return None;
         }
         // With no room for another conversation, the end of one is what matters.
-        let turn = self.queue.next(self.has_room_for_calm());
-        let turn = turn.filter(|_| self.has_room());
+        let turn = self.room().and_then(|room| self.queue.next(room));
         turn.into_iter().chain(self.nodes.pass_at()).min()
     }
 
@@ -285,21 +284,27 @@ impl ServiceController {
             return;
         }
         let now = self.clock.now();
-        while self.has_room()
-            && let Some((key, is_urgent)) = self.queue.take(now, self.has_room_for_calm())
+        while let Some(room) = self.room()
+            && let Some((key, is_urgent)) = self.queue.take(now, room)
         {
             self.start(key, is_urgent, now);
         }
     }
 
-    fn has_room(&self) -> bool {
-        self.conversations.len() < self.settings.concurrent_syncs.get()
-    }
-
-    /// Passes take three quarters of the room at most, so that a new Service waits for none of them.
-    fn has_room_for_calm(&self) -> bool {
-        let most = self.settings.concurrent_syncs.get();
-        self.calm < most - most / 4
+    /// Passes take three quarters of the room at most, so that a new Service waits for none of them; and so do Services that
+    /// have changed, so that hundreds of new ones at a cloud that does not answer keep no node that is gone in the load
+    /// balancers of the others.
+    fn room(&self) -> Option<Room> {
+        let all = self.settings.concurrent_syncs.get();
+        if self.conversations.len() >= all {
+            return None;
+        }
+        let most = all - all / 4;
+        Some(match self.calm < most {
+            true if self.conversations.len() - self.calm < most => Room::Any,
+            true => Room::Calm,
+            false => Room::Urgent,
+        })
     }
 
     fn start(&mut self, key: String, is_urgent: bool, now: Moment) {

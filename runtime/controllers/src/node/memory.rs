@@ -15,7 +15,7 @@ use ccm_core::settings::NodeRules;
 use k8s_openapi::api::core::v1::Node;
 use tokio::task::{Id, JoinError};
 
-use crate::queue::Queue;
+use crate::queue::{Queue, Room};
 use crate::reconcile::Conclusion;
 
 /// How long a cache that is older than our own write is waited for. After that the cache is believed: an
@@ -330,7 +330,10 @@ mod tests {
         let now = Moment(Duration::from_secs(100));
         memory.conclude("sim", "a", ended, now, &mut queue);
         assert_eq!(memory.past.failures, 1);
-        assert_eq!(queue.next(true), Some(now.after(Duration::from_secs(1))));
+        assert_eq!(
+            queue.next(Room::Any),
+            Some(now.after(Duration::from_secs(1)))
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ fn take_all(queue: &mut Queue, now: u64) -> Vec<String> {
 }
 
 fn taken(queue: &mut Queue, now: u64) -> Option<String> {
-    queue.take(at(now), true).map(|(name, _)| name)
+    queue.take(at(now), Room::Any).map(|(name, _)| name)
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn urgent_objects_come_first_then_the_order_of_asking() {
     queue.ask("new", at(1), true);
     queue.ask("later", at(2), true);
     assert_eq!(take_all(&mut queue, 1), ["new", "b", "a"]);
-    assert_eq!(queue.next(true), Some(at(2)));
+    assert_eq!(queue.next(Room::Any), Some(at(2)));
 }
 
 #[test]
@@ -32,14 +32,17 @@ fn an_urgent_object_does_not_wait_for_those_that_asked_earlier() {
     let mut queue = Queue::default();
     queue.ask("pass", at(1), false);
     queue.ask("new", at(5), true);
-    assert_eq!(queue.take(at(5), true), Some(("new".to_owned(), true)));
+    assert_eq!(queue.take(at(5), Room::Any), Some(("new".to_owned(), true)));
     assert_eq!(
-        queue.take(at(5), false),
+        queue.take(at(5), Room::Urgent),
         None,
         "there is no room for others"
     );
-    assert_eq!(queue.next(false), None);
-    assert_eq!(queue.take(at(5), true), Some(("pass".to_owned(), false)));
+    assert_eq!(queue.next(Room::Urgent), None);
+    assert_eq!(
+        queue.take(at(5), Room::Any),
+        Some(("pass".to_owned(), false))
+    );
 }
 
 #[test]
@@ -47,19 +50,25 @@ fn the_earlier_of_two_turns_stays_and_is_urgent_if_one_of_them_is() {
     let mut queue = Queue::default();
     queue.ask("a", at(5), false);
     queue.ask("a", at(9), true);
-    assert_eq!(queue.next(true), Some(at(5)));
+    assert_eq!(queue.next(Room::Any), Some(at(5)));
     queue.ask("a", at(3), false);
     queue.ask("b", at(3), false);
     queue.ask("c", at(3), false);
     queue.ask("c", at(3), true);
-    assert_eq!(queue.take(at(9), false), Some(("a".to_owned(), true)));
-    assert_eq!(queue.take(at(9), false), Some(("c".to_owned(), true)));
+    assert_eq!(
+        queue.take(at(9), Room::Urgent),
+        Some(("a".to_owned(), true))
+    );
+    assert_eq!(
+        queue.take(at(9), Room::Urgent),
+        Some(("c".to_owned(), true))
+    );
     assert_eq!(take_all(&mut queue, 9), ["b"]);
-    assert_eq!(queue.next(true), None);
+    assert_eq!(queue.next(Room::Any), None);
     queue.finish("a");
     queue.ask("a", at(9), false);
     assert_eq!(
-        queue.take(at(9), true),
+        queue.take(at(9), Room::Any),
         Some(("a".to_owned(), false)),
         "urgency ends with its turn"
     );
@@ -92,7 +101,7 @@ fn a_held_object_is_not_woken_early_by_anything() {
     queue.ask("a", at(60), true);
     queue.finish("a");
     queue.ask("a", at(2), true);
-    assert_eq!(queue.next(true), Some(at(60)));
+    assert_eq!(queue.next(Room::Any), Some(at(60)));
     assert_eq!(taken(&mut queue, 60).as_deref(), Some("a"));
     queue.finish("a");
     queue.ask("a", at(61), true);
@@ -122,12 +131,12 @@ fn a_deleted_object_gets_no_turn() {
 fn a_hold_counts_for_a_turn_that_was_asked_for_while_the_conversation_was_held() {
     let mut queue = Queue::default();
     queue.ask("a", at(1), true);
-    assert_eq!(queue.take(at(1), true), Some(("a".to_owned(), true)));
+    assert_eq!(queue.take(at(1), Room::Any), Some(("a".to_owned(), true)));
     queue.ask("a", at(2), true);
     queue.hold("a", at(100));
     queue.ask("a", at(100), false);
     queue.finish("a");
-    assert_eq!(queue.next(true), Some(at(100)));
-    assert_eq!(queue.take(at(99), true), None);
-    assert_eq!(queue.take(at(100), true), Some(("a".to_owned(), true)));
+    assert_eq!(queue.next(Room::Any), Some(at(100)));
+    assert_eq!(queue.take(at(99), Room::Any), None);
+    assert_eq!(queue.take(at(100), Room::Any), Some(("a".to_owned(), true)));
 }

@@ -31,15 +31,20 @@ impl Default for Account {
     }
 }
 
-/// What comes before a load balancer is asked for that was there before: with a new credential, of which nobody knows yet
+/// What comes before a load balancer is asked for that was there before, or was ordered of another generation: with a new credential, of which nobody knows yet
 /// whose it is, another one would be made beside it.
 pub(super) fn unproven(facts: &Facts, now: Now) -> Option<Step<'_>> {
     let Account {
         generation,
         is_known,
     } = facts.account;
-    let is_new = ips(&load_balancer_status(&facts.service)).next().is_none();
-    match is_known || is_new || facts.past.made_by == Some(generation) {
+    let is_there = || ips(&load_balancer_status(&facts.service)).next().is_some();
+    let is_proven = is_known
+        || match facts.past.asked_of {
+            Some(asked_of) => asked_of == generation,
+            None => !is_there(),
+        };
+    match is_proven {
         true => None,
         false => vouched(facts, false, now),
     }

@@ -18,6 +18,8 @@ pub(super) struct Balancers {
     calls: Mutex<Vec<Call>>,
     /// What the next calls of this kind end with.
     faults: Mutex<Vec<(&'static str, ProviderError)>>,
+    /// Calls about Services whose names begin so time out after this.
+    pub(super) slow: Mutex<Option<(&'static str, Duration)>>,
     /// Calls of this kind about this Service wait until it is let go.
     pub(super) held: Mutex<Option<(&'static str, String)>>,
     pub(super) let_go: Notify,
@@ -42,6 +44,7 @@ impl Balancers {
             makes,
             calls: Mutex::default(),
             faults: Mutex::default(),
+            slow: Mutex::default(),
             held: Mutex::default(),
             let_go: Notify::new(),
             there: Mutex::default(),
@@ -67,6 +70,12 @@ impl Balancers {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 
+    /// Where the load balancer of this Service can be reached, if there is one.
+    fn address(&self, uid: &str) -> Option<LoadBalancerStatus> {
+        let there = self.there.lock().unwrap();
+        there.iter().position(|one| one == uid).map(status)
+    }
+
     /// The next call of this kind ends with this.
     pub(super) fn fail(&self, what: &'static str, error: ProviderError) {
         self.faults.lock().unwrap().push((what, error));
@@ -89,11 +98,25 @@ impl Balancers {
             uid: service.uid.clone(),
             targets: targets.iter().map(|node| node.name.clone()).collect(),
         });
+        let slow = *self.slow.lock().unwrap();
+        if let Some((_, time)) = slow.filter(|(names, _)| service.name.starts_with(names)) {
+            tokio::time::sleep(time).await;
+            return Err(ProviderError::TimedOut("on purpose".to_owned()));
+        }
         let mut faults = self.faults.lock().unwrap();
         match faults.iter().position(|(kind, _)| *kind == what) {
             Some(index) => Err(faults.remove(index).1),
             None => Ok(()),
         }
+    }
+}
+
+fn status(index: usize) -> LoadBalancerStatus {
+    LoadBalancerStatus {
+        ingress: vec![Ingress {
+            ip: Some(format!("198.51.100.{}", index + 1)),
+            ..Ingress::default()
+        }],
     }
 }
 
@@ -129,19 +152,14 @@ impl CloudProvider for Balancers {
         Box::pin(async move {
             self.note("ensure", &request.service, &request.targets)
                 .await?;
-            let mut there = self.there.lock().unwrap();
             let uid = &request.service.uid;
-            let index = there.iter().position(|one| one == uid);
-            let index = index.unwrap_or_else(|| {
+            let status = self.address(uid).unwrap_or_else(|| {
+                let mut there = self.there.lock().unwrap();
                 there.push(uid.clone());
-                there.len() - 1
+                status(there.len() - 1)
             });
-            let ingress = vec![Ingress {
-                ip: Some(format!("198.51.100.{}", index + 1)),
-                ..Ingress::default()
-            }];
             Ok(EnsureReply {
-                ensured: Ensured::Ready(LoadBalancerStatus { ingress }),
+                ensured: Ensured::Ready(status),
                 events: Vec::new(),
                 annotations: Vec::new(),
             })
@@ -182,10 +200,9 @@ impl CloudProvider for Balancers {
     ) -> Reply<'a, GetReply> {
         Box::pin(async move {
             self.note("get", service, &[]).await?;
-            let is_there = self.there.lock().unwrap().contains(&service.uid);
-            let found = match is_there {
-                true => Found::Present(LoadBalancerStatus::default()),
-                false => Found::Absent,
+            let found = match self.address(&service.uid) {
+                Some(status) => Found::Present(status),
+                None => Found::Absent,
             };
             Ok(GetReply {
                 found,

@@ -1,5 +1,7 @@
 //! Changes of nodes: which of them reach a cloud, how often, and in what order.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// What every `update` since the last time was told, by Service.
@@ -347,6 +349,32 @@ async fn a_change_that_is_taken_back_while_the_cloud_is_told_is_told_too() {
                 .map(|call| call.targets.len())
                 .collect();
             assert_eq!(told, [6, 5]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_services_whose_calls_time_out_keep_no_node_that_is_gone_behind_the_others() {
+    const CALL: Duration = Duration::from_secs(60);
+    let stage = stage().await;
+    let mut settings = settings();
+    settings.service.concurrent_syncs = NonZeroUsize::new(8).unwrap();
+    stage
+        .run_while(settings, async {
+            *stage.cloud.slow.lock().unwrap() = Some(("new", CALL));
+            for number in 0..200 {
+                stage.serve(&format!("new-{number}")).await;
+            }
+            a_while().await;
+            stage.cloud.take();
+            let params = DeleteParams::default();
+            stage.nodes().delete("a", &params).await.unwrap();
+            tokio::time::sleep(2 * CALL).await;
+            let mut calls = stage.cloud.take();
+            calls.retain(|call| call.what == "update");
+            let told: BTreeSet<String> = calls.iter().map(|call| call.service.clone()).collect();
+            let wanted = SERVICES.map(|name| format!("default/{name}"));
+            assert_eq!(told, BTreeSet::from(wanted), "{calls:?}");
         })
         .await;
 }

@@ -1,0 +1,76 @@
+//! A cluster as large as a call may be: what its nodes carry for others must not keep a load balancer from following them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, CloudProvider as _, Readiness};
+use ccm_core::load_balancer::EnsureRequest;
+use ccm_core::permit::Mode;
+use ccm_tests::harness::{figure, trial};
+use libtest_mimic::{Failed, Trial};
+
+use crate::load_balancers::stage::{Setup, Stage, on_stage};
+use crate::misbehaving::load_balancers::service;
+use crate::misbehaving::stage::{node, permit};
+
+/// The most nodes of one call.
+const NODES: usize = 5_000;
+/// How many conversations call at once. Each call has memory of its own.
+const CALLS: usize = 2;
+/// Longer than all calls together.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![trial(
+        "large::five_thousand_nodes_with_all_that_others_have_written_on_them_fit_into_a_call",
+        || on_stage(Setup::default(), fit),
+    )]
+}
+
+/// As nodes are that a cloud, a network and a storage have marked: two kilobytes of labels, and four of annotations.
+fn fat(number: usize) -> CloudNode {
+    let filled = |count: usize, key: &str, value: usize| -> BTreeMap<String, String> {
+        (0..count)
+            .map(|index| (format!("{key}.example.com/{index}"), "x".repeat(value)))
+            .collect()
+    };
+    CloudNode {
+        provider_id: Some(format!("hcloud://{}", 1_000_000 + number)),
+        labels: filled(40, "label", 32),
+        annotations: filled(20, "annotation", 180),
+        readiness: Readiness::Ready,
+        ..node(&format!("node-{number}"))
+    }
+}
+
+async fn fit(stage: &Stage) -> Result<(), Failed> {
+    let provider = Arc::new(stage.provider().await?);
+    let targets: Arc<[CloudNode]> = (0..NODES).map(fat).collect();
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..CALLS {
+        let mut service = service();
+        service.uid = format!("{number:08}-0000-4000-8000-000000000000");
+        service.name = format!("web-{number}");
+        let request = EnsureRequest {
+            service: Arc::new(service),
+            targets: targets.clone(),
+            adopt: None,
+            hint: None,
+        };
+        let provider = provider.clone();
+        calls.spawn(async move {
+            let permit = permit(PATIENCE, Mode::Enforce, 10);
+            provider.ensure_load_balancer(&request, permit).await
+        });
+    }
+    while let Some(ended) = calls.join_next().await {
+        ended??;
+    }
+    let made = stage.cloud.load_balancers().len();
+    figure(format!("{made} load balancers before {NODES} nodes"));
+    match made == CALLS {
+        true => Ok(()),
+        false => Err(format!("{made} load balancers").into()),
+    }
+}
