@@ -94,8 +94,9 @@ impl<'a> Tenants<'a> {
         }
     }
 
-    /// After everything: nodes whose servers are gone go, too.
+    /// After everything: nodes whose servers are gone go, too. One is there that can show whose account it is.
     pub(crate) async fn tidy(&mut self) {
+        self.join().await;
         for (name, server) in std::mem::take(&mut self.servers) {
             if self.stage.cloud.server(server).is_none() {
                 // It may have gone before.

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use super::stored::{annotations, load_balancer_status};
+use super::stored::annotations;
 use super::waiting::{Doing, Obstacle};
 use super::{Facts, Step};
 use crate::effect::{ServiceEffect, Vouching};
@@ -31,20 +31,10 @@ impl Default for Account {
     }
 }
 
-/// What comes before a load balancer is asked for that was there before, or was ordered of another generation: with a new credential, of which nobody knows yet
-/// whose it is, another one would be made beside it.
+/// What comes before a load balancer is asked for: with a credential of which nobody knows yet whose it is, another one would
+/// be made beside the one that is there.
 pub(super) fn unproven(facts: &Facts, now: Now) -> Option<Step<'_>> {
-    let Account {
-        generation,
-        is_known,
-    } = facts.account;
-    let is_there = || ips(&load_balancer_status(&facts.service)).next().is_some();
-    let is_proven = is_known
-        || match facts.past.asked_of {
-            Some(asked_of) => asked_of == generation,
-            None => !is_there(),
-        };
-    match is_proven {
+    match facts.account.is_known {
         true => None,
         false => vouched(facts, false, now),
     }

@@ -33,8 +33,6 @@ pub struct Past {
     pub(super) asked: Option<Asked>,
     /// Whether that came to its end: there is nothing to be made but what differs from it.
     pub(super) is_made: bool,
-    /// The provider's generation that was asked to make it last.
-    pub(super) asked_of: Option<u64>,
     /// The status that was stored then.
     pub(super) status: LoadBalancerStatus,
     /// The targets that the provider has confirmed; not those that were tried.
@@ -203,7 +201,6 @@ impl Past {
             };
         }
         if is_planned || learnt.ensured.is_some() {
-            self.asked_of = Some(facts.account.generation);
             self.is_made = is_planned || ensure::is_concluded(facts, now);
             if self.is_made {
                 self.status = load_balancer_status(&facts.service);

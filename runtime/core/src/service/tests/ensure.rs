@@ -373,21 +373,4 @@ fn a_new_credential_makes_no_second_load_balancer_before_somebody_has_vouched_fo
         world.talk();
         assert_eq!(asked(&world), expected, "{witnesses:?}");
     }
-
-    // What was ordered with another credential is not ordered again, although nothing of it is stored yet.
-    let mut ordered = world();
-    ordered.ensure = [Err(ProviderError::Unavailable("away".to_owned()))].into();
-    ordered.talk();
-    ordered.account = unknown;
-    ordered.witnesses = Err(ProviderError::Unavailable("away".to_owned()));
-    ordered.wait(10);
-    ordered.talk();
-    assert_eq!(asked(&ordered), (1, 0));
-
-    // A Service that never had one has nothing to lose.
-    let mut new = world();
-    new.account = unknown;
-    new.witnesses = Err(ProviderError::Unavailable("away".to_owned()));
-    new.talk();
-    assert_eq!(asked(&new), (1, 0));
 }
