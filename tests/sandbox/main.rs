@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Some(host::COMPILE) => return ccm_host::compile_child(),
         Some(artifacts::MEASURE) => return artifacts::measure(),
         Some(swap::GROWTH) => return swap::growth(),
+        Some(misbehaving::MEASURE) => return misbehaving::measure(),
         _ => {}
     }
     let trials = [

@@ -2,6 +2,7 @@
 //! in every way we know. Whatever it does ends in a typed error or a checked answer, and disturbs nobody else.
 //!
 //! - `behaviours`: every behaviour, one test each, at the host.
+//! - `memory`: by how much the host grows, whatever the guest leaves with it.
 //! - `load_balancers`: the same for a maker of load balancers, which may change things at the cloud.
 //! - `routes`: the same for a maker of routes.
 //! - `requests`: where requests of a guest may lead, and what the permit of its call hears.
@@ -16,6 +17,7 @@ mod files;
 mod law;
 mod lines;
 pub(crate) mod load_balancers;
+mod memory;
 mod requests;
 mod routed;
 mod routes;
@@ -28,9 +30,12 @@ use ccm_tests::harness::{self, Test};
 use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};
 use libtest_mimic::Trial;
 
+pub(crate) use memory::{MEASURE, measure};
+
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = behaviours::trials();
     trials.extend(cluster::trials());
+    trials.extend(memory::trials());
     trials.extend(load_balancers::trials());
     trials.extend(routes::trials());
     trials.extend(routed::trials());

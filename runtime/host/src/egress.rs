@@ -22,6 +22,7 @@ pub mod tls;
 
 mod acceptance;
 mod aim;
+mod budget;
 mod counts;
 mod credentials;
 mod dial;
@@ -59,6 +60,7 @@ pub use resolve::{Lookup, SystemLookup};
 pub use scope::CallScope;
 
 use crate::manifest::Granted;
+use budget::Budget;
 use kept::Kept;
 use target::Target;
 
@@ -108,6 +110,7 @@ pub struct Egress {
     targets: Vec<Target>,
     limits: EgressLimits,
     kept: Arc<Kept>,
+    budget: Arc<Budget>,
     slots: Semaphore,
 }
 
@@ -143,6 +146,7 @@ impl Egress {
                 .map(|target| Target::new(target, &user_agent, &limits, lookup.clone()))
                 .collect::<Result<_, _>>()?,
             kept: Kept::new(limits.kept_bytes),
+            budget: Budget::of_provider(limits.held_bytes),
             slots: Semaphore::new(limits.in_flight),
             limits,
         })

@@ -21,6 +21,8 @@ pub(crate) struct Guest {
     pub(crate) state: Arc<StateStore>,
     /// Closed until `init` has ended, and for calls without a permit.
     pub(crate) way_out: WayOut,
+    /// How much of [`limits::HTTP_PATHS_BYTES`] is left.
+    pub(crate) paths_left: usize,
     table: ResourceTable,
     wasi: WasiCtx,
     http: WasiHttpCtx,
@@ -31,6 +33,8 @@ impl Guest {
     pub(crate) fn new(memory_bytes: usize, log: GuestLog, state: Arc<StateStore>) -> Guest {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits::HANDLES);
+        let mut http = WasiHttpCtx::new();
+        http.set_field_size_limit(limits::HTTP_FIELDS_BYTES);
         Guest {
             allowance: Allowance {
                 memory_bytes,
@@ -41,8 +45,9 @@ impl Guest {
             log,
             state,
             way_out: WayOut(None),
+            paths_left: limits::HTTP_PATHS_BYTES,
             table,
-            http: WasiHttpCtx::new(),
+            http,
         }
     }
 

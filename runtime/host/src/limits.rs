@@ -125,6 +125,11 @@ pub const REQUEST_BODY_BYTES: usize = MIB;
 pub const REQUEST_PIECE_BYTES: usize = 16 * KIB;
 /// A method that HTTP does not know, and a host with its port, in a request through `wasi:http`. DNS names have 253 bytes.
 pub const HTTP_NAME_BYTES: usize = 512;
+/// Header fields of one request through `wasi:http`; the host keeps them for each handle that a guest has.
+pub const HTTP_FIELDS_BYTES: usize = 8 * KIB;
+/// Paths with queries of all requests that one call makes through `wasi:http`: as many as it may send, each with half a
+/// kilobyte and more.
+pub const HTTP_PATHS_BYTES: usize = 2 * MIB;
 /// Entries of the configuration (contract, `lifecycle.config`).
 pub const CONFIG_ENTRIES: usize = 256;
 /// Keys and values of the configuration together (contract, `lifecycle.config`).

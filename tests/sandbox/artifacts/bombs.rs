@@ -186,7 +186,7 @@ pub(crate) fn measure() -> ExitCode {
 }
 
 /// A number of this process, in KiB.
-fn memory(name: &str) -> u64 {
+pub(crate) fn memory(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status
         .lines()

@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::load_balancers::inventory::{FINALIZER, ingress, owner};
+use crate::load_balancers::inventory::{FINALIZER, ingress, ips, owner};
 use crate::load_balancers::stage::{Stage, TOKEN};
 
 /// What no project is opened with.
@@ -82,7 +82,7 @@ impl Strange {
         self.project.set_token(NOBODYS);
         let now = services(stage).await;
         let all = self.project.load_balancers();
-        let theirs: BTreeSet<String> = all.iter().flat_map(addresses).collect();
+        let theirs: BTreeSet<String> = all.iter().flat_map(ips).map(str::to_owned).collect();
         let mut lost = Vec::new();
         for (uid, service) in &before {
             let is_theirs = |service: &Value| shown(service).iter().any(|ip| theirs.contains(ip));
@@ -126,12 +126,5 @@ fn is_kept(service: &Value) -> bool {
 fn shown(service: &Value) -> Vec<String> {
     let shown = ingress(service).as_array().cloned().unwrap_or_default();
     let ips = shown.iter().filter_map(|one| one["ip"].as_str());
-    ips.map(str::to_owned).collect()
-}
-
-fn addresses(balancer: &Value) -> Vec<String> {
-    let public = &balancer["public_net"];
-    let ips = [&public["ipv4"]["ip"], &public["ipv6"]["ip"]];
-    let ips = ips.into_iter().filter_map(Value::as_str);
     ips.map(str::to_owned).collect()
 }

@@ -206,6 +206,11 @@ fn law(behaviour: Behaviour) -> Law {
         Behaviour::FloodAtOnce => says("told: 0 of 10000 requests were answered"),
         Behaviour::HoardNames => says("refused: a name of 1 MiB"),
         Behaviour::HoardBodies => says("refused: "),
+        Behaviour::HoardFields => says("refused: "),
+        // What does not fit is not read: the requests are made, and only the first is answered.
+        Behaviour::HoardAnswers => says("refused: 1 of 100").asking(Mood::Large, 100),
+        Behaviour::HoardKeptAnswers => says("refused: 1 of 100").asking(Mood::Large, 1),
+        Behaviour::FetchAllHuge => says("refused: 1 of 64").asking(Mood::Large, 64),
         Behaviour::ReadHost => says("refused: no file, no variable, no argument, no socket"),
     }
 }

@@ -71,8 +71,12 @@ pub(crate) fn config(behaviour: Behaviour) -> GuestConfig {
 
 /// Loads the guest with a behaviour, for a cloud at `endpoint`.
 pub(crate) async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadError> {
-    HOST.load(module(), grants(endpoint), config(behaviour))
-        .await
+    let mut config = config(behaviour);
+    let authority = endpoint.split('/').nth(2).unwrap_or_default();
+    config
+        .values
+        .insert("authority".to_owned(), authority.to_owned());
+    HOST.load(module(), grants(endpoint), config).await
 }
 
 /// Loads the guest as a maker of load balancers, for a cloud at `endpoint`.

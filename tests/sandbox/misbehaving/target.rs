@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use axum::Router;
 use axum::http::header::LOCATION;
@@ -14,6 +14,8 @@ use axum::serve::ListenerExt as _;
 pub(crate) enum Mood {
     /// 200, for every path.
     Well,
+    /// 200 with 15 MiB, for every path.
+    Large,
     /// Nothing is there: 404 to `GET`, 200 to everything else.
     Empty,
     /// No answer at all.
@@ -23,6 +25,9 @@ pub(crate) enum Mood {
     /// 302 to that address.
     Elsewhere(SocketAddr),
 }
+
+/// A little less than the largest answer that is read.
+static LARGE: LazyLock<String> = LazyLock::new(|| "x".repeat(15 << 20));
 
 /// A running cloud; it ends with the runtime.
 pub(crate) struct Target {
@@ -85,7 +90,7 @@ fn answer(mood: Mood, method: &Method) -> (StatusCode, HeaderMap, &'static str) 
     let status = match mood {
         Mood::Empty if method == Method::GET => StatusCode::NOT_FOUND,
         // Who is silent does not come to this.
-        Mood::Well | Mood::Empty | Mood::Silent => StatusCode::OK,
+        Mood::Well | Mood::Large | Mood::Empty | Mood::Silent => StatusCode::OK,
         Mood::Broken => StatusCode::INTERNAL_SERVER_ERROR,
         Mood::Elsewhere(address) => {
             let location = format!("http://{address}/v1/machines/one");
@@ -93,5 +98,9 @@ fn answer(mood: Mood, method: &Method) -> (StatusCode, HeaderMap, &'static str) 
             StatusCode::FOUND
         }
     };
-    (status, headers, "{}")
+    let body = match mood {
+        Mood::Large => LARGE.as_str(),
+        _ => "{}",
+    };
+    (status, headers, body)
 }

@@ -15,7 +15,7 @@ use ccm_core::settings::NodeRules;
 use k8s_openapi::api::core::v1::Node;
 use tokio::task::{Id, JoinError};
 
-use crate::queue::{Queue, Room};
+use crate::queue::Queue;
 use crate::reconcile::Conclusion;
 
 /// How long a cache that is older than our own write is waited for. After that the cache is believed: an
@@ -227,6 +227,7 @@ fn fingerprint(node: &Node) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
+    use crate::queue::Room;
     use ccm_core::cloud::Lookup;
     use ccm_core::neighbours::Clashes;
     use serde_json::{Value, json};

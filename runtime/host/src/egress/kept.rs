@@ -18,6 +18,7 @@ use http::HeaderMap;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::budget::Budget;
 use super::message::{FetchError, FetchResponse};
 
 /// Nobody is given an older answer, whatever a guest asks for; decisions about nodes should not rest on more.
@@ -98,9 +99,11 @@ impl Stored {
         let mut answer = answer.clone();
         let length = answer.body.len();
         let compressed_from = (length >= COMPRESSED_FROM).then_some(length);
-        if compressed_from.is_some() {
-            answer.body = lz4_flex::block::compress(&answer.body).into();
-        }
+        answer.body = match compressed_from {
+            Some(_) => lz4_flex::block::compress(&answer.body).into(),
+            // A copy: what is kept is no call's.
+            None => Bytes::copy_from_slice(&answer.body),
+        };
         let headers = answer
             .headers
             .iter()
@@ -115,15 +118,19 @@ impl Stored {
         }
     }
 
-    /// The answer as it came. `None` cannot happen: nobody else writes what is kept.
-    fn answer(&self) -> Option<FetchResponse> {
+    /// The answer as it came, which is paid for before it is unpacked. `None` cannot happen: nobody else writes what is
+    /// kept.
+    fn answer(&self, budget: &Arc<Budget>) -> Option<Shared> {
         let mut answer = self.answer.clone();
         if let Some(length) = self.compressed_from {
-            answer.body = lz4_flex::block::decompress(&answer.body, length)
-                .map(Bytes::from)
-                .ok()?;
+            let mut held = budget.hold();
+            if let Err(error) = held.grow(length) {
+                return Some(Err(error));
+            }
+            let body = lz4_flex::block::decompress(&answer.body, length).ok()?;
+            answer.body = held.body(Bytes::from(body));
         }
-        Some(answer)
+        Some(Ok(answer))
     }
 }
 
@@ -135,8 +142,8 @@ struct UnderWay {
 
 /// What a request does now.
 pub(super) enum Turn {
-    /// Here it is.
-    Answer(FetchResponse),
+    /// Here it is, or there is no room for it.
+    Answer(Shared),
     /// Wait for this; when it is closed without a value, ask again.
     Follow(watch::Receiver<Option<Shared>>),
     /// Send, and tell the end.
@@ -153,8 +160,15 @@ impl Kept {
         })
     }
 
-    /// Whose turn it is to send a request that would be content with an answer of `max_age`.
-    pub(super) fn turn(self: &Arc<Kept>, key: &Key, max_age: Duration, now: Instant) -> Turn {
+    /// Whose turn it is to send a request that would be content with an answer of `max_age`. What is kept and unpacked is held
+    /// in `budget`.
+    pub(super) fn turn(
+        self: &Arc<Kept>,
+        key: &Key,
+        max_age: Duration,
+        now: Instant,
+        budget: &Arc<Budget>,
+    ) -> Turn {
         let max_age = max_age.min(OLDEST);
         let is_young = |begun: Instant| now.saturating_duration_since(begun) <= max_age;
         let mut state = self.state();
@@ -162,7 +176,7 @@ impl Kept {
             .stored
             .get(key)
             .filter(|stored| is_young(stored.begun))
-            .and_then(Stored::answer)
+            .and_then(|stored| stored.answer(budget))
         {
             return Turn::Answer(answer);
         }
@@ -296,10 +310,12 @@ impl Lead {
     /// lets one of the followers lead; so do ends that only concern the leader: its deadline, its permit.
     pub(super) fn done(self, end: &Shared) {
         let share = match end {
-            Ok(_) | Err(FetchError::Unavailable(_) | FetchError::TooLarge(_)) => true,
+            Ok(_) | Err(FetchError::Unavailable(_)) => true,
             Err(
                 FetchError::Denied(_)
                 | FetchError::Invalid(_)
+                // There may be more room in another call.
+                | FetchError::TooLarge(_)
                 | FetchError::Throttled(_)
                 | FetchError::TimedOut(_),
             ) => false,

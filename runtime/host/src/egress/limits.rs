@@ -31,6 +31,10 @@ pub struct EgressLimits {
     pub requests_per_call: usize,
     /// Bytes of kept answers, all targets together.
     pub kept_bytes: usize,
+    /// Bytes of answers that one guest call may have in the host's memory at a time.
+    pub held_bytes_per_call: usize,
+    /// Bytes of answers that all calls of the provider may have there together.
+    pub held_bytes: usize,
     /// A hold that a target asked for is waited out if it is no longer than this.
     pub patient: Duration,
 }
@@ -58,8 +62,12 @@ impl EgressLimits {
             in_flight: 16,
             // 5000 nodes at 50 a page are 100 requests; a guest that asks one by one for 1000 nodes passes too.
             requests_per_call: 2000,
-            // Two of the largest answers; as kept, a listing of 5000 machines is a sixth of it.
-            kept_bytes: 32 << 20,
+            // As kept, a listing of 5000 machines is two thirds of it.
+            kept_bytes: 4 << 20,
+            // One of the largest answers and some small ones, or a hundred pages side by side: guests drop what they have read.
+            held_bytes_per_call: 18 << 20,
+            // Three calls with the largest answers, and many usual ones.
+            held_bytes: 64 << 20,
             // Shorter than a retry by the controllers would take.
             patient: Duration::from_secs(2),
         }

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::acceptance::News;
+use super::budget::Budget;
 use super::kept::Turn;
 use super::message::{Exchange, FetchError, FetchRequest, FetchResponse};
 use super::permit::{Allowed, now};
@@ -35,6 +36,7 @@ struct Call {
     slots: Semaphore,
     /// For bodies that are still to be read.
     bodies: Semaphore,
+    budget: Arc<Budget>,
     records: Records,
 }
 
@@ -47,7 +49,9 @@ impl CallScope {
     ) -> CallScope {
         let slots = Semaphore::new(egress.limits.in_flight_per_call);
         let bodies = Semaphore::new(egress.limits.in_flight_per_call);
+        let held = egress.limits.held_bytes_per_call;
         CallScope(Arc::new(Call {
+            budget: Budget::of_call(held, egress.budget.clone()),
             egress,
             permit,
             deadline,
@@ -185,8 +189,8 @@ impl Call {
         };
         let key = super::kept::Key::new(prepared.target, prepared.url.as_str(), &prepared.headers);
         loop {
-            match kept.turn(&key, max_age, Instant::now()) {
-                Turn::Answer(answer) => return (Ok(answer), true),
+            match kept.turn(&key, max_age, Instant::now(), &self.budget) {
+                Turn::Answer(answer) => return (answer, true),
                 Turn::Lead(lead) => {
                     let end = self.send(prepared).await;
                     lead.done(&end);
@@ -224,7 +228,15 @@ impl Call {
         let until = self.until()?;
         let allowed = Allowed::ask(&self.permit, cloud_request)
             .map_err(|refusal| self.refused(refusal, target, prepared))?;
-        let answer = send::send(target, request, &egress.limits, until, &self.permit).await?;
+        let answer = send::send(
+            target,
+            request,
+            &egress.limits,
+            until,
+            &self.permit,
+            &self.budget,
+        )
+        .await?;
         allowed.answered(answer.status, identify::request_id(&answer));
         if target.credential().is_some() {
             self.tell(target, answer.status);

@@ -6,6 +6,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
@@ -16,6 +17,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, timeout_at};
 
+use super::budget::{Budget, Held};
 use super::headers;
 use super::limits::EgressLimits;
 use super::message::{FetchError, FetchResponse};
@@ -39,10 +41,11 @@ pub(super) async fn send(
     limits: &EgressLimits,
     until: Instant,
     permit: &Permit,
+    budget: &Arc<Budget>,
 ) -> Result<FetchResponse, FetchError> {
     target.gate.enter(permit.tenure());
     tokio::select! {
-        answer = exchange(target, request, limits, until) => answer,
+        answer = exchange(target, request, limits, until, budget) => answer,
         () = over(permit) => Err(FetchError::TimedOut(format!(
             "the permit of this call ended before target {} had answered",
             target.name
@@ -55,6 +58,7 @@ async fn exchange(
     request: Request<Full<Bytes>>,
     limits: &EgressLimits,
     until: Instant,
+    budget: &Arc<Budget>,
 ) -> Result<FetchResponse, FetchError> {
     let method = request.method().clone();
     let started = Instant::now();
@@ -80,11 +84,12 @@ async fn exchange(
         Instant::now(),
         SystemTime::now(),
     );
-    check_head(status, response.headers())?;
+    let mut held = budget.hold();
+    held.grow(check_head(status, response.headers())?)?;
     let body = if method == Method::HEAD {
         Bytes::new()
     } else {
-        body(&mut response, limits, until).await?
+        body(&mut response, limits, until, held).await?
     };
     let headers = headers::answer(response.headers());
     let repeats = headers
@@ -103,7 +108,8 @@ async fn exchange(
     })
 }
 
-fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<(), FetchError> {
+/// How many bytes the header fields have.
+fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<usize, FetchError> {
     if !(200..=599).contains(&status.as_u16()) {
         return Err(FetchError::Unavailable(format!(
             "status {} is no answer",
@@ -126,13 +132,14 @@ fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<(), FetchError>
             "the answer is compressed, which nobody asked for".to_owned(),
         ));
     }
-    Ok(())
+    Ok(bytes)
 }
 
 async fn body(
     response: &mut Response<Incoming>,
     limits: &EgressLimits,
     until: Instant,
+    mut held: Held,
 ) -> Result<Bytes, FetchError> {
     let cap = limits.response_bytes;
     let large = || FetchError::TooLarge(format!("more than {cap} bytes"));
@@ -141,6 +148,11 @@ async fn body(
         return Err(large());
     }
     let started = Instant::now();
+    // What is announced is paid for at once: what does not fit is not even begun.
+    let mut paid = announced
+        .and_then(|length| usize::try_from(length).ok())
+        .unwrap_or_default();
+    held.grow(paid)?;
     let room = announced
         .and_then(|length| usize::try_from(length).ok())
         .unwrap_or_default();
@@ -152,7 +164,7 @@ async fn body(
         let piece = match timeout_at(piece_by, response.frame()).await {
             // Trailers say nothing that anybody reads.
             Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-            Ok(None) => return Ok(body.freeze()),
+            Ok(None) => return Ok(held.body(body.freeze())),
             Ok(Some(Err(error))) => return Err(broken(&error)),
             Err(_) => {
                 return Err(FetchError::TimedOut(format!(
@@ -164,6 +176,9 @@ async fn body(
         if body.len() + piece.len() > cap {
             return Err(large());
         }
+        let more = (body.len() + piece.len()).saturating_sub(paid);
+        held.grow(more)?;
+        paid += more;
         body.extend_from_slice(&piece);
         let elapsed = started.elapsed();
         let expected = limits.pace as f64 * elapsed.as_secs_f64();

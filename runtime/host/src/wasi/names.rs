@@ -1,5 +1,5 @@
-//! The names in a request of `wasi:http` that its implementation takes at any length: a method of its own, and the host. The
-//! host keeps them for every request that a guest has begun. So their setters are replaced by ones that look at the
+//! The names in a request of `wasi:http` that its implementation takes at any length: a method of its own, the host and the
+//! path. The host keeps them for every request that a guest has begun. So their setters are replaced by ones that look at the
 //! length first, and otherwise do the same.
 
 use wasmtime::StoreContextMut;
@@ -27,6 +27,7 @@ pub(super) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut types = linker.instance(TYPES)?;
     types.func_wrap("[method]outgoing-request.set-method", set_method)?;
     types.func_wrap("[method]outgoing-request.set-authority", set_authority)?;
+    types.func_wrap("[method]outgoing-request.set-path-with-query", set_path)?;
     linker.allow_shadowing(false);
     Ok(())
 }
@@ -48,5 +49,21 @@ fn set_authority(
     match &authority {
         Some(name) if name.len() > limits::HTTP_NAME_BYTES => Ok((Err(()),)),
         _ => Ok((store.data_mut().http().set_authority(request, authority)?,)),
+    }
+}
+
+/// Paths are set anew as often as a guest likes, and each counts.
+fn set_path(
+    mut store: StoreContextMut<'_, Guest>,
+    (request, path): (Resource<OutgoingRequest>, Option<String>),
+) -> wasmtime::Result<(Taken,)> {
+    let guest = store.data_mut();
+    let length = path.as_ref().map_or(0, String::len);
+    match guest.paths_left.checked_sub(length) {
+        None => Ok((Err(()),)),
+        Some(left) => {
+            guest.paths_left = left;
+            Ok((guest.http().set_path_with_query(request, path)?,))
+        }
     }
 }

@@ -147,6 +147,14 @@ behaviours! {
     HoardNames = "hoard-names",
     /// Begins the bodies of a hundred requests and ends none. The host takes as much as it would send at a time.
     HoardBodies = "hoard-bodies",
+    /// Leaves header fields and paths of megabytes with the host, in a thousand requests that it never sends. Not taken.
+    HoardFields = "hoard-fields",
+    /// Asks for large answers, and keeps each of them with the host. The first fits, and no more.
+    HoardAnswers = "hoard-answers",
+    /// The same with one answer that was kept: each copy counts, although the cloud is asked once.
+    HoardKeptAnswers = "hoard-kept-answers",
+    /// Asks for many large answers in one call of the host. One fits.
+    FetchAllHuge = "fetch-all-huge",
     /// Reads files, environment and arguments. There are none.
     ReadHost = "read-host",
 }

@@ -15,6 +15,8 @@ use crate::{answers, balancers, reach, resources, routes};
 #[derive(Debug)]
 pub struct Misbehaving {
     behaviour: Behaviour,
+    /// Host and port of the target, for requests that name no target.
+    authority: String,
     /// As a maker of load balancers; `None`: it makes none.
     balancing: Option<Balancing>,
     /// As a maker of routes; `None`: it makes none.
@@ -58,6 +60,7 @@ impl Provider for Misbehaving {
         }
         Ok(Misbehaving {
             behaviour,
+            authority: config.values().text("authority").unwrap_or_default(),
             balancing,
             routing,
             told_by_init,
@@ -167,6 +170,12 @@ impl Instances for Misbehaving {
             Behaviour::FloodAtOnce => reach::flood_at_once(),
             Behaviour::HoardNames => reach::hoard_names(),
             Behaviour::HoardBodies => reach::hoard_bodies(),
+            Behaviour::HoardFields => reach::hoard_fields(),
+            Behaviour::HoardAnswers => reach::hoard_answers(&self.authority, None),
+            Behaviour::HoardKeptAnswers => {
+                reach::hoard_answers(&self.authority, Some("max-age=600"))
+            }
+            Behaviour::FetchAllHuge => reach::fetch_all_huge(),
             Behaviour::ReadHost => reach::read_host(),
             behaviour => return answers::find(behaviour, &nodes),
         };

@@ -163,6 +163,30 @@ pub fn hoard_bodies() -> String {
     }
 }
 
+/// Header fields and paths in requests that are never sent.
+pub fn hoard_fields() -> String {
+    match raw::field_bytes_taken(1_000) >> 20 {
+        few @ 0..=12 => format!("refused: {few} MiB of fields and paths were taken"),
+        many => format!("allowed: {many} MiB of fields and paths were taken"),
+    }
+}
+
+/// A hundred large answers, which are left with the host. With this in `cache-control`.
+pub fn hoard_answers(authority: &str, cache: Option<&str>) -> String {
+    match raw::answers_held(100, authority, "/v1/machines/probe", cache) {
+        1 => "refused: 1 of 100 answers was held".to_owned(),
+        held => format!("allowed: {held} of 100 answers were held"),
+    }
+}
+
+/// As many large answers as one call of the host may bring.
+pub fn fetch_all_huge() -> String {
+    match raw::fetch_all(64) {
+        1 => "refused: 1 of 64 answers came".to_owned(),
+        came => format!("allowed: {came} of 64 answers came"),
+    }
+}
+
 fn all_of(requests: impl Iterator<Item = (String, Request)>) -> String {
     let mut refused = 0;
     for (what, request) in requests {
@@ -189,7 +213,9 @@ mod raw {
 
     use ccm_guest::bindings::host::ccm::provider::http;
     use wasip2::http::outgoing_handler::handle;
-    use wasip2::http::types::{Fields, Method, OutgoingRequest, Scheme};
+    use wasip2::http::types::{
+        Fields, IncomingBody, IncomingResponse, Method, OutgoingRequest, Scheme,
+    };
 
     /// How many of `count` requests in one `fetch-all` are answered.
     pub(super) fn fetch_all(count: usize) -> usize {
@@ -261,14 +287,71 @@ mod raw {
         open.iter().map(|(_, _, _, taken)| taken).sum()
     }
 
-    pub(super) fn url(host: &str, path: &str) -> String {
-        let request = OutgoingRequest::new(Fields::new());
-        let accepted = request.set_scheme(Some(&Scheme::Http)).is_ok()
-            && request.set_authority(Some(host)).is_ok()
-            && request.set_path_with_query(Some(path)).is_ok();
-        if !accepted {
-            return "refused: the request could not be written".to_owned();
+    /// How many bytes of header fields and paths are taken of so many requests, each with as many fields as it may have.
+    pub(super) fn field_bytes_taken(requests: usize) -> usize {
+        const VALUES: usize = 2;
+        let value = vec![b'x'; 3500];
+        let path = format!("/{}", "p".repeat(60_000));
+        let mut held = Vec::new();
+        let mut taken = 0;
+        for _ in 0..requests {
+            let fields = Fields::new();
+            for number in 0..VALUES {
+                if fields.append(&format!("x-{number}"), &value).is_err() {
+                    break;
+                }
+                taken += value.len();
+            }
+            let request = OutgoingRequest::new(fields);
+            if request.set_path_with_query(Some(&path)).is_ok() {
+                taken += path.len();
+            }
+            held.push(request);
         }
+        taken
+    }
+
+    /// How many of so many answers are there at the same time, unread.
+    pub(super) fn answers_held(
+        count: usize,
+        authority: &str,
+        path: &str,
+        cache: Option<&str>,
+    ) -> usize {
+        let mut held: Vec<(IncomingResponse, IncomingBody)> = Vec::new();
+        for _ in 0..count {
+            let fields = Fields::new();
+            if let Some(cache) = cache {
+                let _ = fields.append("cache-control", cache.as_bytes());
+            }
+            let Some(request) = get(fields, authority, path) else {
+                continue;
+            };
+            let Ok(answer) = handle(request, None) else {
+                continue;
+            };
+            answer.subscribe().block();
+            if let Some(Ok(Ok(response))) = answer.get()
+                && let Ok(body) = response.consume()
+            {
+                held.push((response, body));
+            }
+        }
+        held.len()
+    }
+
+    fn get(fields: Fields, authority: &str, path: &str) -> Option<OutgoingRequest> {
+        let request = OutgoingRequest::new(fields);
+        let is_written = request.set_scheme(Some(&Scheme::Http)).is_ok()
+            && request.set_authority(Some(authority)).is_ok()
+            && request.set_path_with_query(Some(path)).is_ok();
+        is_written.then_some(request)
+    }
+
+    pub(super) fn url(host: &str, path: &str) -> String {
+        let Some(request) = get(Fields::new(), host, path) else {
+            return "refused: the request could not be written".to_owned();
+        };
         let answer = match handle(request, None) {
             Ok(answer) => answer,
             Err(code) => return format!("refused: {code:?}"),
@@ -295,6 +378,14 @@ mod raw {
     }
 
     pub(super) fn body_bytes_taken(_: usize, _: usize) -> usize {
+        0
+    }
+
+    pub(super) fn field_bytes_taken(_: usize) -> usize {
+        0
+    }
+
+    pub(super) fn answers_held(_: usize, _: &str, _: &str, _: Option<&str>) -> usize {
         0
     }
 

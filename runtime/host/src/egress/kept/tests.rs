@@ -5,6 +5,11 @@ use bytes::Bytes;
 
 const AGE: Duration = Duration::from_secs(10);
 
+/// Room for every answer here.
+fn room() -> Arc<Budget> {
+    Budget::of_provider(usize::MAX)
+}
+
 fn key(target: usize, path: &str) -> Key {
     Key::new(target, path, &HeaderMap::new())
 }
@@ -18,7 +23,7 @@ fn answer(status: u16, bytes: usize) -> Shared {
 }
 
 fn lead(kept: &Arc<Kept>, key: &Key, now: Instant) -> Lead {
-    match kept.turn(key, AGE, now) {
+    match kept.turn(key, AGE, now, &room()) {
         Turn::Lead(lead) => lead,
         Turn::Answer(_) | Turn::Follow(_) => panic!("expected to lead"),
     }
@@ -26,7 +31,7 @@ fn lead(kept: &Arc<Kept>, key: &Key, now: Instant) -> Lead {
 
 /// The word for a turn; a lead that begins here is dropped again.
 fn word(kept: &Arc<Kept>, key: &Key, age: Duration, now: Instant) -> &'static str {
-    match kept.turn(key, age, now) {
+    match kept.turn(key, age, now, &room()) {
         Turn::Answer(_) => "answer",
         Turn::Follow(_) => "follow",
         Turn::Lead(_) => "lead",
@@ -146,7 +151,7 @@ async fn followers_get_the_answer_and_outlive_a_cancelled_leader() {
     let now = Instant::now();
     let key = key(0, "/a");
     let first = lead(&kept, &key, now);
-    let Turn::Follow(mut follower) = kept.turn(&key, AGE, now) else {
+    let Turn::Follow(mut follower) = kept.turn(&key, AGE, now, &room()) else {
         panic!("expected to follow")
     };
     drop(first);
@@ -155,7 +160,7 @@ async fn followers_get_the_answer_and_outlive_a_cancelled_leader() {
         "a cancelled leader has no answer"
     );
     let second = lead(&kept, &key, now);
-    let Turn::Follow(mut follower) = kept.turn(&key, AGE, now) else {
+    let Turn::Follow(mut follower) = kept.turn(&key, AGE, now, &room()) else {
         panic!("expected to follow")
     };
     second.done(&answer(404, 1));
@@ -172,12 +177,12 @@ async fn a_leaders_own_trouble_is_not_its_followers() {
         (FetchError::Throttled(1), false),
         (FetchError::Invalid(text()), false),
         (FetchError::Unavailable(text()), true),
-        (FetchError::TooLarge(text()), true),
+        (FetchError::TooLarge(text()), false),
     ] {
         let kept = Kept::new(1 << 20);
         let now = Instant::now();
         let leader = lead(&kept, &key(0, "/a"), now);
-        let Turn::Follow(mut follower) = kept.turn(&key(0, "/a"), AGE, now) else {
+        let Turn::Follow(mut follower) = kept.turn(&key(0, "/a"), AGE, now, &room()) else {
             panic!("expected to follow")
         };
         leader.done(&Err(end.clone()));
@@ -204,8 +209,8 @@ fn long_answers_are_kept_small_and_come_back_as_they_were() {
             body: listing.clone().into(),
         });
         lead(&kept, &page, now).done(&answer);
-        match kept.turn(&page, AGE, now) {
-            Turn::Answer(same) => assert_eq!(Ok(same), answer),
+        match kept.turn(&page, AGE, now, &room()) {
+            Turn::Answer(same) => assert_eq!(same, answer),
             Turn::Follow(_) | Turn::Lead(_) => panic!("{} bytes were not kept", listing.len()),
         }
     }

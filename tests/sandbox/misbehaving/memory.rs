@@ -1,0 +1,93 @@
+//! By how much the host grows while a guest leaves with it as much as it can: each behaviour in a process of its own, where
+//! nothing else takes memory.
+
+use std::process::{Command, ExitCode, Stdio};
+
+use ccm_core::cloud::CloudProvider as _;
+use ccm_tests::harness::{figure, trial};
+use guest_misbehaving::behaviour::Behaviour;
+use libtest_mimic::{Failed, Trial};
+
+use crate::artifacts::memory;
+use crate::misbehaving::stage::{self, PATIENCE, block_on};
+use crate::misbehaving::target::{Mood, Target};
+
+/// The argument with which this program measures instead of testing; a behaviour's word follows.
+pub(crate) const MEASURE: &str = "measure-misbehaviour";
+
+/// What the host may hold for one call, beside the guest's own memory (`deploy/docs/safety.md`), and that memory.
+const MOST_KIB: u64 = (32 + 64) << 10;
+
+const HOARDS: [Behaviour; 8] = [
+    Behaviour::MemoryBomb,
+    Behaviour::HoardNames,
+    Behaviour::HoardBodies,
+    Behaviour::HoardFields,
+    Behaviour::HoardAnswers,
+    Behaviour::HoardKeptAnswers,
+    Behaviour::FetchAllHuge,
+    Behaviour::HugeString,
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![trial(
+        "memory::the_host_grows_by_no_more_than_the_guests_memory_and_its_own_budget",
+        grows_little,
+    )]
+}
+
+fn grows_little() -> Result<(), Failed> {
+    let mut shown = Vec::new();
+    for behaviour in HOARDS {
+        let word = behaviour.word();
+        let output = Command::new(std::env::current_exe()?)
+            .args([MEASURE, word])
+            .stderr(Stdio::inherit())
+            .output()?;
+        let grown: u64 = String::from_utf8(output.stdout)?.trim().parse()?;
+        shown.push(format!("{word} {}", grown >> 10));
+        if grown > MOST_KIB {
+            return Err(format!("{word}: the host grew by {grown} KiB, at most {MOST_KIB}").into());
+        }
+    }
+    figure(format!(
+        "the host grew by MiB, at most {}: {}",
+        MOST_KIB >> 10,
+        shown.join(", ")
+    ));
+    Ok(())
+}
+
+/// The process of [`MEASURE`]: prints by how many KiB it grew at most while the guest was called.
+pub(crate) fn measure() -> ExitCode {
+    let word = std::env::args().nth(2).unwrap_or_default();
+    let Some(behaviour) = Behaviour::parse(&word) else {
+        return ExitCode::FAILURE;
+    };
+    let grown = block_on(async {
+        let cloud = Target::start(Mood::Large).await;
+        let nodes = [stage::node("one")];
+        let load = async |behaviour| stage::load(behaviour, &cloud.endpoint()).await.unwrap();
+        // What the first call and the first answer cost anyway.
+        let honest = load(Behaviour::HonestRequests).await;
+        honest
+            .find(&nodes, stage::reads_for(PATIENCE))
+            .await
+            .unwrap();
+        let provider = load(behaviour).await;
+        // From here on the peak counts anew.
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = memory("VmRSS:");
+        // How it ends, `behaviours` judges.
+        let _ = provider.find(&nodes, stage::reads_for(PATIENCE)).await;
+        memory("VmHWM:").saturating_sub(before)
+    });
+    #[allow(
+        clippy::print_stdout,
+        reason = "it is read by the test that began this process"
+    )]
+    {
+        println!("{grown}");
+    }
+    ExitCode::SUCCESS
+}
