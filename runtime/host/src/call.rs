@@ -22,6 +22,7 @@ use crate::egress::CallScope;
 use crate::guest::Guest;
 use crate::guest_log::GuestLog;
 use crate::limits;
+use crate::memory::{GUESTS, Room};
 use crate::state::StateStore;
 use crate::ticker::Ticker;
 use failure::Failure;
@@ -38,6 +39,8 @@ pub(crate) struct Calls {
     pub(crate) config: lifecycle::Config,
     pub(crate) memory_bytes: usize,
     pub(crate) ticker: Ticker,
+    /// The provider's part of the memory that guests may have.
+    pub(crate) room: Room,
     /// One for each call that may be under way.
     pub(crate) slots: Semaphore,
     /// One for each call about load balancers that may be under way; it needs one of `slots` as well.
@@ -105,6 +108,13 @@ impl Calls {
             None => None,
         };
         let _slot = turn(&self.slots, limits::CALLS_AT_ONCE, &call, began).await?;
+        let room = async {
+            let part = self.room.take(self.memory_bytes).await;
+            (part, GUESTS.take(self.memory_bytes).await)
+        };
+        let _room = timeout_at(call.deadline, room)
+            .await
+            .map_err(|_| crowded(&call, began))?;
         timeout_at(call.deadline, self.turns.backoff.begin())
             .await
             .map_err(|_| paused(&call, began))?;
@@ -206,6 +216,14 @@ async fn turn<'a>(
             began.elapsed().as_millis()
         ))),
     }
+}
+
+fn crowded(call: &Call, began: Instant) -> ProviderError {
+    ProviderError::TimedOut(format!(
+        "{}: there was no memory for it in the whole {} ms, because other calls have it",
+        call.function,
+        began.elapsed().as_millis()
+    ))
 }
 
 fn paused(call: &Call, began: Instant) -> ProviderError {

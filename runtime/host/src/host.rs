@@ -22,6 +22,7 @@ use crate::guest::Guest;
 use crate::guest_config::{self, GuestConfig};
 use crate::load_error::LoadError;
 use crate::loading::Loading;
+use crate::memory::GUESTS;
 use crate::provider::Provider;
 use crate::signatures;
 use crate::text::clean;
@@ -176,6 +177,7 @@ impl Host {
             config,
             memory_bytes: granted_limits.memory_bytes(&manifest),
             ticker: self.ticker.clone(),
+            room: GUESTS.part(),
             slots: Semaphore::new(limits::CALLS_AT_ONCE),
             balancing: Semaphore::new(limits::BALANCING_AT_ONCE),
             routing: Semaphore::new(limits::ROUTING_AT_ONCE),

@@ -32,6 +32,7 @@ mod guest_log;
 mod host;
 mod load_error;
 mod loading;
+mod memory;
 mod provider;
 #[cfg(test)]
 mod sample;

@@ -58,6 +58,9 @@ pub const RECENT_COMPONENTS: usize = 4;
 pub const MEMORY_BYTES: usize = 64 * MIB;
 /// The most that a manifest may ask for: [`CALLS_AT_ONCE`] of it still fit a node of 4 GiB.
 pub const MEMORY_CEILING_BYTES: usize = 256 * MIB;
+/// What the host holds for one call beside the guest's memory, all together: answers (`egress::limits`), what is kept of
+/// them, header fields, paths, log.
+pub const HELD_BYTES: usize = 32 * MIB;
 /// Elements of all tables together. CPython guests need 7,800.
 pub const TABLE_ELEMENTS: usize = 100_000;
 /// Core instances, tables and memories in a store, each. CPython guests make 38 instances.

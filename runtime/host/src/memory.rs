@@ -1,0 +1,149 @@
+//! How much memory all guests of this process may have together: a part of what the machine, or the container's limit, leaves
+//! to it. Calls for which there is no room wait for others to end; that is better than the kernel's choice, which ends the
+//! process with every provider in it. Reads limits, and allocates nothing.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::limits;
+
+/// That of this process.
+pub(crate) static GUESTS: LazyLock<Room> = LazyLock::new(|| {
+    let known = [
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ];
+    let mut texts: Vec<String> = known.into_iter().filter_map(read).collect();
+    // Outside of a container the group's own folder is below.
+    if let Some(group) = read("/proc/self/cgroup") {
+        let own = group.lines().find_map(|line| line.strip_prefix("0::"));
+        texts.extend(own.and_then(|own| read(format!("/sys/fs/cgroup{own}/memory.max"))));
+    }
+    let machine = read("/proc/meminfo");
+    Room::new(available(&texts, machine.as_deref()))
+});
+
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+/// The least of the limits, in bytes; of a machine without one the half, because others live there. `None`: nothing says how
+/// much there is.
+fn available(limits: &[String], machine: Option<&str>) -> Option<u64> {
+    // Version 1 says "none" as a number that no machine has.
+    const NO_LIMIT: u64 = 1 << 60;
+    let limits = limits.iter().filter_map(|text| text.trim().parse().ok());
+    let limit = limits.filter(|limit| *limit < NO_LIMIT).min();
+    let total = machine.and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let kib: u64 = line?.trim().trim_end_matches(" kB").parse().ok()?;
+        Some(kib * 1024 / 2)
+    });
+    limit.into_iter().chain(total).min()
+}
+
+/// Room for guests, in mebibytes.
+pub(crate) struct Room {
+    all: u32,
+    free: Semaphore,
+}
+
+impl Room {
+    /// Three quarters of these bytes. The rest is for the controllers, and for a compiler that works meanwhile.
+    fn new(available: Option<u64>) -> Room {
+        let mebibytes = available.map(|bytes| bytes / 4 * 3 / (1 << 20));
+        let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
+        let all = mebibytes.map_or(most, |all| u32::try_from(all).unwrap_or(most));
+        Room {
+            all: all.clamp(1, most),
+            free: Semaphore::new(all.clamp(1, most) as usize),
+        }
+    }
+
+    /// The most that one provider may have of it: the half, so that no other waits for all of its calls.
+    pub(crate) fn part(&self) -> Room {
+        let all = (self.all / 2).max(1);
+        Room {
+            all,
+            free: Semaphore::new(all as usize),
+        }
+    }
+
+    /// Waits until there is room for a call whose guest may have so much memory, with what the host holds for it. One that
+    /// is larger than everything gets everything.
+    pub(crate) async fn take(&self, guest_bytes: usize) -> Option<SemaphorePermit<'_>> {
+        let wanted = (guest_bytes + limits::HELD_BYTES) >> 20;
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.all);
+        self.free.acquire_many(wanted).await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn the_least_limit_counts_and_of_a_machine_the_half() {
+        let machine = "MemTotal:        8388608 kB\nMemFree: 1 kB\n";
+        for (limits, machine, expected) in [
+            (&["2147483648\n"][..], Some(machine), Some(2 * GIB)),
+            (&["max\n"], Some(machine), Some(4 * GIB)),
+            (&["9223372036854771712\n"], Some(machine), Some(4 * GIB)),
+            (&["max", "1073741824", "2147483648"], None, Some(GIB)),
+            (&["8589934592"], Some(machine), Some(4 * GIB)),
+            (&[], None, None),
+            (&["nonsense"], Some("nonsense"), None),
+        ] {
+            let limits: Vec<String> = limits.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(available(&limits, machine), expected, "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn calls_of_the_largest_guests_wait_for_each_other_under_a_limit_of_two_gibibytes() {
+        let room = Room::new(Some(2 * GIB));
+        let take = || {
+            room.take(limits::MEMORY_CEILING_BYTES)
+                .now_or_never()
+                .flatten()
+        };
+        let mut under_way: Vec<_> = std::iter::from_fn(take).collect();
+        assert_eq!(under_way.len(), 5, "of eight");
+        under_way.pop();
+        assert!(take().is_some());
+    }
+
+    #[test]
+    fn one_provider_leaves_half_of_it_to_the_others() {
+        let room = Room::new(Some(2 * GIB));
+        let part = room.part();
+        let take = || {
+            part.take(limits::MEMORY_CEILING_BYTES)
+                .now_or_never()
+                .flatten()
+        };
+        let under_way: Vec<_> = std::iter::from_fn(take).collect();
+        assert_eq!(under_way.len(), 2);
+    }
+
+    #[test]
+    fn a_guest_that_is_larger_than_everything_is_called_alone() {
+        let room = Room::new(Some(GIB / 8));
+        let take = || {
+            room.take(limits::MEMORY_CEILING_BYTES)
+                .now_or_never()
+                .flatten()
+        };
+        let alone = take();
+        assert!(alone.is_some());
+        assert!(take().is_none());
+    }
+}
