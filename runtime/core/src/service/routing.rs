@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Service;
 use thiserror::Error;
 
-use super::stored::{annotations, class, recorded_owner};
+use super::stored::{annotations, class, has_finalizer, recorded_owner};
 
 /// What one provider takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,11 +90,19 @@ impl Claims {
 
     /// Who speaks for `service`.
     pub fn owner<'a>(&'a self, service: &'a Service) -> Owner<'a> {
+        let implied = self.implied(service);
         if let Some(recorded) = recorded_owner(service) {
             let claim = self.0.iter().find(|claim| claim.name == recorded);
-            return claim.map_or(Owner::Absent(recorded), Owner::Recorded);
+            let Some(claim) = claim else {
+                return Owner::Absent(recorded);
+            };
+            // The finalizer is written together with it. Without that it is a tenant's word, who may not choose a provider
+            // that neither the class nor the default gives him.
+            if has_finalizer(service) || implied == Some(claim) {
+                return Owner::Recorded(claim);
+            }
         }
-        self.implied(service).map_or(Owner::Nobody, Owner::Implied)
+        implied.map_or(Owner::Nobody, Owner::Implied)
     }
 
     /// Who would, if nothing was written down.

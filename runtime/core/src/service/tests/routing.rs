@@ -25,6 +25,7 @@ fn service(class: &str, owner: &str) -> Service {
     }
     if !owner.is_empty() {
         service["metadata"]["annotations"][OWNER] = json!(owner);
+        service["metadata"]["finalizers"] = json!([FINALIZER]);
     }
     serde_json::from_value(service).unwrap()
 }
@@ -36,15 +37,13 @@ fn svc_010_what_is_written_down_decides_then_the_class_then_the_default() {
         claim("two", &["two"], false),
     ])
     .unwrap();
-    let owner = |class: &str, recorded: &str| {
-        let service = service(class, recorded);
-        match claims.owner(&service) {
-            Owner::Recorded(claim) => format!("recorded {}", claim.name),
-            Owner::Implied(claim) => format!("implied {}", claim.name),
-            Owner::Absent(name) => format!("absent {name}"),
-            Owner::Nobody => "nobody".to_owned(),
-        }
+    let said = |owner: Owner<'_>| match owner {
+        Owner::Recorded(claim) => format!("recorded {}", claim.name),
+        Owner::Implied(claim) => format!("implied {}", claim.name),
+        Owner::Absent(name) => format!("absent {name}"),
+        Owner::Nobody => "nobody".to_owned(),
     };
+    let owner = |class: &str, recorded: &str| said(claims.owner(&service(class, recorded)));
     for (class, recorded, expected) in [
         ("", "", "implied one"),
         ("fast", "", "implied one"),
@@ -59,6 +58,18 @@ fn svc_010_what_is_written_down_decides_then_the_class_then_the_default() {
         ("one", "three", "absent three"),
     ] {
         assert_eq!(owner(class, recorded), expected, "{class:?} {recorded:?}");
+    }
+    // Without the finalizer that is written with it, it is what a tenant wishes.
+    for (class, wished, expected) in [
+        ("", "two", "implied one"),
+        ("two", "one", "implied two"),
+        ("three", "one", "nobody"),
+        ("two", "two", "recorded two"),
+    ] {
+        let mut wish = service(class, wished);
+        wish.metadata.finalizers = None;
+        let said = said(claims.owner(&wish));
+        assert_eq!(said, expected, "{class:?} {wished:?}");
     }
     let without_default = Claims::new(vec![claim("two", &["two"], false)]).unwrap();
     assert_eq!(without_default.owner(&service("", "")), Owner::Nobody);
