@@ -1,7 +1,9 @@
 //! Credentials: the header that a target's requests get, and the watch that its value never comes back out.
 //!
 //! A guest never sees a credential: it is added below everything that a guest can read, and an answer that
-//! repeats it is withheld. No text that leaves this module's [`Watch`] holds one.
+//! repeats it is withheld. No text that leaves the [`Watch`] holds one.
+
+mod watch;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,10 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::grant::{Credential, Secret};
 
-/// Shorter values are in answers and error texts by chance, and taking them out would show what they are.
-const SHORTEST_WATCHED: usize = 8;
-/// A word of a header that is at least this long is the secret part, not a user or a realm.
-const SHORTEST_WORD: usize = 16;
+pub(super) use watch::Watch;
 
 /// Why a credential cannot be used. Never repeats any of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -75,45 +74,6 @@ fn filled(prefix: &str, secret: &Secret) -> Result<Zeroizing<String>, Credential
 
 fn basic(user: &str, password: &Secret) -> String {
     BASE64_STANDARD.encode(Zeroizing::new(format!("{user}:{}", password.expose())).as_bytes())
-}
-
-/// Knows what must not be seen.
-pub(super) struct Watch {
-    values: Vec<Secret>,
-}
-
-impl Watch {
-    /// Watches every form in which the credential is sent, and the long words of a header that has several, such as
-    /// `Token <value>`.
-    pub(super) fn new(credential: &Credential) -> Watch {
-        let mut values = match credential {
-            Credential::None => Vec::new(),
-            Credential::Bearer(token) => vec![token.clone()],
-            Credential::Basic { user, password } => {
-                vec![password.clone(), Secret::new(basic(user, password))]
-            }
-            Credential::Header { value, .. } => {
-                let words = value.expose().split([' ', '=', ':', ';', ',']);
-                let long = words.filter(|word| word.len() >= SHORTEST_WORD);
-                let words = long.map(|word| Secret::new(word.to_owned()));
-                std::iter::once(value.clone()).chain(words).collect()
-            }
-        };
-        values.retain(|value| value.expose().len() >= SHORTEST_WATCHED);
-        Watch { values }
-    }
-
-    /// Whether the bytes hold a watched value.
-    pub(super) fn finds(&self, bytes: &[u8]) -> bool {
-        let mut values = self.values.iter();
-        values.any(|value| memchr::memmem::find(bytes, value.expose().as_bytes()).is_some())
-    }
-
-    /// The text without any watched value.
-    pub(super) fn redact(&self, text: &str) -> String {
-        let replace = |text: String, value: &Secret| text.replace(value.expose(), "[redacted]");
-        self.values.iter().fold(text.to_owned(), replace)
-    }
 }
 
 #[cfg(test)]

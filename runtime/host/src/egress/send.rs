@@ -116,6 +116,12 @@ fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<usize, FetchErr
             status.as_u16()
         )));
     }
+    // A part may end in the middle of what must not be seen.
+    if status == StatusCode::PARTIAL_CONTENT {
+        return Err(FetchError::Unavailable(
+            "status 206: a part of an answer, which nobody asked for".to_owned(),
+        ));
+    }
     let bytes: usize = headers
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len())

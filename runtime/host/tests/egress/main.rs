@@ -7,6 +7,7 @@ mod addresses;
 mod answers;
 mod audit;
 mod complete;
+mod echoes;
 mod http2;
 mod kept;
 mod limits;

@@ -102,3 +102,56 @@ fn no_form_of_a_credential_passes_the_watch() {
     );
     assert_eq!(Watch::new(&Credential::None).redact("text"), "text");
 }
+
+#[test]
+fn a_credential_is_found_in_base64_wherever_it_begins() {
+    use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE};
+    let basic = |password: &str| Credential::Basic {
+        user: "Aladdin".to_owned(),
+        password: secret(password),
+    };
+    for (credential, text) in [
+        (Credential::Bearer(secret("~~~???>>>")), "~~~???>>>"),
+        (Credential::Bearer(secret("canary-token")), "canary-token"),
+        (basic("open sesame"), "Aladdin:open sesame"),
+        (basic("open sesame"), "open sesame"),
+        // Too short to be looked for by itself.
+        (basic("sesame"), "Aladdin:sesame"),
+        (basic("sesame"), "Basic QWxhZGRpbjpzZXNhbWU="),
+        (own("x-token", "canary-header"), "canary-header"),
+    ] {
+        let watch = Watch::new(&credential);
+        for ahead in ["", "{", "??", "~~~", "x-to"] {
+            for behind in ["", "}", "??", "~~~"] {
+                let whole = format!("{ahead}{text}{behind}");
+                for spelled in [
+                    BASE64_STANDARD.encode(&whole),
+                    BASE64_STANDARD_NO_PAD.encode(&whole),
+                    BASE64_URL_SAFE.encode(&whole),
+                ] {
+                    assert!(watch.finds(spelled.as_bytes()), "{whole}: {spelled}");
+                    let redacted = watch.redact(&spelled);
+                    assert!(redacted.contains("[redacted]"), "{redacted}");
+                }
+            }
+        }
+        assert!(!watch.finds(BASE64_STANDARD.encode("an ordinary text").as_bytes()));
+    }
+}
+
+#[test]
+fn an_escaped_credential_is_taken_out_of_texts() {
+    let watch = Watch::new(&Credential::Bearer(secret("open/sesame now")));
+    for text in [
+        "open/sesame now",
+        "open\\/sesame now",
+        "open%2fsesame%20now",
+        "open%2Fsesame+now",
+        "\\u006fpen/sesame now",
+    ] {
+        let redacted = watch.redact(&format!("sent: {text}"));
+        assert!(redacted.contains("[redacted]"), "{text}");
+        assert!(!redacted.contains("sesame"), "{text}");
+    }
+    assert_eq!(watch.redact("100%2f \\/ \\u00e9"), "100%2f \\/ \\u00e9");
+}

@@ -36,8 +36,13 @@ fn headers_of_the_host_and_broken_ones_are_refused() {
         ("Via", "x"),
         ("X-HTTP-Method-Override", "DELETE"),
         ("X-Original-URL", "/admin"),
+        ("X-HTTP-Method", "DELETE"),
+        ("X-Method-Override", "DELETE"),
         ("User-Agent", "x"),
         ("Accept-Encoding", "gzip"),
+        ("Range", "bytes=0-9"),
+        ("If-Range", "\"x\""),
+        ("Request_Range", "bytes=0-9"),
         ("X-Amz-Target", "x"),
         ("X-Auth-Token", "mine"),
         // What servers that hand headers on as variables take for one of the above.
