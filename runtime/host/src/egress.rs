@@ -23,6 +23,7 @@ pub mod tls;
 mod acceptance;
 mod aim;
 mod budget;
+mod content;
 mod counts;
 mod credentials;
 mod dial;

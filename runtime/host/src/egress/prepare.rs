@@ -12,6 +12,7 @@ use http::{HeaderName, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::{Url, form_urlencoded};
 
+use super::content::{Content, FORM, Looked};
 use super::headers::{self, Source};
 use super::limits::EgressLimits;
 use super::message::{FetchError, FetchRequest};
@@ -27,7 +28,6 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
-const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A request that a line of the grant admits.
 #[derive(Debug)]
@@ -120,12 +120,12 @@ pub(super) fn prepare(
     if body.is_some() && is_bodiless(&method) {
         return Err(FetchError::Invalid(format!("{method} carries no body")));
     }
-    let form = form(&headers, body.as_deref())?;
+    let content = Content::read(&headers, body.as_deref())?;
     let asked = Asked {
         method: &method,
         path: &path,
         query: &query,
-        form: form.as_deref(),
+        form: content.form(),
     };
     let mut line = rules::first(ground.lines, &asked)
         .ok_or_else(|| denied(path.as_str()))?
@@ -133,14 +133,17 @@ pub(super) fn prepare(
     if rules::first(ground.changes, &asked).is_some() {
         line.access = Access::Write;
     }
-    if let (false, Some(fields)) = (line.form.is_empty(), &form) {
-        // The fields are written anew, so that no server finds others in the guest's bytes than we did.
-        body = Some(
-            form_urlencoded::Serializer::new(String::new())
-                .extend_pairs(fields)
-                .finish()
-                .into(),
-        );
+    // A change that is spelled so that only the cloud knows it for one must not pass as something else either.
+    let near = ground.changes.iter().filter(|change| change.is_at(&asked));
+    let looked = Looked::at(near.chain([&line]));
+    looked
+        .check(&query, &content, body.as_deref())
+        .map_err(|why| {
+            let (path, name) = (path.as_str(), ground.name);
+            FetchError::Denied(format!("{method} {path} on target {name}: {why}"))
+        })?;
+    if let (false, Some(fields)) = (looked.is_empty(), content.form()) {
+        body = Some(anew(fields));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
     }
     let url = url(ground.endpoint, &path, &query)?;
@@ -171,34 +174,10 @@ fn is_bodiless(method: &Method) -> bool {
     [Method::GET, Method::HEAD].contains(method)
 }
 
-/// The fields of a body that says it is a form.
-fn form(
-    headers: &HeaderMap,
-    body: Option<&[u8]>,
-) -> Result<Option<Vec<(String, String)>>, FetchError> {
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    let Some(content_type) = types.next() else {
-        return Ok(None);
-    };
-    if types.next().is_some() {
-        return Err(FetchError::Invalid(
-            "content-type is there twice".to_owned(),
-        ));
-    }
-    let text = content_type
-        .to_str()
-        .unwrap_or_default()
-        .to_ascii_lowercase()
-        .replace(' ', "");
-    let is_form = text == FORM
-        || text
-            .strip_prefix(FORM)
-            .is_some_and(|rest| rest == ";charset=utf-8");
-    Ok(is_form.then(|| {
-        form_urlencoded::parse(body.unwrap_or_default())
-            .into_owned()
-            .collect()
-    }))
+/// A form with its fields written anew, so that no server finds others in the guest's bytes than we did.
+fn anew(fields: &[(String, String)]) -> Bytes {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs(fields).finish().into()
 }
 
 /// Puts the URL together and checks that it says what was matched.

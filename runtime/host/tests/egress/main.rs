@@ -6,6 +6,7 @@
 mod addresses;
 mod answers;
 mod audit;
+mod bodies;
 mod complete;
 mod echoes;
 mod http2;

@@ -37,7 +37,10 @@ pub(crate) fn rules() -> Value {
         { "methods": ["POST"], "path": "/servers", "access": "write" },
         { "methods": ["GET", "PUT", "DELETE"], "path": "/load_balancers/{id}", "access": "write" },
         { "methods": ["POST"], "path": "/", "form": { "Action": ["List"] }, "access": "read" },
-        { "methods": ["POST"], "path": "/", "form": { "Action": ["Create"] }, "access": "write" }
+        { "methods": ["POST"], "path": "/", "form": { "Action": ["Create"] }, "access": "write" },
+        { "methods": ["GET", "POST"], "path": "/query", "query": { "Action": ["List"] }, "access": "read" },
+        { "methods": ["POST"], "path": "/wide", "access": "read" },
+        { "methods": ["POST"], "path": "/wide", "form": { "Action": ["Create"] }, "access": "write" }
     ])
 }
 

@@ -48,12 +48,16 @@ impl Line {
                 .iter()
                 .any(|(name, _)| other.iter().any(|(theirs, _)| theirs == name))
         };
-        *asked.method == self.method
-            && self.path.matches(asked.path)
+        self.is_at(asked)
             && self.query.iter().all(|field| is_once(field, asked.query))
             && self.form.iter().all(|field| is_once(field, form))
             && !elsewhere(&self.query, form)
             && !elsewhere(&self.form, asked.query)
+    }
+
+    /// Whether the line is about this method and path, whatever it says about fields.
+    pub fn is_at(&self, asked: &Asked<'_>) -> bool {
+        *asked.method == self.method && self.path.matches(asked.path)
     }
 
     /// Whether everything that `requested` admits is admitted here, and may be done under this line's access.
