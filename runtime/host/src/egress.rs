@@ -61,11 +61,12 @@ pub use resolve::{Lookup, SystemLookup};
 pub use scope::CallScope;
 
 use crate::manifest::Granted;
+use crate::text;
 use budget::Budget;
 use kept::Kept;
 use target::Target;
 
-/// Texts of errors are cut after this many characters.
+/// Texts of errors are cut after this many bytes.
 const MAX_TEXT: usize = 512;
 
 /// Why the way out of a provider cannot be built from its grant.
@@ -203,19 +204,15 @@ impl Egress {
             .collect()
     }
 
-    /// A text as it may be shown: no credential of any target, no control characters, not too long.
+    /// A text as it may be shown: in one line, not too long, without a credential of any target, neither as it was given
+    /// nor as it looks when it is clean.
     fn shown(&self, text: &str) -> String {
-        let redacted = self
-            .targets
-            .iter()
-            .fold(text.to_owned(), |text, target| target.watch.redact(&text));
-        let plain = |letter: char| {
-            if letter.is_control() {
-                '\u{fffd}'
-            } else {
-                letter
-            }
-        };
-        redacted.chars().map(plain).take(MAX_TEXT).collect()
+        let plain = text::clean(&self.redacted(text), usize::MAX);
+        text::clean(&self.redacted(&plain), MAX_TEXT)
+    }
+
+    fn redacted(&self, text: &str) -> String {
+        let targets = self.targets.iter();
+        targets.fold(text.to_owned(), |text, target| target.watch.redact(&text))
     }
 }

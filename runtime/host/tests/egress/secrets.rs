@@ -193,3 +193,33 @@ async fn no_log_line_at_any_level_holds_a_credential_a_header_a_query_or_a_body(
         assert!(!log.contains(secret), "{secret} is in the log:\n{log}");
     }
 }
+
+#[tokio::test]
+async fn no_name_turns_the_writing_of_an_error_or_a_log_line() {
+    let server = Server::start(|_| ok("")).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let scope = scope(&egress);
+    let turning = "api\u{202e}gpj\u{2066}x\u{2028}line\u{1b}[31m";
+    let name = FetchRequest {
+        target: turning.to_owned(),
+        ..get("/servers")
+    };
+    let header = FetchRequest {
+        headers: vec![(turning.to_owned(), "x".to_owned())],
+        ..get("/servers")
+    };
+    for request in [name, header, get(turning), get(&format!("/{turning}"))] {
+        let text = error(scope.fetch(request).await).to_string();
+        let is_plain =
+            |letter: char| !letter.is_control() && !('\u{2000}'..'\u{2070}').contains(&letter);
+        assert!(text.chars().all(is_plain), "{text:?}");
+        assert!(text.len() <= 600, "{text}");
+    }
+    let shown = scope.exchanges()[0].target.clone();
+    assert_eq!(shown, "api\\u{202e}gpj\\u{2066}x\\u{2028}line\\u{1b}[31m");
+    let long = FetchRequest {
+        target: "x".repeat(2000),
+        ..get("/servers")
+    };
+    assert!(error(scope.fetch(long).await).to_string().contains('…'));
+}
