@@ -9,7 +9,7 @@ use tracing_subscriber::prelude::*;
 /// # Errors
 /// Logging was started before.
 pub(crate) fn start(verbosity: u32, json: bool) -> anyhow::Result<()> {
-    let filter = EnvFilter::new(directives(verbosity));
+    let filter = filter(verbosity);
     let registry = tracing_subscriber::registry().with(filter);
     if json {
         registry
@@ -22,6 +22,14 @@ pub(crate) fn start(verbosity: u32, json: bool) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+fn filter(verbosity: u32) -> EnvFilter {
+    EnvFilter::new(format!("{},{SILENT}", directives(verbosity)))
+}
+
+/// At every verbosity. kube's client logs the whole text of an answer that it cannot read, and that may be a Secret; the caller
+/// hears of it by the error. What is below that module (TLS, each request's span) says nothing of the kind.
+const SILENT: &str = "kube_client::client=error,kube_client::client::tls=warn";
 
 /// What each verbosity shows. Libraries stay quiet until everything is asked for: the connection pool's
 /// chatter helps nobody who looks for a node.
@@ -42,7 +50,64 @@ fn directives(verbosity: u32) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use bytes::Bytes;
+    use http_body_util::Full;
+    use k8s_openapi::api::core::v1::Secret;
+    use kube::api::ListParams;
+    use kube::{Api, Client};
+
     use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// An API server all of whose answers are this text.
+    fn answering(text: &'static str) -> Client {
+        let answer = move |_: http::Request<kube::client::Body>| async move {
+            Ok::<_, std::convert::Infallible>(http::Response::new(Full::new(Bytes::from(text))))
+        };
+        Client::new(tower::service_fn(answer), "default")
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_cannot_be_read_is_not_logged_at_any_verbosity() {
+        for verbosity in [0, 2, 4, 6] {
+            let lines = Lines::default();
+            let writer = lines.clone();
+            let layer = fmt::layer().with_writer(move || writer.clone());
+            let registry = tracing_subscriber::registry().with(filter(verbosity));
+            let _guard = tracing::subscriber::set_default(registry.with(layer));
+            tracing::warn!("this is seen");
+            for text in [
+                r#"{"kind":"SecretList","apiVersion":"v1","items":[{"data":{"token":"Y2FuYXJ5"}}"#,
+                r#"{"kind":"Secret","apiVersion":"v1","metadata":{},"data":{"token":"Y2FuYXJ5"},"type":1}"#,
+            ] {
+                let api: Api<Secret> = Api::namespaced(answering(text), "kube-system");
+                assert!(api.list(&ListParams::default()).await.is_err());
+                assert!(api.get("hcloud").await.is_err());
+                assert!(api.delete("hcloud", &Default::default()).await.is_err());
+            }
+            let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            assert!(log.contains("this is seen"), "-v {verbosity}: {log}");
+            assert!(!log.contains("Y2FuYXJ5"), "-v {verbosity}: {log}");
+        }
+    }
 
     #[test]
     fn what_operators_are_told_to_look_for_is_shown_without_a_flag() {
