@@ -1,5 +1,5 @@
-//! Writes the audit log: one line of JSON for each change at the cloud and each deletion of a node, with the time and
-//! the leader. To a file, to standard output, or into the ordinary log.
+//! Writes the audit log: one line of JSON for each change at the cloud, each deletion of a node and some of what a module
+//! tried in vain, with the time and the leader. To a file, to standard output, or into the ordinary log.
 //!
 //! A change whose record cannot be written is not made. A disk that fills up can still keep the records of changes
 //! that are on the wire at that moment from being written; they are kept in memory and written first when there is
@@ -8,19 +8,23 @@
 //! Lines are handed to the kernel one by one and not forced to the disk: a killed process loses none that it wrote,
 //! a machine without power may. The file is opened for each line, so that it can be moved away at any time.
 
+mod refusals;
+
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use ccm_core::audit::{AuditRecord, AuditSink, Leader, Refused, Subject, Unrecordable};
+use ccm_core::audit::{Attempt, AuditRecord, AuditSink, Leader, Refused, Subject, Unrecordable};
 use ccm_core::permit::CloudRequest;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::flags::AuditLog;
+use refusals::Refusals;
 
 /// Who changed what is for the operator alone to read.
 const FILE_MODE: u32 = 0o600;
@@ -35,6 +39,7 @@ pub(crate) struct AuditWriter {
 struct Lines {
     place: Place,
     waiting: Mutex<Waiting>,
+    refusals: Mutex<Refusals>,
 }
 
 enum Place {
@@ -75,6 +80,7 @@ impl AuditWriter {
             lines: Arc::new(Lines {
                 place,
                 waiting: Mutex::default(),
+                refusals: Mutex::default(),
             }),
             leader: Leader::default(),
         })
@@ -138,6 +144,11 @@ impl Lines {
             }
             waiting.lines.pop_front();
         }
+    }
+
+    /// As for [`Lines::waiting`].
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
@@ -205,6 +216,19 @@ impl AuditSink for AuditWriter {
             ..
         } = refused;
         tracing::debug!(target: "audit", object = %subject, method = request.method, path = request.template, %refusal, "not sent");
+    }
+
+    /// Nothing waits for this record, and none is kept in memory until there is room: a module can have as many as it likes.
+    fn attempted(&self, attempt: &Attempt<'_>) {
+        let mut refusals = self.lines.refusals();
+        let Some(unwritten) = refusals.next(&attempt.author.provider, Instant::now()) else {
+            return;
+        };
+        if self.lines.ready().is_ok() {
+            let time = format!("{:.3}", Timestamp::now());
+            let line = attempt.to_json(&time, &self.leader, unwritten);
+            self.lines.add(line.to_string());
+        }
     }
 
     fn before_deletion(&self, _: &Subject) -> Result<(), Unrecordable> {

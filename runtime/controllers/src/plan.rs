@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ccm_core::audit::{AuditRecord, AuditSink, Refused, Subject, Unrecordable};
+use ccm_core::audit::{Attempt, AuditRecord, AuditSink, Refused, Subject, Unrecordable};
 use ccm_core::effect::{Effect, When};
 use ccm_core::permit::{CloudRequest, Mode, Refusal};
 use ccm_core::plan::{Plan, Planned, Verdict};
@@ -177,6 +177,10 @@ impl AuditSink for Planner {
             self.add(Planned::of_request(refused));
         }
         self.audit.refused(refused);
+    }
+
+    fn attempted(&self, attempt: &Attempt<'_>) {
+        self.audit.attempted(attempt);
     }
 
     fn before_deletion(&self, subject: &Subject) -> Result<(), Unrecordable> {

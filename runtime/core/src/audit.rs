@@ -5,6 +5,8 @@
 //! let the request through. What was sent is there as a SHA-256, by which one request can be found again in a cloud's or
 //! a proxy's log, and two can be seen to be the same, without a copy of what they said.
 
+mod attempt;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,8 @@ use thiserror::Error;
 use crate::brake::{Brake, Standing};
 use crate::effect::{ClusterError, Outcome};
 use crate::permit::{CloudRequest, Moment, Refusal};
+
+pub use attempt::Attempt;
 
 /// Texts in a record are cut after so many characters. The longest name of an object has 253.
 const MOST_CHARACTERS: usize = 512;
@@ -156,6 +160,11 @@ pub trait AuditSink: Send + Sync {
     /// It was not sent. In plan mode the first refusal of an object is what the plan reports.
     fn refused(&self, refused: &Refused<'_>);
 
+    /// A module asked for what it is not granted. It may do so as often as it likes; so not each one has to be written.
+    fn attempted(&self, attempt: &Attempt<'_>) {
+        let _ = attempt;
+    }
+
     /// A node is about to be deleted. One [`AuditSink::deleted`] follows when this succeeds.
     ///
     /// # Errors
@@ -189,6 +198,29 @@ impl AuditSink for NoAudit {
     fn after(&self, _: &AuditRecord) {}
 
     fn refused(&self, _: &Refused<'_>) {}
+}
+
+impl Leader {
+    fn to_json(&self) -> Value {
+        json!({ "identity": plain(&self.identity), "transitions": self.transitions })
+    }
+}
+
+impl Author {
+    fn to_json(&self) -> Value {
+        json!({ "name": plain(&self.provider), "digest": plain(&self.digest) })
+    }
+}
+
+impl Subject {
+    fn to_json(&self) -> Value {
+        json!({
+            "kind": self.kind,
+            "namespace": self.namespace.as_deref().map(plain),
+            "name": plain(&self.name),
+            "uid": plain(&self.uid),
+        })
+    }
 }
 
 impl AuditRecord {
@@ -233,14 +265,9 @@ impl AuditRecord {
         json!({
             "time": time,
             "kind": kind,
-            "leader": { "identity": plain(&leader.identity), "transitions": leader.transitions },
-            "provider": { "name": plain(&self.author.provider), "digest": plain(&self.author.digest) },
-            "object": {
-                "kind": self.subject.kind,
-                "namespace": self.subject.namespace.as_deref().map(plain),
-                "name": plain(&self.subject.name),
-                "uid": plain(&self.subject.uid),
-            },
+            "leader": leader.to_json(),
+            "provider": self.author.to_json(),
+            "object": self.subject.to_json(),
             "reason": plain(&self.subject.reason),
             "method": plain(method),
             "host": host.map(plain),

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 pub use crate::audit::{AuditSink, NoAudit};
 
-use crate::audit::{Act, AuditRecord, Author, BrakeState, End, Refused, Subject};
+use crate::audit::{Act, Attempt, AuditRecord, Author, BrakeState, End, Refused, Subject};
 use crate::brake::{Brake, SharedBudget};
 use crate::tenure::Tenure;
 
@@ -304,6 +304,16 @@ impl Permit {
             took: Some(asked.until(now)),
             brake,
         });
+    }
+
+    /// What the call is about.
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// Reports something that was asked for and is not granted. Nothing of it is counted.
+    pub fn attempted(&self, attempt: &Attempt<'_>) {
+        self.audit.attempted(attempt);
     }
 
     fn judge(&self, now: Moment, access: Access) -> Result<(), Refusal> {

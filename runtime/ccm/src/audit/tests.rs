@@ -177,3 +177,49 @@ fn a_line_that_was_torn_by_a_full_disk_is_written_again_on_a_line_of_its_own() {
     let text = String::from_utf8(out.written).unwrap();
     assert_eq!(text, "{\"number\":\n{\"number\":1}\n{\"number\":2}\n");
 }
+
+#[test]
+fn what_a_module_tries_in_vain_is_written_ten_times_a_minute_and_then_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    let writer = open(&path).unwrap();
+    let subject = Subject::default();
+    let attempt = |provider: &str| Attempt {
+        author: Author {
+            provider: provider.to_owned(),
+            digest: String::new(),
+        },
+        subject: &subject,
+        target: "api",
+        method: "GET",
+        outcome: "denied",
+        refusal: "GET /ssh_keys on target api is not granted",
+    };
+    for _ in 0..500 {
+        writer.attempted(&attempt("one"));
+    }
+    // Another holder of the lease writes to the same place.
+    writer.led_by("me", 1).attempted(&attempt("one"));
+    writer.attempted(&attempt("two"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let count = |word: &str| text.lines().filter(|line| line.contains(word)).count();
+    assert_eq!((count("\"one\""), count("\"two\"")), (10, 1));
+    assert_eq!(count("\"kind\":\"refused\""), 11);
+
+    let mut refusals = Refusals::default();
+    let begin = Instant::now();
+    let at = |seconds: u64| begin + std::time::Duration::from_secs(seconds);
+    for (seconds, times, expected) in [
+        (0, 10, Some(0)),
+        (30, 5, None),
+        (59, 1, None),
+        (60, 1, Some(6)),
+        (61, 9, Some(0)),
+        (62, 1, None),
+        (500, 1, Some(1)),
+    ] {
+        for _ in 0..times {
+            assert_eq!(refusals.next("one", at(seconds)), expected, "{seconds} s");
+        }
+    }
+}

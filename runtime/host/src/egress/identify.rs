@@ -28,10 +28,7 @@ const REQUEST_IDS: [&str; 9] = [
 pub(super) fn cloud_request(egress: &Egress, target: &Target, prepared: &Prepared) -> CloudRequest {
     let line = &prepared.line;
     CloudRequest {
-        author: Author {
-            provider: egress.provider.clone(),
-            digest: egress.digest.clone(),
-        },
+        author: author(egress),
         target: target.name.clone(),
         host: host(&target.endpoint),
         method: prepared.method.to_string(),
@@ -43,6 +40,14 @@ pub(super) fn cloud_request(egress: &Egress, target: &Target, prepared: &Prepare
             Access::Write => fingerprint(prepared),
         },
         access: line.access,
+    }
+}
+
+/// Which module asks.
+pub(super) fn author(egress: &Egress) -> Author {
+    Author {
+        provider: egress.provider.clone(),
+        digest: egress.digest.clone(),
     }
 }
 

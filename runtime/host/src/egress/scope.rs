@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ccm_core::audit::Attempt;
 use ccm_core::permit::{Access, Permit, Refusal};
 use futures::StreamExt as _;
 use http::Method;
@@ -166,11 +167,29 @@ impl Call {
                 record.admitted(&self.target(prepared.target)?.name, &prepared.line);
                 self.answer(&prepared).await
             }
-            Err(error) => (Err(error), false),
+            Err(error) => {
+                let error = error.with_text(|text| self.egress.shown(&text));
+                self.attempted(name, method, &error);
+                (Err(error), false)
+            }
         };
         let end = end.map_err(|error| error.with_text(|text| self.egress.shown(&text)));
         record.ended(&end, kept);
         end
+    }
+
+    /// Whoever reads the audit sees what a module tried, also when the log shows less.
+    fn attempted(&self, name: &str, method: &Method, error: &FetchError) {
+        if let FetchError::Denied(refusal) | FetchError::Invalid(refusal) = error {
+            self.permit.attempted(&Attempt {
+                author: identify::author(&self.egress),
+                subject: self.permit.subject(),
+                target: &self.egress.shown(name),
+                method: method.as_str(),
+                outcome: error.reason(),
+                refusal,
+            });
+        }
     }
 
     fn target(&self, index: usize) -> Result<&Target, FetchError> {

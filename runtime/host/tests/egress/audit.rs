@@ -270,3 +270,75 @@ async fn an_engaged_brake_asks_the_guest_for_patience_and_sends_nothing() {
     assert_eq!(audit.records().len(), 1);
     assert_eq!(audit.records()[0].brake.unwrap().standing.taken, 1);
 }
+
+#[tokio::test]
+async fn what_a_module_tries_and_is_not_granted_is_told() {
+    let server = Server::start(|_| ok("")).await;
+    let audit = Arc::new(Audit::default());
+    let egress = egress(&format!("http://{}", server.address));
+    let scope = egress.scope(
+        permit(Mode::Enforce, 9, &audit),
+        Instant::now() + SOON,
+        false,
+    );
+    scope.fetch(get("/servers")).await.unwrap();
+    assert_eq!(audit.attempts(), [Value::Null; 0]);
+    let asked = |headers: &[(&str, &str)], request: FetchRequest| FetchRequest {
+        headers: headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect(),
+        query: vec![("name".to_owned(), QUERY.to_owned())],
+        ..request
+    };
+    let other = FetchRequest {
+        target: format!("{CANARY}\u{202e}"),
+        ..get("/servers")
+    };
+    for (request, target, method, outcome, word) in [
+        (
+            asked(&[], get("/ssh_keys")),
+            "api",
+            "GET",
+            "denied",
+            "/ssh_keys",
+        ),
+        (
+            asked(&[], plain(Method::DELETE, "/servers/1")),
+            "api",
+            "DELETE",
+            "denied",
+            "/servers/1",
+        ),
+        (
+            asked(&[("range", HEADER)], get("/servers")),
+            "api",
+            "GET",
+            "invalid",
+            "range",
+        ),
+        (
+            other,
+            "[redacted]\\u{202e}",
+            "GET",
+            "denied",
+            "no such target",
+        ),
+    ] {
+        error(scope.fetch(request).await);
+        let attempt = audit.attempts().pop().unwrap();
+        let field = |name: &str| attempt[name].as_str().unwrap().to_owned();
+        assert_eq!(field("kind"), "refused");
+        assert_eq!(attempt["provider"]["name"], "test");
+        assert_eq!(
+            (field("target").as_str(), field("method").as_str()),
+            (target, method)
+        );
+        assert_eq!(field("outcome"), outcome);
+        assert!(field("refusal").contains(word), "{attempt}");
+        for canary in [QUERY, HEADER, CANARY] {
+            assert!(!attempt.to_string().contains(canary), "{attempt}");
+        }
+    }
+    assert_eq!((audit.attempts().len(), audit.records().len()), (4, 0));
+}

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ccm_core::audit::{Act, AuditRecord, AuditSink, End, Leader, Refused, Unrecordable};
+use ccm_core::audit::{Act, Attempt, AuditRecord, AuditSink, End, Leader, Refused, Unrecordable};
 use ccm_core::permit::{CloudRequest, Mode, Moment, Permit};
 use ccm_core::tenure::Tenure;
 use ccm_host::egress::{
@@ -136,6 +136,7 @@ pub(crate) fn expired(audit: &Arc<Audit>) -> Arc<Permit> {
 pub(crate) struct Audit {
     lines: Mutex<Vec<String>>,
     records: Mutex<Vec<AuditRecord>>,
+    attempts: Mutex<Vec<Value>>,
 }
 
 impl Audit {
@@ -145,6 +146,11 @@ impl Audit {
 
     pub(crate) fn records(&self) -> Vec<AuditRecord> {
         self.records.lock().unwrap().clone()
+    }
+
+    /// What was asked for and is not granted.
+    pub(crate) fn attempts(&self) -> Vec<Value> {
+        self.attempts.lock().unwrap().clone()
     }
 
     /// The records as they would be written.
@@ -192,6 +198,11 @@ impl AuditSink for Audit {
     fn refused(&self, refused: &Refused<'_>) {
         let end = format!(" {:?}", refused.refusal);
         self.note("refused", refused.request, end);
+    }
+
+    fn attempted(&self, attempt: &Attempt<'_>) {
+        let attempt = attempt.to_json("now", &Leader::default(), 0);
+        self.attempts.lock().unwrap().push(attempt);
     }
 }
 
