@@ -149,7 +149,7 @@ fn escaped(escape: &[u8]) -> (char, usize) {
     }
 }
 
-/// `\uXXXX`, or two of them for what UTF-16 needs two for.
+/// `\uNNNN`, or two of them for what UTF-16 needs two for.
 fn unicode(escape: &[u8]) -> Option<(char, usize)> {
     let first = unit(escape)?;
     let second = escape.get(6..).and_then(unit);
