@@ -396,6 +396,31 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
+    /// The same case with another text.
+    pub fn with_text(self, change: impl FnOnce(String) -> String) -> ProviderError {
+        match self {
+            ProviderError::Invalid(text) => ProviderError::Invalid(change(text)),
+            ProviderError::Denied(text) => ProviderError::Denied(change(text)),
+            ProviderError::Conflict { message, owner } => ProviderError::Conflict {
+                message: change(message),
+                owner,
+            },
+            ProviderError::Throttled {
+                message,
+                retry_after,
+            } => ProviderError::Throttled {
+                message: change(message),
+                retry_after,
+            },
+            ProviderError::Unavailable(text) => ProviderError::Unavailable(change(text)),
+            ProviderError::Unsupported(text) => ProviderError::Unsupported(change(text)),
+            ProviderError::Elsewhere => ProviderError::Elsewhere,
+            ProviderError::Internal(text) => ProviderError::Internal(change(text)),
+            ProviderError::TimedOut(text) => ProviderError::TimedOut(change(text)),
+            ProviderError::Trapped(text) => ProviderError::Trapped(change(text)),
+        }
+    }
+
     /// A fixed word per case, for metrics and log fields.
     pub fn reason(&self) -> &'static str {
         match self {

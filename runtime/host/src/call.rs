@@ -124,7 +124,7 @@ impl Calls {
                 call.function
             )));
         }
-        let log = GuestLog::new(&self.provider);
+        let log = GuestLog::new(&self.provider, call.scope.clone());
         let outcome = self.run_in_store(&call, &log, body).await;
         let lines = log.finish();
         match outcome {

@@ -211,7 +211,8 @@ impl Egress {
         text::clean(&self.redacted(&plain), MAX_TEXT)
     }
 
-    fn redacted(&self, text: &str) -> String {
+    /// A text without a credential of any target.
+    pub(crate) fn redacted(&self, text: &str) -> String {
         let targets = self.targets.iter();
         targets.fold(text.to_owned(), |text, target| target.watch.redact(&text))
     }

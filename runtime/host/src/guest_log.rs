@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::egress::CallScope;
 use crate::limits;
 use crate::text::clean;
 
@@ -27,6 +28,8 @@ pub(crate) enum Output {
 #[derive(Clone)]
 pub(crate) struct GuestLog {
     provider: Arc<str>,
+    /// Whose credentials do not appear in it.
+    scope: Option<CallScope>,
     lines: Arc<Mutex<Lines>>,
 }
 
@@ -41,10 +44,11 @@ struct Lines {
 }
 
 impl GuestLog {
-    /// An empty log.
-    pub(crate) fn new(provider: &Arc<str>) -> GuestLog {
+    /// An empty log of a call that may send this.
+    pub(crate) fn new(provider: &Arc<str>, scope: Option<CallScope>) -> GuestLog {
         GuestLog {
             provider: provider.clone(),
+            scope,
             lines: Arc::default(),
         }
     }
@@ -99,7 +103,10 @@ impl GuestLog {
             return;
         }
         lines.written += 1;
-        let text = clean(text, limits::LOG_LINE_BYTES);
+        let mut text = clean(text, limits::LOG_LINE_BYTES);
+        if let Some(scope) = &self.scope {
+            text = scope.redacted(&text);
+        }
         emit(&self.provider, level, &text);
         if lines.tail.len() == limits::LOG_TAIL {
             lines.tail.pop_front();
@@ -136,7 +143,7 @@ mod tests {
     use super::*;
 
     fn log() -> GuestLog {
-        GuestLog::new(&Arc::from("test"))
+        GuestLog::new(&Arc::from("test"), None)
     }
 
     #[test]

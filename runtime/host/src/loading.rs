@@ -33,7 +33,7 @@ pub struct LimitsGranted {
 
 impl LimitsGranted {
     /// Linear memory of one call: what is granted or else wanted, up to the ceiling; or the usual.
-    pub(crate) fn memory_bytes(self, manifest: &Manifest) -> usize {
+    pub fn memory_bytes(self, manifest: &Manifest) -> usize {
         self.memory_mib
             .or(manifest.limits.memory_mib)
             .map_or(limits::MEMORY_BYTES, |mib| {
@@ -43,7 +43,7 @@ impl LimitsGranted {
     }
 
     /// Time of one call, in the same way.
-    pub(crate) fn call_limit(self, manifest: &Manifest) -> Duration {
+    pub fn call_limit(self, manifest: &Manifest) -> Duration {
         self.call_seconds
             .or(manifest.limits.call_seconds)
             .map_or(limits::CALL, |seconds| Duration::from_secs(seconds.into()))

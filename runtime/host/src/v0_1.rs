@@ -6,6 +6,7 @@
 mod load_balancer;
 mod routes;
 mod shape;
+mod shown;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ impl CloudProvider for Provider {
     }
 
     fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
-        Box::pin(self.find_with(nodes, permit, false))
+        Box::pin(self.shown(self.find_with(nodes, permit, false)))
     }
 
     fn find_fresh<'a>(
@@ -52,7 +53,7 @@ impl CloudProvider for Provider {
         nodes: &'a [CloudNode],
         permit: Arc<Permit>,
     ) -> Reply<'a, FindReply> {
-        Box::pin(self.find_with(nodes, permit, true))
+        Box::pin(self.shown(self.find_with(nodes, permit, true)))
     }
 
     fn annotation_prefixes(&self) -> &[String] {
@@ -64,7 +65,7 @@ impl CloudProvider for Provider {
         request: &'a EnsureRequest,
         permit: Arc<Permit>,
     ) -> Reply<'a, EnsureReply> {
-        Box::pin(self.ensure(request, permit))
+        Box::pin(self.shown(self.ensure(request, permit)))
     }
 
     fn update_targets<'a>(
@@ -72,7 +73,7 @@ impl CloudProvider for Provider {
         request: &'a UpdateRequest,
         permit: Arc<Permit>,
     ) -> Reply<'a, ProgressReply> {
-        Box::pin(self.update(request, permit))
+        Box::pin(self.shown(self.update(request, permit)))
     }
 
     fn delete_load_balancer<'a>(
@@ -80,7 +81,7 @@ impl CloudProvider for Provider {
         request: &'a DeleteRequest,
         permit: Arc<Permit>,
     ) -> Reply<'a, ProgressReply> {
-        Box::pin(self.delete(request, permit))
+        Box::pin(self.shown(self.delete(request, permit)))
     }
 
     fn get_load_balancer<'a>(
@@ -88,7 +89,7 @@ impl CloudProvider for Provider {
         service: &'a CloudService,
         permit: Arc<Permit>,
     ) -> Reply<'a, GetReply> {
-        Box::pin(self.get(service, permit))
+        Box::pin(self.shown(self.get(service, permit)))
     }
 
     fn list_routes<'a>(
@@ -96,7 +97,7 @@ impl CloudProvider for Provider {
         nodes: &'a [CloudNode],
         permit: Arc<Permit>,
     ) -> Reply<'a, ListRoutesReply> {
-        Box::pin(self.routes_listed(nodes, permit))
+        Box::pin(self.shown(self.routes_listed(nodes, permit)))
     }
 
     fn create_route<'a>(
@@ -104,7 +105,7 @@ impl CloudProvider for Provider {
         request: &'a CreateRouteRequest,
         permit: Arc<Permit>,
     ) -> Reply<'a, RouteReply> {
-        Box::pin(self.route_made(request, permit))
+        Box::pin(self.shown(self.route_made(request, permit)))
     }
 
     fn delete_route<'a>(
@@ -112,7 +113,7 @@ impl CloudProvider for Provider {
         request: &'a DeleteRouteRequest,
         permit: Arc<Permit>,
     ) -> Reply<'a, RouteReply> {
-        Box::pin(self.route_removed(request, permit))
+        Box::pin(self.shown(self.route_removed(request, permit)))
     }
 }
 

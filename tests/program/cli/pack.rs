@@ -9,7 +9,7 @@ use ccm_host::Digest;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{ccm, ccm_reading, file, other_module, text};
@@ -366,6 +366,8 @@ fn standard_input_and_output_take_the_place_of_files() {
     assert_eq!(inspected.status.code(), Some(0));
     let json: Value = serde_json::from_slice(&inspected.stdout).unwrap();
     assert_eq!(json["digest"], Digest::of(&other_module()).to_string());
+    let limits = json!({"memoryMiB": 64, "callSeconds": 60, "heldMiB": 32});
+    assert_eq!(json["limits"], limits);
 }
 
 #[test]

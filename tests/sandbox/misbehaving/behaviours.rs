@@ -211,6 +211,12 @@ fn law(behaviour: Behaviour) -> Law {
         Behaviour::HoardAnswers => says("refused: 1 of 100").asking(Mood::Large, 100),
         Behaviour::HoardKeptAnswers => says("refused: 1 of 100").asking(Mood::Large, 1),
         Behaviour::FetchAllHuge => says("refused: 1 of 64").asking(Mood::Large, 64),
+        Behaviour::TellsToken => says("told: the token is [redacted]").logging(|lines| {
+            let lines: Vec<_> = said(lines).collect();
+            assert_eq!(lines.len(), 1);
+            assert!(lines[0].message.contains("[redacted]"), "{lines:?}");
+            assert!(!lines[0].message.contains(TOKEN), "{lines:?}");
+        }),
         Behaviour::ReadHost => says("refused: no file, no variable, no argument, no socket"),
     }
 }

@@ -15,7 +15,7 @@ use crate::misbehaving::target::{Mood, Target};
 /// The argument with which this program measures instead of testing; a behaviour's word follows.
 pub(crate) const MEASURE: &str = "measure-misbehaviour";
 
-/// What the host may hold for one call, beside the guest's own memory (`deploy/docs/safety.md`), and that memory.
+/// What the host may hold for one call, beside the guest's own memory (`SECURITY.md`), and that memory.
 const MOST_KIB: u64 = (32 + 64) << 10;
 
 const HOARDS: [Behaviour; 8] = [

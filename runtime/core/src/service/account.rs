@@ -1,6 +1,6 @@
 //! Whether the provider speaks of this cluster's account. A credential of another one answers honestly that no load balancer
-//! of ours exists, and makes new ones there. So nothing is let go of, and no address is replaced, on the word of an account
-//! in which nothing was found that is known to exist. Asks nobody.
+//! of ours exists, and makes new ones there. So nothing is let go of, no address is replaced and nothing is made on the word of an
+//! account in which nothing was found that is known to exist. Asks nobody.
 
 use std::net::IpAddr;
 
@@ -34,10 +34,10 @@ impl Default for Account {
 /// What comes before a load balancer is asked for: with a credential of which nobody knows yet whose it is, another one would
 /// be made beside the one that is there.
 pub(super) fn unproven(facts: &Facts, now: Now) -> Option<Step<'_>> {
-    match facts.account.is_known {
-        true => None,
-        false => vouched(facts, false, now),
+    if facts.account.is_known {
+        return None;
     }
+    vouched(facts, false, now)
 }
 
 /// What comes before anything is believed that only the cluster's own account may say; `None` when that is known, when

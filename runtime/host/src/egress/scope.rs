@@ -136,6 +136,11 @@ impl CallScope {
         self.0.slot(&self.0.bodies).await
     }
 
+    /// See [`Egress::redacted`].
+    pub(crate) fn redacted(&self, text: &str) -> String {
+        self.0.egress.redacted(text)
+    }
+
     /// The guest said this in its log; see [`Permit::say`].
     pub(crate) fn say(&self, line: &str) {
         self.0.permit.say(line);

@@ -155,6 +155,8 @@ behaviours! {
     HoardKeptAnswers = "hoard-kept-answers",
     /// Asks for many large answers in one call of the host. One fits.
     FetchAllHuge = "fetch-all-huge",
+    /// Has come by the credential, and writes it into its log and its answer. Nobody reads it there.
+    TellsToken = "tells-token",
     /// Reads files, environment and arguments. There are none.
     ReadHost = "read-host",
 }

@@ -176,6 +176,7 @@ impl Instances for Misbehaving {
                 reach::hoard_answers(&self.authority, Some("max-age=600"))
             }
             Behaviour::FetchAllHuge => reach::fetch_all_huge(),
+            Behaviour::TellsToken => resources::tell_token(),
             Behaviour::ReadHost => reach::read_host(),
             behaviour => return answers::find(behaviour, &nodes),
         };
