@@ -69,6 +69,10 @@ pub(super) struct World {
     /// What was done, with the millisecond it was done in.
     pub(super) log: Vec<(u64, String)>,
     pub(super) deleted: Vec<CloudRoute>,
+    /// The ids of those whose removal the cloud has begun.
+    begun: BTreeSet<String>,
+    /// Those whose removal was begun after an answer that was not complete.
+    pub(super) unproven: Vec<CloudRoute>,
     pub(super) memory: Memory,
     pub(super) settings: RouteSettings,
     next_id: u64,
@@ -100,6 +104,8 @@ pub(super) fn world(cluster: &[&str]) -> World {
         now: 1_000_000,
         log: Vec::new(),
         deleted: Vec::new(),
+        begun: BTreeSet::new(),
+        unproven: Vec::new(),
         memory: Memory::new(Arc::new(settings.clone())),
         settings,
         next_id: 0,

@@ -45,6 +45,13 @@ impl World {
                 let route = &*request.route;
                 let answer = self.changes.get(&route.destination_cidr).cloned();
                 let answer = answer.unwrap_or(Ok(Progress::Done));
+                // What the cloud has begun is asked about at its own pace, whatever listings say meanwhile.
+                if self.begun.insert(route.id.clone()) && !self.was_complete {
+                    self.unproven.push(route.clone());
+                }
+                if !matches!(answer, Ok(Progress::Pending(_))) {
+                    self.begun.remove(&route.id);
+                }
                 if answer == Ok(Progress::Done) {
                     self.deleted.push(route.clone());
                     self.routes.retain(|one| {
