@@ -40,7 +40,7 @@ use crate::node_lifecycle::Now;
 use crate::patch::{FinalizerChange, ServicePatch};
 use crate::permit::Mode;
 
-pub use account::{Account, shares_address};
+pub use account::{Account, is_same};
 pub use addresses::Addresses;
 pub use change::{is_news, needs_update};
 pub use cloud_service::{

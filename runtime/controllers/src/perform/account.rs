@@ -9,7 +9,7 @@ use ccm_core::effect::{ServiceRef, Vouching, Witnesses};
 use ccm_core::load_balancer::Found;
 use ccm_core::node_lifecycle::{vouches, witnesses};
 use ccm_core::ownership::Claimant;
-use ccm_core::service::{Account, cloud_service, shares_address};
+use ccm_core::service::{Account, cloud_service, is_same};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Api;
 
@@ -104,10 +104,13 @@ impl Services {
             let known = Arc::new(cloud_service(&stored));
             let before = known.status.clone();
             match self.look(&other, known).await?.found {
-                Found::Present(status) if shares_address(&before, &status) => {
-                    said.found.push(other.to_string());
-                }
-                Found::Present(_) | Found::Absent => said.missing.push(other.to_string()),
+                Found::Present(status) => match is_same(&before, &status) {
+                    Some(true) => said.found.push(other.to_string()),
+                    Some(false) => said.missing.push(other.to_string()),
+                    // Names say nothing, neither for the account nor against it.
+                    None => {}
+                },
+                Found::Absent => said.missing.push(other.to_string()),
             }
         }
         match failed {

@@ -68,12 +68,18 @@ fn vouched(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
 
 /// Whether no IP that was there is there any more, and others are. A name says nothing: it is what somebody has asked for.
 pub(super) fn is_replaced(stored: &LoadBalancerStatus, said: &LoadBalancerStatus) -> bool {
+    is_same(stored, said) == Some(false)
+}
+
+/// Whether a load balancer that is shown so and found so is the same one; `None` where one of them has no IP, but a name that
+/// somebody has asked for.
+pub fn is_same(shown: &LoadBalancerStatus, found: &LoadBalancerStatus) -> Option<bool> {
     let has_ip = |status: &LoadBalancerStatus| ips(status).next().is_some();
-    has_ip(stored) && has_ip(said) && !shares_address(stored, said)
+    (has_ip(shown) && has_ip(found)).then(|| shares_address(shown, found))
 }
 
 /// Whether both have an IP in common.
-pub fn shares_address(one: &LoadBalancerStatus, other: &LoadBalancerStatus) -> bool {
+pub(super) fn shares_address(one: &LoadBalancerStatus, other: &LoadBalancerStatus) -> bool {
     ips(one).any(|ip| ips(other).any(|same| same == ip))
 }
 

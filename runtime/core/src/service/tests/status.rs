@@ -2,8 +2,9 @@
 
 use super::world::*;
 use crate::effect::When;
-use crate::load_balancer::{Ensured, IpMode, PortStatus, Protocol};
+use crate::load_balancer::{Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol};
 use crate::permit::Moment;
+use crate::service::is_same;
 use serde_json::json;
 use std::time::Duration;
 
@@ -226,5 +227,28 @@ fn what_the_api_server_fills_in_is_not_written_again() {
             world.stored["status"]["loadBalancer"]["ingress"][0]["ipMode"],
             said.as_str()
         );
+    }
+}
+
+#[test]
+fn a_load_balancer_is_recognised_by_its_ips_and_not_by_a_name() {
+    let named = |name: &str| LoadBalancerStatus {
+        ingress: vec![Ingress {
+            hostname: Some(name.to_owned()),
+            ..Ingress::default()
+        }],
+    };
+    for (shown, found, expected) in [
+        (
+            status(&["192.0.2.1"]),
+            status(&["192.0.2.1", "2001:db8::1"]),
+            Some(true),
+        ),
+        (status(&["192.0.2.1"]), status(&["192.0.2.2"]), Some(false)),
+        (named("a.example.com"), named("a.example.com"), None),
+        (named("a.example.com"), named("b.example.com"), None),
+        (status(&["192.0.2.1"]), named("a.example.com"), None),
+    ] {
+        assert_eq!(is_same(&shown, &found), expected, "{shown:?} {found:?}");
     }
 }
