@@ -50,7 +50,7 @@ impl Services {
                 return Ok(Witnesses::default());
             }
         }
-        let said = self.vouch(service, claimant).await?;
+        let said = self.vouch(service, claimant, vouching.is_anew).await?;
         if self.cloud.provider.generation() != generation {
             return Err(ProviderError::Unavailable(
                 "its module or its credentials have changed meanwhile".to_owned(),
@@ -71,6 +71,7 @@ impl Services {
         &self,
         service: &ServiceRef,
         claimant: &Claimant,
+        is_anew: bool,
     ) -> Result<Witnesses, ProviderError> {
         let cluster = &self.cloud.cluster;
         let nodes = cluster.nodes.state();
@@ -90,7 +91,8 @@ impl Services {
                 said.missing.push(format!("node/{name}"));
             }
         }
-        if said != Witnesses::default() {
+        // That one load balancer is lost must not keep the others from being looked after.
+        if said != Witnesses::default() || (!is_anew && failed.is_none()) {
             return Ok(said);
         }
         let others = cluster
