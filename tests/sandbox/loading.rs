@@ -7,6 +7,8 @@ mod looking;
 mod requirements;
 mod stage;
 
+pub(crate) use compiling::bomb;
+
 use ccm_tests::harness;
 use libtest_mimic::Trial;
 

@@ -58,7 +58,7 @@ fn with_module(module: &wasm_encoder::Module) -> Module {
 
 /// Functions that keep to every limit of the pre-scan and keep the register allocator busy: thousands of locals that
 /// are all alive across hundreds of branches.
-fn bomb(functions: u32) -> wasm_encoder::Module {
+pub(crate) fn bomb(functions: u32) -> wasm_encoder::Module {
     const LOCALS: u32 = 1_700;
     let mut types = TypeSection::new();
     types.ty().function([ValType::I32], [ValType::I32]);

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use ccm_host::{Host, Loading, Module};
 use tempfile::TempDir;
-use wasm_encoder::{
-    BlockType, CodeSection, Component, Function, FunctionSection, Instruction, ModuleSection,
-    TypeSection, ValType,
-};
+use wasm_encoder::{Component, ModuleSection};
 
+use crate::artifacts::memory;
 use crate::host::{compiler, open_host};
+use crate::loading;
 use crate::swap::stage::{self, LOCATION, block_on};
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
@@ -130,48 +129,13 @@ impl Watch {
 
 /// The resident set of this process in KiB.
 fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    memory("VmRSS:")
 }
 
-/// The shipped guest with functions that keep to every limit of the pre-scan and keep a compiler busy until it runs out
-/// of memory: thousands of locals that are all alive across hundreds of branches.
+/// The shipped guest with functions that keep a compiler busy until it runs out of memory.
 fn bomb() -> Module {
-    const LOCALS: u32 = 1_700;
     const FUNCTIONS: u32 = 200;
-    let mut types = TypeSection::new();
-    types.ty().function([ValType::I32], [ValType::I32]);
-    let (mut declared, mut code) = (FunctionSection::new(), CodeSection::new());
-    for _ in 0..FUNCTIONS {
-        declared.function(0);
-        let mut function = Function::new([(LOCALS, ValType::I32)]);
-        for local in 1..=LOCALS {
-            let other = (local * 7_919) % LOCALS + 1;
-            for instruction in [
-                Instruction::LocalGet(local),
-                Instruction::LocalGet(other),
-                Instruction::I32Add,
-                Instruction::LocalSet(other),
-                Instruction::LocalGet(other),
-                Instruction::If(BlockType::Empty),
-                Instruction::LocalGet(other),
-                Instruction::LocalSet(local),
-                Instruction::End,
-            ] {
-                function.instruction(&instruction);
-            }
-        }
-        function
-            .instruction(&Instruction::LocalGet(1))
-            .instruction(&Instruction::End);
-        code.function(&function);
-    }
-    let mut module = wasm_encoder::Module::new();
-    module.section(&types).section(&declared).section(&code);
+    let module = loading::bomb(FUNCTIONS);
     let mut tail = Component::new();
     tail.section(&ModuleSection(&module));
     let Module { mut wasm, .. } = stage::hcloud(0);
