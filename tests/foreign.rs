@@ -23,7 +23,7 @@ use std::time::Duration;
 use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup};
 use ccm_core::permit::Permit;
 use ccm_host::grant::Grants;
-use ccm_host::{Compiler, GuestConfig, Host, HostOptions, Module};
+use ccm_host::{Compiler, GuestConfig, Host, HostOptions, Isolation, Module};
 use tempfile::TempDir;
 
 const CCM: &str = env!("CARGO_BIN_EXE_ccm");
@@ -114,6 +114,7 @@ fn host() -> Host {
     Host::new(HostOptions {
         compiler,
         cache_dir: None,
+        isolation: Isolation::InProcess,
     })
     .unwrap()
 }

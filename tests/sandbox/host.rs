@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use ccm_host::{Compiler, Host, HostOptions};
+use ccm_host::{Compiler, Host, HostOptions, Isolation, SandboxProgram};
 
 /// The argument that makes this program a compile child.
 pub(crate) const COMPILE: &str = "__compile";
@@ -29,11 +29,27 @@ pub(crate) fn compiler(arguments: &[&str]) -> Compiler {
     }
 }
 
+/// The argument that makes this program run guests.
+pub(crate) const SANDBOX: &str = "__sandbox";
+
+/// Where guests run: on threads of this process, or with `CCM_PROVIDER_ISOLATION=child-process` in processes of their own.
+fn isolation() -> Isolation {
+    match std::env::var("CCM_PROVIDER_ISOLATION").as_deref() {
+        Ok("child-process") => Isolation::ChildProcess(SandboxProgram {
+            program: std::env::current_exe().unwrap(),
+            arguments: vec![SANDBOX.into()],
+        }),
+        Ok("in-process") | Err(_) => Isolation::InProcess,
+        Ok(other) => panic!("CCM_PROVIDER_ISOLATION={other}: in-process or child-process"),
+    }
+}
+
 /// A host that compiles with `compiler` and keeps compiled code below `cache_dir`, or in memory only.
 pub(crate) fn open_host(compiler: Compiler, cache_dir: Option<&Path>) -> Host {
     Host::new(HostOptions {
         compiler,
         cache_dir: cache_dir.map(Path::to_owned),
+        isolation: isolation(),
     })
     .unwrap()
 }

@@ -33,6 +33,7 @@ use ccm_tests::harness;
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some(host::COMPILE) => return ccm_host::compile_child(),
+        Some(host::SANDBOX) => return ccm_host::sandbox_child(),
         Some(artifacts::MEASURE) => return artifacts::measure(),
         Some(swap::GROWTH) => return swap::growth(),
         Some(misbehaving::MEASURE) => return misbehaving::measure(),

@@ -19,11 +19,14 @@ use ccm_core::settings::{
     ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
-use ccm_host::{Compiler, Host, HostOptions, LoadError, Loading, Module, Provider};
+use ccm_host::{
+    Compiler, Host, HostOptions, Isolation, LoadError, Loading, Module, Provider, SandboxProgram,
+};
 use ipnet::IpNet;
 
+use crate::cli::{COMPILE_CHILD, SANDBOX_CHILD};
 use crate::config::{LoadBalancerConfig, Mistakes, Surroundings};
-use crate::flags::{NodeFlags, ServiceFlags};
+use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
 use crate::terms::ConfiguredTerms;
 
 /// Configuration, certificates and tokens.
@@ -39,16 +42,27 @@ pub(crate) const PROCESS: Surroundings<'static> = Surroundings {
     secret: &|_| Err("there is no cluster to read it from".to_owned()),
 };
 
-/// A host whose compile child is this very binary.
-pub(crate) fn host(cache_dir: Option<PathBuf>) -> anyhow::Result<Host> {
+/// A host whose children are this very binary.
+pub(crate) fn host(
+    cache_dir: Option<PathBuf>,
+    isolation: ProviderIsolation,
+) -> anyhow::Result<Host> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let isolation = match isolation {
+        ProviderIsolation::InProcess => Isolation::InProcess,
+        ProviderIsolation::ChildProcess => Isolation::ChildProcess(SandboxProgram {
+            program: program.clone(),
+            arguments: vec![SANDBOX_CHILD.into()],
+        }),
+    };
     let compiler = Compiler {
         program,
-        arguments: vec!["__compile".into()],
+        arguments: vec![COMPILE_CHILD.into()],
     };
     Ok(Host::new(HostOptions {
         compiler,
         cache_dir,
+        isolation,
     })?)
 }
 

@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Version,
     /// The hidden compile child.
     CompileChild,
+    /// The hidden process that runs guests.
+    SandboxChild,
 }
 
 /// What is printed instead of running a command: help, version or a usage error.
@@ -52,6 +54,11 @@ impl Answer {
     }
 }
 
+/// What makes this binary compile one module.
+pub(crate) const COMPILE_CHILD: &str = "__compile";
+/// What makes this binary run the guests of one module.
+pub(crate) const SANDBOX_CHILD: &str = "__sandbox";
+
 /// Reads the command line.
 ///
 /// # Errors
@@ -59,7 +66,8 @@ impl Answer {
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Answer> {
     let arguments = arguments.into_iter().map(flags::dashed);
     let matches = command()
-        .subcommand(clap::Command::new("__compile").hide(true))
+        .subcommand(clap::Command::new(COMPILE_CHILD).hide(true))
+        .subcommand(clap::Command::new(SANDBOX_CHILD).hide(true))
         .try_get_matches_from(arguments)
         .map_err(|error| Answer(hint(error)))?;
     Ok(match matches.subcommand() {
@@ -74,7 +82,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
             Command::Completion(one::<Shell>(completion, "shell").unwrap_or(Shell::Bash))
         }
         Some(("version", _)) => Command::Version,
-        Some(("__compile", _)) => Command::CompileChild,
+        Some((COMPILE_CHILD, _)) => Command::CompileChild,
+        Some((SANDBOX_CHILD, _)) => Command::SandboxChild,
         #[cfg(feature = "demo")]
         Some(("demo", demo)) => Command::Demo {
             json: one::<String>(demo, "output").as_deref() == Some("json"),

@@ -39,7 +39,7 @@ use crate::assemble;
 use crate::assemble::ClusterAddresses;
 use crate::builtin;
 use crate::config::ProviderConfig;
-use crate::flags::{NodeFlags, ServiceFlags};
+use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
 use crate::fleet::{Fleet, Shared, location};
 use lifecycle::Stage;
 use narrate::Narrator;
@@ -89,7 +89,7 @@ async fn show(narrator: &Narrator) -> anyhow::Result<()> {
     let file = folder.path().join("hcloud.wasm");
     let wasm = embedded()?;
     swap::put(&file, wasm)?;
-    let host = Arc::new(assemble::host(None)?);
+    let host = Arc::new(assemble::host(None, ProviderIsolation::default())?);
     let mut fleet = Fleet::begin(
         shared(host.clone()),
         vec![configured(&file, &cloud, &network)?],

@@ -23,7 +23,7 @@ use k8s_openapi::jiff::SignedDuration;
 use election::duration;
 pub(crate) use election::{ElectionFlags, LeadershipFlags};
 pub(crate) use pod_network::PodNetworkFlags;
-pub(crate) use safety::{AuditLog, SafetyFlags};
+pub(crate) use safety::{AuditLog, ProviderIsolation, SafetyFlags};
 pub(crate) use table::{FLAGS, Kind, State};
 
 /// What `ccm run` was told, read and checked.

@@ -26,8 +26,9 @@ fn main() -> ExitCode {
         Err(answer) => return answer.print(),
     };
     match command {
-        // The child reads untrusted bytes under its own limits: it must not start a runtime or read anything first.
+        // Children meet untrusted bytes under limits of their own: they must not start a runtime or read anything first.
         cli::Command::CompileChild => ccm_host::compile_child(),
+        cli::Command::SandboxChild => ccm_host::sandbox_child(),
         #[cfg(feature = "demo")]
         cli::Command::Demo { json } => report(demo::main(json)),
         cli::Command::Run(flags) => run::main(*flags).unwrap_or_else(|error| report(Err(error))),

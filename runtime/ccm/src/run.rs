@@ -104,7 +104,10 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     let (known, allowed) = (cluster.clone(), allowances.clone());
     let confirm_removal = flags.service.confirm_removal;
     let shared = Shared {
-        host: Arc::new(assemble::host(flags.compiled_cache_dir.clone())?),
+        host: Arc::new(assemble::host(
+            flags.compiled_cache_dir.clone(),
+            flags.safety.isolation,
+        )?),
         store: flags
             .compiled_cache_dir
             .map(|folder| folder.join("modules")),

@@ -18,6 +18,8 @@ wasmtime::component::bindgen!({
     },
     exports: { default: async },
     require_store_data_send: true,
+    // Arguments and answers cross to a sandbox in a process of its own.
+    additional_derives: [serde::Serialize, serde::Deserialize],
 });
 
 pub(crate) use ccm::provider::{clock, common, http, log, random, state};

@@ -1,44 +1,32 @@
-//! One call: a fresh store, `init`, the function, and the end of the store, whatever happened. A guest that traps,
-//! spins, floods or waits for ever ends in a [`ProviderError`], never in a panic and never late.
+//! One call: its turn, its memory, its time, and its end. A guest that traps, spins, floods or waits for ever ends in a
+//! [`ProviderError`], never in a panic and never late. Where it runs is the sandbox's.
 
 mod backoff;
-mod failure;
-mod meter;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
-use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
-use wasmtime::Store;
-use wasmtime::component::{Instance, InstancePre};
 
-use crate::bindings::lifecycle;
+use crate::bindings::common;
 use crate::digest::Digest;
 use crate::egress::CallScope;
-use crate::guest::Guest;
 use crate::guest_log::GuestLog;
 use crate::limits;
 use crate::memory::{GUESTS, Room};
-use crate::state::StateStore;
-use crate::ticker::Ticker;
-use failure::Failure;
-use meter::Meter;
+use crate::sandbox::{Answer, Ask, Performance, Sandbox, Stage};
+use crate::way_out::WayOut;
 
-pub(crate) use turns::Turns;
+pub(crate) use backoff::Backoff;
 
 /// What every call of one generation has in common.
 pub(crate) struct Calls {
     pub(crate) provider: Arc<str>,
     pub(crate) digest: Digest,
-    pub(crate) component: InstancePre<Guest>,
-    pub(crate) lifecycle: lifecycle::GuestIndices,
-    pub(crate) config: lifecycle::Config,
+    pub(crate) sandbox: Sandbox,
     pub(crate) memory_bytes: usize,
-    pub(crate) ticker: Ticker,
     /// The provider's part of the memory that guests may have.
     pub(crate) room: Room,
     /// One for each call that may be under way.
@@ -47,27 +35,23 @@ pub(crate) struct Calls {
     pub(crate) balancing: Semaphore,
     /// The same for calls about routes.
     pub(crate) routing: Semaphore,
-    /// Whose guest may compute, when several do for long.
-    pub(crate) turns: Turns,
+    /// When the next call may begin.
+    pub(crate) backoff: Backoff,
 }
 
 /// What is particular to one call.
 pub(crate) struct Call {
-    /// The function's name, for messages.
-    pub(crate) function: &'static str,
-    /// Whose part of the calls under way it takes.
-    pub(crate) about: About,
     /// When it has to be over, waiting for its turn included.
     pub(crate) deadline: Instant,
     /// The way out, opened after `init`.
     pub(crate) scope: Option<CallScope>,
-    /// What outlives the call.
-    pub(crate) state: Arc<StateStore>,
+    /// With an empty state, which is dropped with the call.
+    pub(crate) fresh: bool,
 }
 
 /// What a call is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum About {
+enum About {
     /// Nodes, or the provider itself.
     Nodes,
     /// Load balancers, of which there are as many as tenants like.
@@ -76,128 +60,92 @@ pub(crate) enum About {
     Routes,
 }
 
-/// The part of a call after `init`: gets what `init` enabled, and the instance. It ends with an answer that was checked, so
-/// that what is worthless is dropped while it is still the guest's turn.
-type Body<'b, R> = dyn for<'a> FnOnce(
-        &'a mut Store<Guest>,
-        &'a Instance,
-        Vec<lifecycle::Capability>,
-    ) -> BoxFuture<'a, wasmtime::Result<Result<R, ProviderError>>>
-    + Send
-    + 'b;
+impl About {
+    fn of(ask: &Ask) -> About {
+        match ask {
+            Ask::Init | Ask::SelfCheck | Ask::Find(_) => About::Nodes,
+            Ask::EnsureLoadBalancer(_)
+            | Ask::UpdateTargets(_)
+            | Ask::DeleteLoadBalancer(_)
+            | Ask::GetLoadBalancer(_) => About::LoadBalancers,
+            Ask::ListRoutes(_) | Ask::CreateRoute(_) | Ask::DeleteRoute(_) => About::Routes,
+        }
+    }
+}
 
 impl Calls {
-    /// Performs one call.
+    /// Performs one call. `check` looks at the answer while it is still the guest's turn: what is worthless may be large.
     ///
     /// # Errors
-    /// `init` did not accept the configuration, or the guest did not come to its end.
+    /// `init` did not accept the configuration, the guest did not come to its end, or it answered with an error or with what
+    /// `check` refuses.
     pub(crate) async fn run<R: Send>(
         &self,
         call: Call,
-        body: Box<Body<'_, R>>,
+        ask: Ask,
+        check: impl FnOnce(Answer) -> Result<R, ProviderError> + Send,
     ) -> Result<R, ProviderError> {
-        let began = Instant::now();
+        let (function, began) = (ask.function(), Instant::now());
+        let waiting = Waiting { function, began };
         // In this order: who waits for the narrower one takes no room from others.
-        let narrower = match call.about {
+        let narrower = match About::of(&ask) {
             About::Nodes => None,
             About::LoadBalancers => Some((&self.balancing, limits::BALANCING_AT_ONCE)),
             About::Routes => Some((&self.routing, limits::ROUTING_AT_ONCE)),
         };
         let _part = match narrower {
-            Some((slots, at_once)) => Some(turn(slots, at_once, &call, began).await?),
+            Some((slots, at_once)) => Some(turn(slots, at_once, &call, waiting).await?),
             None => None,
         };
-        let _slot = turn(&self.slots, limits::CALLS_AT_ONCE, &call, began).await?;
+        let _slot = turn(&self.slots, limits::CALLS_AT_ONCE, &call, waiting).await?;
         let room = async {
             let part = self.room.take(self.memory_bytes).await;
             (part, GUESTS.take(self.memory_bytes).await)
         };
-        let _room = timeout_at(call.deadline, room)
+        let _room = timeout_at(call.deadline, room).await.map_err(|_| {
+            waiting.in_vain(|ms| {
+                format!(
+                    "there was no memory for it in the whole {ms} ms, because other calls have it"
+                )
+            })
+        })?;
+        timeout_at(call.deadline, self.backoff.begin())
             .await
-            .map_err(|_| crowded(&call, began))?;
-        timeout_at(call.deadline, self.turns.backoff.begin())
-            .await
-            .map_err(|_| paused(&call, began))?;
+            .map_err(|_| {
+                waiting.in_vain(|ms| {
+                    format!("calls end badly again and again, and this one was to wait for more than its {ms} ms")
+                })
+            })?;
         if Instant::now() >= call.deadline {
             return Err(ProviderError::TimedOut(format!(
-                "{}: there is no time left for it",
-                call.function
+                "{function}: there is no time left for it"
             )));
         }
         let log = GuestLog::new(&self.provider, call.scope.clone());
-        let outcome = self.run_in_store(&call, &log, body).await;
+        let performance = Performance {
+            ask,
+            deadline: call.deadline,
+            fresh: call.fresh,
+            way_out: call.scope.map(WayOut::Egress),
+            log: log.clone(),
+        };
+        let read = |answer: Result<Answer, common::Error>| check(answer?);
+        let end = self.sandbox.perform(performance, read).await;
+        // An answer that is worthless counts as none.
+        let well = !matches!(end.answer, Err(_) | Ok(Err(ProviderError::Internal(_))));
+        self.backoff.ended(well, end.computed);
         let lines = log.finish();
-        match outcome {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(error),
+        match end.answer {
+            Ok(answer) => answer,
             Err((stage, failure)) => {
+                let stage = match stage {
+                    Stage::Instantiation => "instantiation",
+                    Stage::Init => "init",
+                    Stage::Function => function,
+                };
                 Err(failure.into_error(stage, &self.digest, began.elapsed(), &lines))
             }
         }
-    }
-
-    /// The inner error is what was answered, the outer one how the guest failed, and where.
-    async fn run_in_store<R: Send>(
-        &self,
-        call: &Call,
-        log: &GuestLog,
-        body: Box<Body<'_, R>>,
-    ) -> Result<Result<R, ProviderError>, (&'static str, Failure)> {
-        let _ticking = self.ticker.ticking();
-        let mut store = self.store(log, call);
-        let mut meter = Meter::new(call.deadline, limits::CALL_CPU, self.turns.clone());
-
-        let outcome = self.steps(call, &mut meter, &mut store, body).await;
-        let computed = meter.end(store).await;
-        // An answer that is worthless counts as none.
-        let well = !matches!(outcome, Err(_) | Ok(Err(ProviderError::Internal(_))));
-        self.turns.backoff.ended(well, computed);
-        outcome
-    }
-
-    async fn steps<R: Send>(
-        &self,
-        call: &Call,
-        meter: &mut Meter,
-        store: &mut Store<Guest>,
-        body: Box<Body<'_, R>>,
-    ) -> Result<Result<R, ProviderError>, (&'static str, Failure)> {
-        let instance = meter
-            .run(self.component.instantiate_async(&mut *store))
-            .await
-            .map_err(|failure| ("instantiation", failure))?;
-        let enabled = meter
-            .run(self.init(store, &instance))
-            .await
-            .map_err(|failure| ("init", failure))?;
-        let enabled = match enabled {
-            Ok(enabled) => enabled,
-            Err(error) => return Ok(Err(error.into())),
-        };
-        store.data_mut().way_out.0.clone_from(&call.scope);
-        let result = meter.run(body(store, &instance, enabled)).await;
-        result.map_err(|failure| (call.function, failure))
-    }
-
-    async fn init(
-        &self,
-        store: &mut Store<Guest>,
-        instance: &Instance,
-    ) -> wasmtime::Result<Result<Vec<lifecycle::Capability>, lifecycle::Error>> {
-        let guest = self.lifecycle.load(&mut *store, instance)?;
-        guest.call_init(&mut *store, &self.config).await
-    }
-
-    fn store(&self, log: &GuestLog, call: &Call) -> Store<Guest> {
-        let guest = Guest::new(self.memory_bytes, log.clone(), call.state.clone());
-        let mut store = Store::new(self.component.engine(), guest);
-        store.limiter(|guest| &mut guest.allowance);
-        store.set_hostcall_fuel(limits::CROSSING_BYTES);
-        store.set_max_component_handles(limits::HANDLES);
-        // Every tick the guest gives way; the meter decides whether it may go on.
-        store.set_epoch_deadline(1);
-        store.epoch_deadline_async_yield_and_update(1);
-        store
     }
 }
 
@@ -206,32 +154,29 @@ async fn turn<'a>(
     slots: &'a Semaphore,
     at_once: usize,
     call: &Call,
-    began: Instant,
+    waiting: Waiting,
 ) -> Result<SemaphorePermit<'a>, ProviderError> {
     match timeout_at(call.deadline, slots.acquire()).await {
         Ok(Ok(slot)) => Ok(slot),
-        _ => Err(ProviderError::TimedOut(format!(
-            "{}: {at_once} calls were under way for the whole {} ms",
-            call.function,
-            began.elapsed().as_millis()
-        ))),
+        _ => {
+            Err(waiting
+                .in_vain(|ms| format!("{at_once} calls were under way for the whole {ms} ms")))
+        }
     }
 }
 
-fn crowded(call: &Call, began: Instant) -> ProviderError {
-    ProviderError::TimedOut(format!(
-        "{}: there was no memory for it in the whole {} ms, because other calls have it",
-        call.function,
-        began.elapsed().as_millis()
-    ))
+/// What waits, and since when: for messages.
+#[derive(Clone, Copy)]
+struct Waiting {
+    function: &'static str,
+    began: Instant,
 }
 
-fn paused(call: &Call, began: Instant) -> ProviderError {
-    ProviderError::TimedOut(format!(
-        "{}: calls end badly again and again, and this one was to wait for more than its {} ms",
-        call.function,
-        began.elapsed().as_millis()
-    ))
+impl Waiting {
+    fn in_vain(self, why: impl FnOnce(u128) -> String) -> ProviderError {
+        let why = why(self.began.elapsed().as_millis());
+        ProviderError::TimedOut(format!("{}: {why}", self.function))
+    }
 }
 
 /// The moment by which a call has to be over.

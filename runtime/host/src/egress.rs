@@ -50,6 +50,7 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+pub use budget::Body;
 pub use counts::Count;
 pub use credentials::CredentialError;
 pub use dial::DialError;
@@ -59,6 +60,7 @@ pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse
 pub use permit::now;
 pub use resolve::{Lookup, SystemLookup};
 pub use scope::CallScope;
+pub(crate) use scope::MAX_TOGETHER;
 
 use crate::manifest::Granted;
 use crate::text;

@@ -12,7 +12,6 @@ use crate::egress::{FetchError, FetchRequest, FetchResponse};
 use crate::guest::Guest;
 use crate::guest_log::Level;
 use crate::limits;
-use crate::text::clean;
 
 /// Links the contract's imports.
 ///
@@ -57,10 +56,7 @@ impl log::Host for Guest {
             line.push('=');
             line.push_str(&value);
         }
-        self.log.line(level, &line);
-        if let Some(scope) = self.scope() {
-            scope.say(&clean(&line, limits::LOG_LINE_BYTES));
-        }
+        self.log.said(level, &line);
     }
 }
 
@@ -106,10 +102,10 @@ impl state::Host for Guest {
 
 impl http::Host for Guest {
     async fn fetch(&mut self, request: http::Request) -> Result<http::Response, http::FetchError> {
-        let Some(scope) = self.scope() else {
+        let Some(way_out) = self.way_out() else {
             return Err(closed());
         };
-        scope
+        way_out
             .fetch(request.into())
             .await
             .map(Into::into)
@@ -120,10 +116,10 @@ impl http::Host for Guest {
         &mut self,
         requests: Vec<http::Request>,
     ) -> Vec<Result<http::Response, http::FetchError>> {
-        let Some(scope) = self.scope() else {
+        let Some(way_out) = self.way_out() else {
             return requests.iter().map(|_| Err(closed())).collect();
         };
-        let answers = scope
+        let answers = way_out
             .fetch_all(requests.into_iter().map(Into::into).collect())
             .await;
         answers

@@ -8,11 +8,11 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use crate::egress::CallScope;
 use crate::guest_log::GuestLog;
 use crate::limits;
 use crate::state::StateStore;
-use crate::wasi::{self, WayOut};
+use crate::wasi::{self, Hooks};
+use crate::way_out::WayOut;
 
 /// See the module's documentation.
 pub(crate) struct Guest {
@@ -20,7 +20,7 @@ pub(crate) struct Guest {
     pub(crate) log: GuestLog,
     pub(crate) state: Arc<StateStore>,
     /// Closed until `init` has ended, and for calls without a permit.
-    pub(crate) way_out: WayOut,
+    pub(crate) way_out: Hooks,
     /// How much of [`limits::HTTP_PATHS_BYTES`] is left.
     pub(crate) paths_left: usize,
     table: ResourceTable,
@@ -44,7 +44,7 @@ impl Guest {
             wasi: wasi::context(&log),
             log,
             state,
-            way_out: WayOut(None),
+            way_out: Hooks(None),
             paths_left: limits::HTTP_PATHS_BYTES,
             table,
             http,
@@ -52,7 +52,7 @@ impl Guest {
     }
 
     /// The way out, unless it is closed.
-    pub(crate) fn scope(&self) -> Option<CallScope> {
+    pub(crate) fn way_out(&self) -> Option<WayOut> {
         self.way_out.0.clone()
     }
 }

@@ -4,12 +4,15 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use crate::egress::CallScope;
 use crate::limits;
+use crate::sandbox::Parent;
 use crate::text::clean;
 
 /// How loud a line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Level {
     Debug,
     Info,
@@ -27,10 +30,20 @@ pub(crate) enum Output {
 /// A handle to the log of one call.
 #[derive(Clone)]
 pub(crate) struct GuestLog {
-    provider: Arc<str>,
-    /// Whose credentials do not appear in it.
-    scope: Option<CallScope>,
+    reader: Reader,
     lines: Arc<Mutex<Lines>>,
+}
+
+/// Where lines go.
+#[derive(Clone)]
+enum Reader {
+    /// The operator, who sees no credential of this scope.
+    Operator {
+        provider: Arc<str>,
+        scope: Option<CallScope>,
+    },
+    /// The process that has the operator's log.
+    Parent(Parent),
 }
 
 #[derive(Default)]
@@ -46,16 +59,41 @@ struct Lines {
 impl GuestLog {
     /// An empty log of a call that may send this.
     pub(crate) fn new(provider: &Arc<str>, scope: Option<CallScope>) -> GuestLog {
+        let provider = provider.clone();
         GuestLog {
-            provider: provider.clone(),
-            scope,
+            reader: Reader::Operator { provider, scope },
+            lines: Arc::default(),
+        }
+    }
+
+    /// The same in a sandbox of its own process: what is kept of it goes to the parent.
+    pub(crate) fn of_child(parent: Parent) -> GuestLog {
+        GuestLog {
+            reader: Reader::Parent(parent),
             lines: Arc::default(),
         }
     }
 
     /// Writes a line; beyond the limit it is counted only.
     pub(crate) fn line(&self, level: Level, text: &str) {
-        self.write(&mut self.lines(), level, text);
+        self.write(&mut self.lines(), level, text, false);
+    }
+
+    /// Writes a line of the contract's `log`. It is the guest's last word before what it does next.
+    pub(crate) fn said(&self, level: Level, text: &str) {
+        self.write(&mut self.lines(), level, text, true);
+        if let Reader::Operator {
+            scope: Some(scope), ..
+        } = &self.reader
+        {
+            scope.say(&clean(text, limits::LOG_LINE_BYTES));
+        }
+    }
+
+    /// So many lines were not kept where they were written.
+    pub(crate) fn lost(&self, lines: usize) {
+        let mut kept = self.lines();
+        kept.dropped = kept.dropped.saturating_add(lines);
     }
 
     /// Takes what a guest writes to an output: each line is a line of the log.
@@ -78,9 +116,14 @@ impl GuestLog {
         self.end_line(&mut lines, Output::Stdout);
         self.end_line(&mut lines, Output::Stderr);
         if lines.dropped > 0 {
-            let note = format!("{} more lines were not kept", lines.dropped);
-            lines.dropped = 0;
-            emit(&self.provider, Level::Warn, &note);
+            let dropped = std::mem::take(&mut lines.dropped);
+            match &self.reader {
+                Reader::Operator { provider, .. } => {
+                    let note = format!("{dropped} more lines were not kept");
+                    emit(provider, Level::Warn, &note);
+                }
+                Reader::Parent(parent) => parent.lost(dropped),
+            }
         }
         lines.tail.iter().cloned().collect()
     }
@@ -93,21 +136,26 @@ impl GuestLog {
             } else {
                 Level::Warn
             };
-            self.write(lines, level, &String::from_utf8_lossy(&bytes));
+            self.write(lines, level, &String::from_utf8_lossy(&bytes), false);
         }
     }
 
-    fn write(&self, lines: &mut Lines, level: Level, text: &str) {
+    fn write(&self, lines: &mut Lines, level: Level, text: &str, said: bool) {
         if lines.written >= limits::LOG_LINES {
             lines.dropped += 1;
             return;
         }
         lines.written += 1;
         let mut text = clean(text, limits::LOG_LINE_BYTES);
-        if let Some(scope) = &self.scope {
-            text = scope.redacted(&text);
+        match &self.reader {
+            Reader::Operator { provider, scope } => {
+                if let Some(scope) = scope {
+                    text = scope.redacted(&text);
+                }
+                emit(provider, level, &text);
+            }
+            Reader::Parent(parent) => return parent.log(level, &text, said),
         }
-        emit(&self.provider, level, &text);
         if lines.tail.len() == limits::LOG_TAIL {
             lines.tail.pop_front();
         }

@@ -9,10 +9,10 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use wasmtime::Engine;
-use wasmtime::component::{InstancePre, Linker};
+use wasmtime::component::Linker;
 
-use crate::bindings::{instances, lifecycle, load_balancer, routes, self_check};
-use crate::call::{About, Call, Calls, Turns};
+use crate::bindings::lifecycle;
+use crate::call::{Backoff, Call, Calls};
 use crate::compile::cache::CacheError;
 use crate::compile::{Compiler, Workshop};
 use crate::component::{Inspection, inspect};
@@ -23,8 +23,10 @@ use crate::guest_config::{self, GuestConfig};
 use crate::load_error::LoadError;
 use crate::loading::Loading;
 use crate::memory::GUESTS;
-use crate::provider::Provider;
-use crate::signatures;
+use crate::provider::{Provider, not_asked};
+use crate::sandbox::{
+    Answer, Ask, Exports, InProcess, Isolation, Load, Sandbox, SandboxProcess, Turns,
+};
 use crate::text::clean;
 use crate::ticker::Ticker;
 use crate::{engine, functions, limits, wasi};
@@ -36,6 +38,8 @@ pub struct HostOptions {
     pub compiler: Compiler,
     /// Where compiled code is kept; `None` keeps it in memory only.
     pub cache_dir: Option<PathBuf>,
+    /// Where guests run.
+    pub isolation: Isolation,
 }
 
 /// Why there is no host.
@@ -68,6 +72,7 @@ pub struct Host {
     ticker: Ticker,
     holds: Holds,
     turns: Turns,
+    isolation: Isolation,
 }
 
 impl Host {
@@ -89,6 +94,7 @@ impl Host {
             ticker,
             holds: Holds::default(),
             turns: Turns::first(),
+            isolation: options.isolation,
         })
     }
 
@@ -162,26 +168,45 @@ impl Host {
                 reason,
             })?;
         drop(wasm);
-        let component = self
+        let linked = self
             .linker
             .instantiate_pre(&component)
             .map_err(|error| signature(&source, &error))?;
-        let exports = Exports::find(&component, capabilities, inspection.self_check)
+        let exports = Exports::find(&linked, capabilities, inspection.self_check)
             .map_err(|error| signature(&source, &error))?;
-
+        let memory_bytes = granted_limits.memory_bytes(&manifest);
+        let sandbox = match &self.isolation {
+            Isolation::InProcess => Sandbox::InProcess(InProcess {
+                component: linked,
+                exports,
+                config,
+                memory_bytes,
+                ticker: self.ticker.clone(),
+                turns: self.turns.beside(),
+                state: Arc::default(),
+            }),
+            Isolation::ChildProcess(program) => {
+                let load = Load {
+                    config,
+                    memory_bytes,
+                    instances: capabilities.instances,
+                    load_balancer: capabilities.load_balancer,
+                    routes: capabilities.routes,
+                    self_check: inspection.self_check,
+                };
+                Sandbox::Process(SandboxProcess::new(program.clone(), component, load))
+            }
+        };
         let calls = Calls {
             provider: name.clone(),
             digest,
-            component,
-            lifecycle: exports.lifecycle,
-            config,
-            memory_bytes: granted_limits.memory_bytes(&manifest),
-            ticker: self.ticker.clone(),
+            sandbox,
+            memory_bytes,
             room: GUESTS.part(),
             slots: Semaphore::new(limits::CALLS_AT_ONCE),
             balancing: Semaphore::new(limits::BALANCING_AT_ONCE),
             routing: Semaphore::new(limits::ROUTING_AT_ONCE),
-            turns: self.turns.beside(),
+            backoff: Backoff::default(),
         };
         let enabled = try_out(&source, &calls).await?;
         let enabled = narrow(&source, capabilities, &enabled)?;
@@ -195,18 +220,15 @@ impl Host {
             warnings,
             calls,
             annotation_prefixes: granted.annotation_prefixes,
-            instances: exports.instances,
-            load_balancer: exports.load_balancer,
-            routes: exports.routes,
-            self_check: exports.self_check,
+            checks_itself: inspection.self_check,
             egress: Arc::new(egress),
-            state: Arc::default(),
             manifest,
         })
     }
 }
 
-fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
+/// What guests may import, linked.
+pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     functions::link(&mut linker)?;
     wasi::link(&mut linker)?;
@@ -232,57 +254,19 @@ fn signature(source: &str, error: &wasmtime::Error) -> LoadError {
     }
 }
 
-/// Where the functions are that the host calls.
-struct Exports {
-    lifecycle: lifecycle::GuestIndices,
-    self_check: Option<self_check::GuestIndices>,
-    instances: Option<instances::GuestIndices>,
-    load_balancer: Option<load_balancer::GuestIndices>,
-    routes: Option<routes::GuestIndices>,
-}
-
-impl Exports {
-    fn find(
-        component: &InstancePre<Guest>,
-        has: Capabilities,
-        self_check: bool,
-    ) -> wasmtime::Result<Exports> {
-        signatures::check(component, has, self_check)?;
-        Ok(Exports {
-            lifecycle: lifecycle::GuestIndices::new(component)?,
-            self_check: self_check
-                .then(|| self_check::GuestIndices::new(component))
-                .transpose()?,
-            instances: has
-                .instances
-                .then(|| instances::GuestIndices::new(component))
-                .transpose()?,
-            load_balancer: has
-                .load_balancer
-                .then(|| load_balancer::GuestIndices::new(component))
-                .transpose()?,
-            routes: has
-                .routes
-                .then(|| routes::GuestIndices::new(component))
-                .transpose()?,
-        })
-    }
-}
-
 /// Runs `init` once, in a store of its own.
 async fn try_out(source: &str, calls: &Calls) -> Result<Vec<lifecycle::Capability>, LoadError> {
     let call = Call {
-        function: "init",
-        about: About::Nodes,
         deadline: Instant::now() + limits::INIT,
         scope: None,
-        state: Arc::default(),
+        fresh: true,
+    };
+    let read = |answer| match answer {
+        Answer::Enabled(enabled) => Ok(enabled),
+        _ => Err(not_asked()),
     };
     calls
-        .run(
-            call,
-            Box::new(|_, _, enabled| Box::pin(async move { Ok(Ok(enabled)) })),
-        )
+        .run(call, Ask::Init, read)
         .await
         .map_err(|reason| LoadError::Init {
             module: source.to_owned(),

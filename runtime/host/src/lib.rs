@@ -10,8 +10,10 @@
 //! - It has no files, environment, arguments or sockets. Requests leave through [`egress`] only, to granted targets,
 //!   with the call's permit; credentials are added there and never seen by the guest.
 //!
-//! Reading order: `host` (the steps of loading), `component` and `compile` (before anything runs), `call` (one call),
-//! `v0_1` (the contract's types), `functions` and `wasi` (what guests can call), [`manifest`], [`grant`], [`egress`].
+//! Guests run on threads of this process, or in a child process that is confined: see `sandbox` and `confine`.
+//!
+//! Reading order: `host` (the steps of loading), `component` and `compile` (before anything runs), `call` and `sandbox` (one
+//! call), `v0_1` (the contract's types), `functions` and `wasi` (what guests can call), [`manifest`], [`grant`], [`egress`].
 #![deny(unsafe_code)]
 
 pub mod egress;
@@ -23,6 +25,7 @@ mod bindings;
 mod call;
 mod compile;
 mod component;
+mod confine;
 mod digest;
 mod engine;
 mod functions;
@@ -36,22 +39,26 @@ mod memory;
 mod provider;
 #[cfg(test)]
 mod sample;
+mod sandbox;
 mod signatures;
 mod state;
 mod text;
 mod ticker;
 mod v0_1;
 mod wasi;
+mod way_out;
 
 pub use compile::cache::CacheError;
 pub use compile::child::compile_child;
 pub use compile::refusal::Refusal;
 pub use compile::{CompileError, Compiler};
 pub use component::{CONTRACT_PACKAGE, CONTRACT_VERSION, Inspection, inspect};
+pub use confine::keep_memory_private;
 pub use digest::Digest;
 pub use guest_config::GuestConfig;
 pub use host::{Host, HostError, HostOptions, Module};
 pub use load_error::LoadError;
 pub use loading::{LimitsGranted, Loading};
 pub use provider::Provider;
+pub use sandbox::{Isolation, SandboxProgram, sandbox_child};
 pub use text::clean;

@@ -7,12 +7,11 @@ use std::time::Duration;
 use ccm_core::cloud::{Capabilities, ProviderError};
 use ccm_core::permit::Permit;
 
-use crate::bindings::{instances, load_balancer, routes, self_check};
-use crate::call::{About, Call, Calls, deadline};
+use crate::call::{Call, Calls, deadline};
 use crate::digest::Digest;
 use crate::egress::{Egress, now};
 use crate::manifest::Manifest;
-use crate::state::StateStore;
+use crate::sandbox::{Answer, Ask};
 
 /// A cloud provider in the sandbox. Made by [`crate::Host::load`]; calls under way keep what they need of it.
 ///
@@ -25,12 +24,8 @@ pub struct Provider {
     pub(crate) warnings: Vec<String>,
     pub(crate) calls: Calls,
     pub(crate) annotation_prefixes: Vec<String>,
-    pub(crate) instances: Option<instances::GuestIndices>,
-    pub(crate) load_balancer: Option<load_balancer::GuestIndices>,
-    pub(crate) routes: Option<routes::GuestIndices>,
-    pub(crate) self_check: Option<self_check::GuestIndices>,
+    pub(crate) checks_itself: bool,
     pub(crate) egress: Arc<Egress>,
-    pub(crate) state: Arc<StateStore>,
     pub(crate) call_limit: Duration,
 }
 
@@ -67,38 +62,29 @@ impl Provider {
     /// # Errors
     /// What the guest found, or how it failed.
     pub async fn self_check(&self, permit: Arc<Permit>) -> Result<(), ProviderError> {
-        let Some(indices) = &self.self_check else {
+        if !self.checks_itself {
             return Ok(());
+        }
+        let call = self.call(permit, false);
+        let read = |answer| match answer {
+            Answer::Well => Ok(()),
+            _ => Err(not_asked()),
         };
-        let indices = indices.clone();
-        let call = self.call("self-check.check", permit, false);
-        let answer = self.calls.run(
-            call,
-            Box::new(move |store, instance, _| {
-                Box::pin(async move {
-                    let guest = indices.load(&mut *store, instance)?;
-                    let answer = guest.call_check(&mut *store).await?;
-                    Ok(answer.map_err(ProviderError::from))
-                })
-            }),
-        );
-        answer.await
+        self.calls.run(call, Ask::SelfCheck, read).await
     }
 
     /// A call under this permit. A fresh one gets no kept answers and an empty state.
-    pub(crate) fn call(&self, function: &'static str, permit: Arc<Permit>, fresh: bool) -> Call {
+    pub(crate) fn call(&self, permit: Arc<Permit>, fresh: bool) -> Call {
         let deadline = deadline(self.call_limit, now().until(permit.valid_until()));
-        let state = if fresh {
-            Arc::default()
-        } else {
-            self.state.clone()
-        };
         Call {
-            function,
-            about: About::Nodes,
             deadline,
             scope: Some(self.egress.scope(permit, deadline, fresh)),
-            state,
+            fresh,
         }
     }
+}
+
+/// An answer to another question, which only a sandbox in a process of its own could give.
+pub(crate) fn not_asked() -> ProviderError {
+    ProviderError::Internal("the sandbox answered what it was not asked".to_owned())
 }

@@ -22,9 +22,10 @@ use ccm_core::load_balancer::{
 };
 use ccm_core::permit::Permit;
 
-use crate::bindings::{common, instances, lifecycle};
+use crate::bindings::{common, instances};
 use crate::limits;
-use crate::provider::Provider;
+use crate::provider::{Provider, not_asked};
+use crate::sandbox::{Answer, Ask};
 use crate::text::clean;
 
 impl CloudProvider for Provider {
@@ -124,37 +125,21 @@ impl Provider {
         permit: Arc<Permit>,
         fresh: bool,
     ) -> Result<FindReply, ProviderError> {
-        let indices = match &self.instances {
-            Some(indices) if self.capabilities.instances => indices.clone(),
-            _ => {
-                return Err(ProviderError::Unsupported(format!(
-                    "{} does not know machines",
-                    self.name
-                )));
-            }
-        };
+        if !self.capabilities.instances {
+            return Err(ProviderError::Unsupported(format!(
+                "{} does not know machines",
+                self.name
+            )));
+        }
         // Asking in pieces would break the rule that doubts about one node concern all nodes of an answer.
         let asked = told(nodes, "asked for")?;
-        let call = self.call("instances.find", permit, fresh);
+        let call = self.call(permit, fresh);
         let (scope, count) = (call.scope.clone(), nodes.len());
-        let answer = self.calls.run(
-            call,
-            Box::new(move |store, instance, enabled| {
-                Box::pin(async move {
-                    if !enabled.contains(&lifecycle::Capability::Instances) {
-                        let why =
-                            "init enabled instances when the module was loaded, and does not now"
-                                .to_owned();
-                        return Ok(Err(ProviderError::Internal(why)));
-                    }
-                    let guest = indices.load(&mut *store, instance)?;
-                    let answer = guest.call_find(&mut *store, &asked).await?;
-                    let check = |reply: &_| shape::check_find(reply, count);
-                    Ok(shape::checked(answer, check))
-                })
-            }),
-        );
-        let reply = answer.await?;
+        let read = |answer| match answer {
+            Answer::Found(reply) => shape::checked(reply, |reply| shape::check_find(reply, count)),
+            _ => Err(not_asked()),
+        };
+        let reply = self.calls.run(call, Ask::Find(asked), read).await?;
         Ok(FindReply {
             lookups: reply.lookups.into_iter().map(Lookup::from).collect(),
             events: reply

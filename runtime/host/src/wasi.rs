@@ -16,11 +16,12 @@ use wasmtime::component::Linker;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-use crate::egress::{CallScope, FetchError};
+use crate::egress::FetchError;
 use crate::functions::{monotonic_ms, wall_clock_ms};
 use crate::guest::Guest;
 use crate::guest_log::{GuestLog, Output};
 use crate::limits;
+use crate::way_out::WayOut;
 use output::LogStream;
 
 /// The interfaces that guests may import, at any version 0.2.x. They are what the standard libraries of Rust
@@ -105,15 +106,15 @@ impl HostMonotonicClock for Coarse {
     }
 }
 
-/// Where `wasi:http` requests go: through the call's scope, or nowhere.
-pub(crate) struct WayOut(pub(crate) Option<CallScope>);
+/// Where `wasi:http` requests go: the call's way out, or nowhere.
+pub(crate) struct Hooks(pub(crate) Option<WayOut>);
 
 type Sent = (
     Response<WasiBody>,
     Box<dyn Future<Output = Result<(), Error>> + Send>,
 );
 
-impl WasiHttpHooks for WayOut {
+impl WasiHttpHooks for Hooks {
     fn default_scheme(&mut self) -> Option<Scheme> {
         // A guest has to say what it means, because the grant does.
         None
@@ -134,14 +135,14 @@ impl WasiHttpHooks for WayOut {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
-        let scope = self.0.clone();
+        let way_out = self.0.clone();
         Box::new(async move {
-            let scope = scope.ok_or(Error::HttpRequestDenied)?;
+            let way_out = way_out.ok_or(Error::HttpRequestDenied)?;
             let patience = options
                 .unwrap_or_default()
                 .first_byte_timeout
                 .unwrap_or(Duration::MAX);
-            let response = tokio::time::timeout(patience, send(&scope, request))
+            let response = tokio::time::timeout(patience, send(&way_out, request))
                 .await
                 .map_err(|_| Error::HttpResponseTimeout)??;
             // Whole bodies: when the head is there, everything is, and nothing remains to be driven.
@@ -151,16 +152,17 @@ impl WasiHttpHooks for WayOut {
     }
 }
 
-async fn send(scope: &CallScope, request: Request<WasiBody>) -> Result<Response<WasiBody>, Error> {
+async fn send(way_out: &WayOut, request: Request<WasiBody>) -> Result<Response<WasiBody>, Error> {
     // A body that has no place yet stays with the guest.
-    let _place = scope.place().await.map_err(error_code)?;
+    let _place = way_out.place().await.map_err(error_code)?;
     let (parts, body) = request.into_parts();
     let body = Limited::new(body, limits::REQUEST_BODY_BYTES)
         .collect()
         .await
         .map_err(|_| Error::HttpRequestBodySize(None))?
         .to_bytes();
-    match scope.fetch_url(Request::from_parts(parts, body)).await {
+    let answer = way_out.fetch_url(Request::from_parts(parts, body)).await;
+    match answer.and_then(Response::<Bytes>::try_from) {
         Ok(response) => Ok(response.map(|body| {
             Full::new(body)
                 .map_err(|never| match never {})

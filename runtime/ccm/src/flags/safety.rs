@@ -1,4 +1,5 @@
-//! The flags about what the manager may change and what it writes down of it: the mode, the brakes, the audit log.
+//! The flags about what the manager may change, what it writes down of it, and where providers run: the mode, the brakes,
+//! the audit log, the isolation.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +24,18 @@ pub(crate) struct SafetyFlags {
     pub allowances: Allowances,
     /// `--audit-log-path`.
     pub audit_log: AuditLog,
+    /// `--provider-isolation`.
+    pub isolation: ProviderIsolation,
+}
+
+/// Where providers run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ProviderIsolation {
+    /// In this process.
+    #[default]
+    InProcess,
+    /// Each in a process of its own.
+    ChildProcess,
 }
 
 /// Where audit records go.
@@ -46,6 +59,16 @@ impl SafetyFlags {
                 "--mode {word:?}: expected enforce, plan or observe"
             ));
         }
+        let isolation = match text(matches, "provider-isolation").as_deref() {
+            None | Some("in-process") => ProviderIsolation::InProcess,
+            Some("child-process") => ProviderIsolation::ChildProcess,
+            Some(other) => {
+                mistakes.push(format!(
+                    "--provider-isolation {other:?}: expected in-process or child-process"
+                ));
+                ProviderIsolation::default()
+            }
+        };
         let plan_for = matches.get_one::<Duration>("plan-for").copied();
         let plan_for = plan_for.filter(|duration| !duration.is_zero());
         if plan_for.is_some() && mode != Some(Mode::Plan) {
@@ -71,6 +94,7 @@ impl SafetyFlags {
                 Some(path) if path == "-" => AuditLog::Stdout,
                 Some(path) => AuditLog::File(path.into()),
             },
+            isolation,
         }
     }
 }
@@ -157,6 +181,13 @@ mod tests {
         assert_eq!(flags.mode, Mode::Enforce);
         assert_eq!(flags.allowances, Allowances::default());
         assert_eq!(flags.audit_log, AuditLog::Log);
+        assert_eq!(flags.isolation, ProviderIsolation::InProcess);
+    }
+
+    #[test]
+    fn providers_run_in_processes_of_their_own_when_it_is_said() {
+        let flags = run(&["--provider-isolation=child-process"]).unwrap();
+        assert_eq!(flags.isolation, ProviderIsolation::ChildProcess);
     }
 
     #[test]
@@ -182,6 +213,7 @@ mod tests {
     fn all_mistakes_are_told_at_once_and_unknown_names_list_the_known() {
         let text = run(&[
             "--mode=simulate",
+            "--provider-isolation=vm",
             "--brake=node-deletions=1:2:3",
             "--brake=relabel=1:2,relabel=a:2:3,relabel=1:101:200",
             "--brake=status-clear=5:1:4,route-deletion=1:1:1:0,internal-ip=1:1:1:soon",
@@ -190,6 +222,7 @@ mod tests {
         .unwrap_err();
         for part in [
             "--mode \"simulate\": expected enforce, plan or observe",
+            "--provider-isolation \"vm\": expected in-process or child-process",
             "\"node-deletions=1:2:3\": no such brake: known are internal-ip, relabel, node-deletion",
             "\"relabel=1:2\": expected LEAST:PERCENT:MOST",
             "\"a\" is not a whole number",

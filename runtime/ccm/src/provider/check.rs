@@ -18,6 +18,7 @@ use super::terminal::Screen;
 use super::{Refusal, Verdict, output};
 use crate::assemble;
 use crate::config::ProviderConfig;
+use crate::flags::ProviderIsolation;
 use crate::terms::ConfiguredTerms;
 
 /// The name of the cluster that a module is told here, as by `run` without `--cluster-name`.
@@ -32,7 +33,7 @@ pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Ver
         .bring(&options.module.access, screen)
         .await?;
     let found = ccm_host::inspect(&place, &artifact.wasm)?;
-    let host = assemble::host(None)?;
+    let host = assemble::host(None, ProviderIsolation::default())?;
     let module = Module {
         source: place.clone(),
         wasm: artifact.wasm.to_vec(),

@@ -11,7 +11,7 @@ use crate::limits;
 
 /// See the module's documentation. One for each generation: a version that replaces a bad one begins at once.
 #[derive(Default)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     row: Mutex<Row>,
     /// When the last call began. Who waits holds it, and those who wait longest come first.
     began: tokio::sync::Mutex<Option<Instant>>,
@@ -27,7 +27,7 @@ struct Row {
 
 impl Backoff {
     /// Waits until a call may begin. Whoever stops waiting leaves nothing behind.
-    pub(super) async fn begin(&self) {
+    pub(crate) async fn begin(&self) {
         let mut began = self.began.lock().await;
         let pause = self.pause();
         if let Some(last) = *began
@@ -39,7 +39,7 @@ impl Backoff {
     }
 
     /// Tells how a call ended that computed for so long.
-    pub(super) fn ended(&self, well: bool, computed: Duration) {
+    pub(crate) fn ended(&self, well: bool, computed: Duration) {
         let mut row = self.row();
         *row = match well {
             true => Row::default(),

@@ -1,5 +1,6 @@
 //! Both ends of the compile child: the host's end starts it, feeds it and ends it; the child's end limits
-//! itself and compiles. The child gets no environment, no secret and no file, and can only write to its pipes.
+//! itself and compiles. The child gets no environment, no secret and no file, and can only read and write its pipes: see
+//! `confine`.
 
 use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
@@ -11,15 +12,21 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
 use super::{CompileError, Compiler};
+use crate::confine::{self, confine};
 use crate::text::clean;
 use crate::{engine, limits};
 
-/// Code that our own child has just compiled. Made in this file only.
+/// Code that our own compile child has made. Made in this file only.
 pub(crate) struct Compiled(Vec<u8>);
 
 impl Compiled {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// What the process that runs guests got from its parent, over the socket that it was born with.
+    pub(crate) fn of_parent(code: bytes::Bytes) -> Compiled {
+        Compiled(code.into())
     }
 
     /// Code that a test has compiled in its own process.
@@ -176,8 +183,8 @@ const REJECTED: i32 = 65;
 /// The whole main of the compile child: a module on standard input, compiled code on standard output, or an
 /// error on standard error and another exit code.
 ///
-/// Reads no environment and no file, and starts with limiting itself: address space, CPU time, no files, no core
-/// dump, no new privileges, low priority. `--memory-mib=N` and `--cpu-seconds=N` on the command line lower the limits.
+/// Reads no environment and no file, and starts with limiting itself: address space, CPU time, low priority, and what
+/// `confine` takes away. `--memory-mib=N` and `--cpu-seconds=N` on the command line lower the limits.
 pub fn compile_child() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let limits = ChildLimits::of(arguments.iter().map(|argument| argument.as_os_str()));
@@ -189,16 +196,16 @@ pub fn compile_child() -> ExitCode {
 }
 
 fn restrict(limits: ChildLimits) -> std::io::Result<()> {
-    rustix::thread::set_no_new_privs(true)?;
     // Leader election and health checks of the parent come first.
     rustix::process::nice(5)?;
     let memory = limits.memory_mib << 20;
-    Resource::CORE.set(0, 0)?;
     Resource::FSIZE.set(0, 0)?;
     // Standard input, output and error, and a few for the standard library to look around.
     Resource::NOFILE.set(16, 16)?;
     Resource::CPU.set(limits.cpu_seconds, limits.cpu_seconds + 1)?;
-    Resource::AS.set(memory, memory)
+    Resource::AS.set(memory, memory)?;
+    confine(confine::Child::Compiler)?;
+    Ok(())
 }
 
 /// The outer error is the child's, the inner one the module's.

@@ -1,6 +1,8 @@
 //! How many bytes of answers the host holds for guests: for one call, and for all calls of a provider together. They are
 //! taken before they are read or unpacked, and given back when the last who has the answer drops it. Holds no bytes itself.
 
+use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -96,12 +98,10 @@ impl Held {
         Ok(())
     }
 
-    /// The body that was paid for: it is held as long as anybody has it.
-    pub(super) fn body(self, body: Bytes) -> Bytes {
-        match body.is_empty() {
-            true => body,
-            false => Bytes::from_owner(Body { body, _held: self }),
-        }
+    /// The body that was paid for.
+    pub(super) fn body(self, bytes: Bytes) -> Body {
+        let held = (!bytes.is_empty()).then(|| Arc::new(self));
+        Body { bytes, held }
     }
 }
 
@@ -111,14 +111,67 @@ impl Drop for Held {
     }
 }
 
-struct Body {
-    body: Bytes,
-    _held: Held,
+/// The body of an answer. It counts as held as long as anybody has it, or a part of it.
+#[derive(Clone)]
+pub struct Body {
+    bytes: Bytes,
+    /// `None`: nobody counts it.
+    held: Option<Arc<Held>>,
+}
+
+impl Body {
+    /// The bytes, and what has to be kept for as long as somebody else has a copy of them.
+    pub(crate) fn into_parts(self) -> (Bytes, impl Send + Sync + use<>) {
+        (self.bytes, self.held)
+    }
+}
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl AsRef<[u8]> for Body {
     fn as_ref(&self) -> &[u8] {
-        &self.body
+        &self.bytes
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bytes.fmt(f)
+    }
+}
+
+impl<T: AsRef<[u8]>> PartialEq<T> for Body {
+    fn eq(&self, other: &T) -> bool {
+        self.bytes == other.as_ref()
+    }
+}
+
+impl Eq for Body {}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Body {
+        Body { bytes, held: None }
+    }
+}
+
+impl From<Body> for Bytes {
+    fn from(body: Body) -> Bytes {
+        match body.held {
+            None => body.bytes,
+            Some(_) => Bytes::from_owner(body),
+        }
+    }
+}
+
+impl From<Body> for Vec<u8> {
+    fn from(body: Body) -> Vec<u8> {
+        body.bytes.into()
     }
 }
 
@@ -136,7 +189,7 @@ mod tests {
         held.grow(5).unwrap();
         assert!(matches!(held.grow(4), Err(FetchError::TooLarge(_))));
         held.grow(3).unwrap();
-        let body = held.body(Bytes::from_static(b"12345678"));
+        let body = Bytes::from(held.body(Bytes::from_static(b"12345678")));
         let part = body.slice(..2);
         drop(body);
         assert!(call.hold().grow(1).is_err(), "a part of it keeps the whole");

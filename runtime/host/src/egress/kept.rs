@@ -100,10 +100,11 @@ impl Stored {
         let length = answer.body.len();
         let compressed_from = (length >= COMPRESSED_FROM).then_some(length);
         answer.body = match compressed_from {
-            Some(_) => lz4_flex::block::compress(&answer.body).into(),
+            Some(_) => Bytes::from(lz4_flex::block::compress(&answer.body)),
             // A copy: what is kept is no call's.
             None => Bytes::copy_from_slice(&answer.body),
-        };
+        }
+        .into();
         let headers = answer
             .headers
             .iter()

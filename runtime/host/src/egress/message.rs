@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use super::budget::Body;
 
 /// One request of a guest, as `ccm:provider/http.request`.
 #[derive(Debug, Clone)]
@@ -33,11 +36,25 @@ pub struct FetchResponse {
     /// Names in lower case; without cookies and what belongs to the connection.
     pub headers: Vec<(String, String)>,
     /// At most 16 MiB.
-    pub body: Bytes,
+    pub body: Body,
+}
+
+impl TryFrom<FetchResponse> for http::Response<Bytes> {
+    type Error = FetchError;
+
+    fn try_from(answer: FetchResponse) -> Result<http::Response<Bytes>, FetchError> {
+        let mut response = http::Response::builder().status(answer.status);
+        for (name, value) in &answer.headers {
+            response = response.header(name, value);
+        }
+        response
+            .body(answer.body.into())
+            .map_err(|error| FetchError::Unavailable(error.to_string()))
+    }
 }
 
 /// Why there is no answer. The texts are for people and never hold a credential.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum FetchError {
     /// Outside the grant, or a change that is not allowed now. Nothing was sent.
     #[error("denied: {0}")]

@@ -23,7 +23,7 @@ use super::target::Target;
 use super::{Egress, aim, identify, send};
 
 /// The contract's number.
-const MAX_TOGETHER: usize = 64;
+pub(crate) const MAX_TOGETHER: usize = 64;
 
 /// See the module's documentation. Clones are the same call.
 #[derive(Clone)]
@@ -83,12 +83,7 @@ impl CallScope {
         requests: Vec<FetchRequest>,
     ) -> Vec<Result<FetchResponse, FetchError>> {
         if requests.len() > MAX_TOGETHER {
-            let error = FetchError::Invalid(format!(
-                "{} requests at once, at most {MAX_TOGETHER}",
-                requests.len()
-            ));
-            self.0.records.begin();
-            return vec![Err(error); requests.len()];
+            return vec![Err(self.too_many(requests.len())); requests.len()];
         }
         let width = self.0.egress.limits.in_flight_per_call;
         let answers = requests.into_iter().map(|request| self.fetch(request));
@@ -96,6 +91,14 @@ impl CallScope {
             .buffered(width)
             .collect()
             .await
+    }
+
+    /// What is said to so many requests at once, which are more than a call may send.
+    pub(crate) fn too_many(&self, requests: usize) -> FetchError {
+        self.0.records.begin();
+        FetchError::Invalid(format!(
+            "{requests} requests at once, at most {MAX_TOGETHER}"
+        ))
     }
 
     /// Sends a request with an absolute URL, as `wasi:http` has it. The URL must lie in a granted target; from there
@@ -107,21 +110,21 @@ impl CallScope {
         &self,
         request: http::Request<Bytes>,
     ) -> Result<http::Response<Bytes>, FetchError> {
+        self.fetch_url_whole(request).await?.try_into()
+    }
+
+    /// The same, with an answer as [`CallScope::fetch`] has it.
+    pub(crate) async fn fetch_url_whole(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> Result<FetchResponse, FetchError> {
         let method = request.method().clone();
         let name = aim::name_of(&self.0.egress, request.uri());
-        let answer = self
-            .0
+        self.0
             .run(&name, &method, || {
                 aim::by_url(&self.0.egress, request, self.0.fresh)
             })
-            .await?;
-        let mut response = http::Response::builder().status(answer.status);
-        for (name, value) in &answer.headers {
-            response = response.header(name, value);
-        }
-        response
-            .body(answer.body)
-            .map_err(|error| FetchError::Unavailable(error.to_string()))
+            .await
     }
 
     /// Whether the answers of this call may prove absence; see `ccm_core::cloud::FindReply::complete`. Kept

@@ -17,7 +17,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, timeout_at};
 
-use super::budget::{Budget, Held};
+use super::budget::{Body, Budget, Held};
 use super::headers;
 use super::limits::EgressLimits;
 use super::message::{FetchError, FetchResponse};
@@ -87,7 +87,7 @@ async fn exchange(
     let mut held = budget.hold();
     held.grow(check_head(status, response.headers())?)?;
     let body = if method == Method::HEAD {
-        Bytes::new()
+        Bytes::new().into()
     } else {
         body(&mut response, limits, until, held).await?
     };
@@ -146,7 +146,7 @@ async fn body(
     limits: &EgressLimits,
     until: Instant,
     mut held: Held,
-) -> Result<Bytes, FetchError> {
+) -> Result<Body, FetchError> {
     let cap = limits.response_bytes;
     let large = || FetchError::TooLarge(format!("more than {cap} bytes"));
     let announced = response.body().size_hint().exact();

@@ -25,18 +25,12 @@ use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply, UpdateRequest,
 };
 use ccm_core::permit::Permit;
-use futures::future::BoxFuture;
-use wasmtime::Store;
 
 use super::{shape, told};
-use crate::bindings::{lifecycle, load_balancer};
-use crate::call::{About, Call};
+use crate::bindings::load_balancer;
 use crate::egress::CallScope;
-use crate::guest::Guest;
-use crate::provider::Provider;
-
-/// What a guest answered, or how it failed.
-type Answer<'a, R> = BoxFuture<'a, wasmtime::Result<Result<R, ProviderError>>>;
+use crate::provider::{Provider, not_asked};
+use crate::sandbox::{Answer, Ask};
 
 impl Provider {
     /// See `CloudProvider::ensure_load_balancer`.
@@ -51,19 +45,12 @@ impl Provider {
             adopt: request.adopt.clone(),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
-        let (reply, _) = self
-            .balance(
-                "load-balancer.ensure",
-                permit,
-                false,
-                move |guest, store| {
-                    Box::pin(async move {
-                        let answer = guest.call_ensure(store, &asked).await?;
-                        Ok(shape::checked(answer, shape::check_ensure))
-                    })
-                },
-            )
-            .await?;
+        let read = |answer| match answer {
+            Answer::Ensured(reply) => shape::checked(reply, shape::check_ensure),
+            _ => Err(not_asked()),
+        };
+        let ask = Ask::EnsureLoadBalancer(asked);
+        let (reply, _) = self.balance(ask, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -78,16 +65,9 @@ impl Provider {
             service: request.service.as_ref().into(),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
-        const FUNCTION: &str = "load-balancer.update-targets";
-        let (reply, _) = self
-            .balance(FUNCTION, permit, false, move |guest, store| {
-                Box::pin(async move {
-                    let answer = guest.call_update_targets(store, &asked).await?;
-                    let check = |reply: &_| shape::check_progress("update-targets", reply);
-                    Ok(shape::checked(answer, check))
-                })
-            })
-            .await?;
+        let read = |answer| progress("update-targets", answer);
+        let ask = Ask::UpdateTargets(asked);
+        let (reply, _) = self.balance(ask, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -101,20 +81,9 @@ impl Provider {
             service: request.service.as_ref().into(),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
-        let (reply, _) = self
-            .balance(
-                "load-balancer.delete",
-                permit,
-                false,
-                move |guest, store| {
-                    Box::pin(async move {
-                        let answer = guest.call_delete(store, &asked).await?;
-                        let check = |reply: &_| shape::check_progress("delete", reply);
-                        Ok(shape::checked(answer, check))
-                    })
-                },
-            )
-            .await?;
+        let read = |answer| progress("delete", answer);
+        let ask = Ask::DeleteLoadBalancer(asked);
+        let (reply, _) = self.balance(ask, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -124,15 +93,12 @@ impl Provider {
         service: &CloudService,
         permit: Arc<Permit>,
     ) -> Result<GetReply, ProviderError> {
-        let asked = service.into();
-        let (found, scope) = self
-            .balance("load-balancer.get", permit, true, move |guest, store| {
-                Box::pin(async move {
-                    let answer = guest.call_get(store, &asked).await?;
-                    Ok(shape::checked(answer, shape::check_found))
-                })
-            })
-            .await?;
+        let read = |answer| match answer {
+            Answer::LoadBalancer(found) => shape::checked(found, shape::check_found),
+            _ => Err(not_asked()),
+        };
+        let ask = Ask::GetLoadBalancer(service.into());
+        let (found, scope) = self.balance(ask, permit, true, read).await?;
         Ok(GetReply {
             found: found.into(),
             complete: scope.is_some_and(|scope| scope.complete()),
@@ -142,41 +108,29 @@ impl Provider {
     /// One call of the interface. The scope says afterwards what was asked of the cloud.
     async fn balance<R: Send>(
         &self,
-        function: &'static str,
+        ask: Ask,
         permit: Arc<Permit>,
         fresh: bool,
-        ask: impl for<'a> FnOnce(load_balancer::Guest, &'a mut Store<Guest>) -> Answer<'a, R>
-        + Send
-        + 'static,
+        read: impl FnOnce(Answer) -> Result<R, ProviderError> + Send,
     ) -> Result<(R, Option<CallScope>), ProviderError> {
-        let indices = match &self.load_balancer {
-            Some(indices) if self.capabilities.load_balancer => indices.clone(),
-            _ => {
-                return Err(ProviderError::Unsupported(format!(
-                    "{} makes no load balancers",
-                    self.name
-                )));
-            }
-        };
-        let call = Call {
-            about: About::LoadBalancers,
-            ..self.call(function, permit, fresh)
-        };
+        if !self.capabilities.load_balancer {
+            return Err(ProviderError::Unsupported(format!(
+                "{} makes no load balancers",
+                self.name
+            )));
+        }
+        let call = self.call(permit, fresh);
         let scope = call.scope.clone();
-        let answer = self.calls.run(
-            call,
-            Box::new(move |store, instance, enabled| {
-                Box::pin(async move {
-                    if !enabled.contains(&lifecycle::Capability::LoadBalancer) {
-                        let why = "init enabled load-balancer when the module was loaded, and does not now".to_owned();
-                        return Ok(Err(ProviderError::Internal(why)));
-                    }
-                    let guest = indices.load(&mut *store, instance)?;
-                    ask(guest, store).await
-                })
-            }),
-        );
-        Ok((answer.await?, scope))
+        Ok((self.calls.run(call, ask, read).await?, scope))
+    }
+}
+
+fn progress(function: &str, answer: Answer) -> Result<load_balancer::ProgressReply, ProviderError> {
+    match answer {
+        Answer::LoadBalancerProgress(reply) => {
+            shape::checked(reply, |reply| shape::check_progress(function, reply))
+        }
+        _ => Err(not_asked()),
     }
 }
 

@@ -19,19 +19,13 @@ use std::sync::Arc;
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::permit::Permit;
-use futures::future::BoxFuture;
-use wasmtime::Store;
 
 use super::{few_enough, shape};
-use crate::bindings::{common, lifecycle, routes};
-use crate::call::{About, Call};
+use crate::bindings::{common, routes};
 use crate::egress::CallScope;
-use crate::guest::Guest;
 use crate::limits;
-use crate::provider::Provider;
-
-/// What a guest answered, or how it failed.
-type Answer<'a, R> = BoxFuture<'a, wasmtime::Result<Result<R, ProviderError>>>;
+use crate::provider::{Provider, not_asked};
+use crate::sandbox::{Answer, Ask};
 
 impl Provider {
     /// See `CloudProvider::list_routes`.
@@ -42,16 +36,16 @@ impl Provider {
     ) -> Result<ListRoutesReply, ProviderError> {
         few_enough(nodes.len(), limits::ROUTED_NODES, "to list routes for")?;
         let asked: Vec<common::Node> = nodes.iter().map(recognisable).collect();
-        let (listed, scope) = self
-            .route("routes.list", permit, true, move |guest, store| {
-                Box::pin(async move {
-                    let answer = guest.call_list(store, &asked).await?;
-                    let names: HashSet<_> = asked.iter().map(|node| node.name.as_str()).collect();
-                    let check = |listed: &Vec<_>| shape::check_routes(listed, &names);
-                    Ok(shape::checked(answer, check))
-                })
-            })
-            .await?;
+        // Told once, and looked up as often as there are routes.
+        let names: HashSet<_> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let read = |answer| match answer {
+            Answer::Routes(listed) => {
+                shape::checked(listed, |listed| shape::check_routes(listed, &names))
+            }
+            _ => Err(not_asked()),
+        };
+        let ask = Ask::ListRoutes(asked);
+        let (listed, scope) = self.route(ask, permit, true, read).await?;
         Ok(ListRoutesReply {
             routes: listed.into_iter().map(Into::into).collect(),
             complete: scope.is_some_and(|scope| scope.complete()),
@@ -69,15 +63,9 @@ impl Provider {
             destination_cidr: request.destination_cidr.clone(),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
-        let (reply, _) = self
-            .route("routes.create", permit, false, move |guest, store| {
-                Box::pin(async move {
-                    let answer = guest.call_create(store, &asked).await?;
-                    let check = |reply: &_| shape::check_route_progress("create", reply);
-                    Ok(shape::checked(answer, check))
-                })
-            })
-            .await?;
+        let read = |answer| progress("create", answer);
+        let ask = Ask::CreateRoute(asked);
+        let (reply, _) = self.route(ask, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -91,56 +79,38 @@ impl Provider {
             route: request.route.as_ref().into(),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
-        let (reply, _) = self
-            .route("routes.delete", permit, false, move |guest, store| {
-                Box::pin(async move {
-                    let answer = guest.call_delete(store, &asked).await?;
-                    let check = |reply: &_| shape::check_route_progress("delete", reply);
-                    Ok(shape::checked(answer, check))
-                })
-            })
-            .await?;
+        let read = |answer| progress("delete", answer);
+        let ask = Ask::DeleteRoute(asked);
+        let (reply, _) = self.route(ask, permit, false, read).await?;
         Ok(reply.into())
     }
 
     /// One call of the interface. The scope says afterwards what was asked of the cloud.
     async fn route<R: Send>(
         &self,
-        function: &'static str,
+        ask: Ask,
         permit: Arc<Permit>,
         fresh: bool,
-        ask: impl for<'a> FnOnce(routes::Guest, &'a mut Store<Guest>) -> Answer<'a, R> + Send + 'static,
+        read: impl FnOnce(Answer) -> Result<R, ProviderError> + Send,
     ) -> Result<(R, Option<CallScope>), ProviderError> {
-        let indices = match &self.routes {
-            Some(indices) if self.capabilities.routes => indices.clone(),
-            _ => {
-                return Err(ProviderError::Unsupported(format!(
-                    "{} makes no routes",
-                    self.name
-                )));
-            }
-        };
-        let call = Call {
-            about: About::Routes,
-            ..self.call(function, permit, fresh)
-        };
+        if !self.capabilities.routes {
+            return Err(ProviderError::Unsupported(format!(
+                "{} makes no routes",
+                self.name
+            )));
+        }
+        let call = self.call(permit, fresh);
         let scope = call.scope.clone();
-        let answer = self.calls.run(
-            call,
-            Box::new(move |store, instance, enabled| {
-                Box::pin(async move {
-                    if !enabled.contains(&lifecycle::Capability::Routes) {
-                        let why =
-                            "init enabled routes when the module was loaded, and does not now"
-                                .to_owned();
-                        return Ok(Err(ProviderError::Internal(why)));
-                    }
-                    let guest = indices.load(&mut *store, instance)?;
-                    ask(guest, store).await
-                })
-            }),
-        );
-        Ok((answer.await?, scope))
+        Ok((self.calls.run(call, ask, read).await?, scope))
+    }
+}
+
+fn progress(function: &str, answer: Answer) -> Result<routes::ProgressReply, ProviderError> {
+    match answer {
+        Answer::RouteProgress(reply) => {
+            shape::checked(reply, |reply| shape::check_route_progress(function, reply))
+        }
+        _ => Err(not_asked()),
     }
 }
 

@@ -25,13 +25,11 @@ const LABELS: usize = 64;
 const ADDRESSES: usize = 32;
 const ADDRESS_BYTES: usize = 253;
 
-/// What a guest answered, if it has the shape that `check` asks for. What has not ends here, in the call's own turn:
-/// it may be large.
+/// What a guest answered, if it has the shape that `check` asks for.
 pub(super) fn checked<R>(
-    answer: Result<R, common::Error>,
+    reply: R,
     check: impl FnOnce(&R) -> Result<(), String>,
 ) -> Result<R, ProviderError> {
-    let reply = answer?;
     check(&reply).map_err(ProviderError::Internal)?;
     Ok(reply)
 }

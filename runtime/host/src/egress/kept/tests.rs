@@ -18,7 +18,7 @@ fn answer(status: u16, bytes: usize) -> Shared {
     Ok(FetchResponse {
         status,
         headers: Vec::new(),
-        body: Bytes::from(vec![b'x'; bytes]),
+        body: Bytes::from(vec![b'x'; bytes]).into(),
     })
 }
 
@@ -206,7 +206,7 @@ fn long_answers_are_kept_small_and_come_back_as_they_were() {
         let answer = Ok(FetchResponse {
             status: 200,
             headers: vec![("etag".to_owned(), "x".to_owned())],
-            body: listing.clone().into(),
+            body: Bytes::from(listing.clone()).into(),
         });
         lead(&kept, &page, now).done(&answer);
         match kept.turn(&page, AGE, now, &room()) {

@@ -53,7 +53,7 @@ impl Meter {
         let mut part = pin!(part);
         let metered = poll_fn(|context| match self.poll(part.as_mut(), context) {
             Poll::Ready(Ok(result)) => Poll::Ready(Ok(result)),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(Failure::Trap(error))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Failure::trap(&error))),
             Poll::Pending if self.used > self.budget => Poll::Ready(Err(Failure::Cpu(self.budget))),
             // A guest that computes keeps the runtime too busy to look at its timers.
             Poll::Pending if Instant::now() >= deadline => Poll::Ready(Err(Failure::Deadline)),

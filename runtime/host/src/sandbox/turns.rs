@@ -4,15 +4,14 @@
 //! - Of the calls of one provider one computes at a time. They wait for the cloud most of the time, side by side.
 //! - One that has computed for long goes on in a lane of its own: one for each provider, and for all together one less
 //!   than there are processors. After each tick it rests for half as long, so that a thread finds time for the network.
-//! - One whose calls end badly again and again begins them ever more rarely: see `backoff`.
+//!
+//! A provider whose calls end badly again and again begins them ever more rarely: see `backoff`.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use super::backoff::Backoff;
 
 /// The turns of one provider. Clones are the same.
 #[derive(Clone)]
@@ -23,8 +22,6 @@ pub(crate) struct Turns {
     own: Arc<Semaphore>,
     /// One for each long call of all providers together.
     all: Arc<Semaphore>,
-    /// When its next call may begin.
-    pub(super) backoff: Arc<Backoff>,
 }
 
 /// A call that computes, during one poll.
@@ -58,7 +55,6 @@ impl Turns {
             computing: Arc::new(Semaphore::new(1)),
             own: Arc::new(Semaphore::new(1)),
             all: Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))),
-            backoff: Arc::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
+use serde::{Deserialize, Serialize};
 use wasmtime::{Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
@@ -18,45 +19,60 @@ const NAME_BYTES: usize = 120;
 const CAUSE_BYTES: usize = 1_024;
 
 /// Why a call did not come to its end.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// wasmtime's error: a trap, a limit of the store, or a host function that refused.
-    Trap(wasmtime::Error),
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Failure {
+    /// A trap, a limit of the store, or a host function that refused.
+    Trap {
+        /// The innermost reason.
+        cause: String,
+        /// The guest's stack, as it is shown; empty without one.
+        stack: String,
+    },
     /// The time on the wall is over.
     Deadline,
     /// The time on the processor is over.
     Cpu(Duration),
+    /// The process that ran it ended, or said something that no sandbox says.
+    Process(String),
 }
 
 impl Failure {
-    /// The failure as controllers and people see it.
-    pub(super) fn into_error(
+    /// wasmtime's error, in words.
+    pub(crate) fn trap(error: &wasmtime::Error) -> Failure {
+        let stack = Stack::of(error);
+        let mut cause = clean(&cause(error), CAUSE_BYTES);
+        // The engine's own stack may end first, or the one that the guest keeps in its memory.
+        let is_overflow = match error.downcast_ref::<Trap>() {
+            Some(Trap::StackOverflow) => true,
+            Some(Trap::MemoryOutOfBounds) => stack.repeats,
+            _ => false,
+        };
+        if is_overflow {
+            cause.push_str(
+                " (its functions call each other without end: a stack overflow inside the guest)",
+            );
+        }
+        Failure::Trap {
+            cause,
+            stack: stack.text,
+        }
+    }
+
+    /// The failure as controllers and people see it. `stage` is the function in which it happened.
+    pub(crate) fn into_error(
         self,
-        stage: &'static str,
+        stage: &str,
         digest: &Digest,
         took: Duration,
         log: &[String],
     ) -> ProviderError {
         let module = digest.short();
         match self {
-            Failure::Trap(error) => {
-                let stack = Stack::of(&error);
-                let mut text = format!(
-                    "{stage} in module {module}: {}",
-                    clean(&cause(&error), CAUSE_BYTES)
-                );
-                // The engine's own stack may end first, or the one that the guest keeps in its memory.
-                let is_overflow = match error.downcast_ref::<Trap>() {
-                    Some(Trap::StackOverflow) => true,
-                    Some(Trap::MemoryOutOfBounds) => stack.repeats,
-                    _ => false,
-                };
-                if is_overflow {
-                    text.push_str(" (its functions call each other without end: a stack overflow inside the guest)");
-                }
+            Failure::Trap { cause, stack } => {
+                let text = format!("{stage} in module {module}: {cause}");
                 // The guest's own words first: an Event holds only the beginning.
-                let room = limits::ERROR_BYTES.saturating_sub(stack.text.len());
-                ProviderError::Trapped(with_log(text, log, room) + &stack.text)
+                let room = limits::ERROR_BYTES.saturating_sub(stack.len());
+                ProviderError::Trapped(with_log(text, log, room) + &stack)
             }
             Failure::Deadline => {
                 let took = took.as_millis();
@@ -68,6 +84,10 @@ impl Failure {
                 let text =
                     format!("{stage} in module {module} used more than {budget} ms of CPU time");
                 ProviderError::TimedOut(with_log(text, log, limits::ERROR_BYTES))
+            }
+            Failure::Process(what) => {
+                let text = format!("{stage} in module {module}: {what}");
+                ProviderError::Trapped(with_log(text, log, limits::ERROR_BYTES))
             }
         }
     }

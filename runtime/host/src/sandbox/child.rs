@@ -1,0 +1,197 @@
+//! The child's end: a process that runs the guests of one module and has one descriptor, a socket to its parent. It confines
+//! itself before it reads the first byte of it. A guest that breaks out of the engine finds no file, no network, no
+//! credential and no other process here; it could still answer falsely, and ask the parent for what the module is granted.
+
+mod parent;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rlimit::Resource;
+use rustix::process::Signal;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use wasmtime::Engine;
+
+use super::protocol::{Caps, Frame, Load, ToChild, ToParent, read};
+use super::{Ask, Exports, InProcess, Performance, Turns};
+use crate::compile::cache;
+use crate::compile::child::Compiled;
+use crate::confine::{Child, confine};
+use crate::guest_log::GuestLog;
+use crate::ticker::Ticker;
+use crate::way_out::WayOut;
+use crate::{engine, host};
+use parent::Socket;
+
+pub(crate) use parent::Parent;
+
+/// Descriptors: the socket, its copy, and what waits for it.
+const DESCRIPTORS: u64 = 32;
+
+/// The whole main of a process that runs guests, which [`super::Isolation::ChildProcess`] starts: standard input is a socket
+/// to the parent. Ends with the parent.
+pub fn sandbox_child() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody may be reading; the exit code says the rest.
+            use io::Write as _;
+            let _ = writeln!(io::stderr(), "{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // Leader election and health checks of the parent come first.
+    rustix::process::nice(5)?;
+    // When memory is short, this process goes, and not the parent. Raising it needs no right; without /proc it stays.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    Resource::NOFILE.set(DESCRIPTORS, DESCRIPTORS)?;
+    let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    socket.set_nonblocking(true)?;
+    let engine = engine::new().map_err(io::Error::other)?;
+    // It opens what it waits with, and starts no thread.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    confine(Child::Sandbox)?;
+    runtime.block_on(serve(engine, socket))
+}
+
+/// Reads the module, then calls, until the parent is gone.
+async fn serve(engine: Engine, socket: StdUnixStream) -> io::Result<()> {
+    let (mut from, mut to) = UnixStream::from_std(socket)?.into_split();
+    let (out, mut frames) = mpsc::unbounded_channel::<Frame>();
+    // Ends with the parent, as everything here does.
+    tokio::spawn(async move {
+        while let Some(frame) = frames.recv().await {
+            if frame.write(&mut to).await.is_err() {
+                break;
+            }
+        }
+    });
+    let parent = Socket::new(out);
+    let Some((ToChild::Load(load), code)) = read(&mut from, Caps::OF_PARENT).await? else {
+        return Err(io::Error::other("the parent says nothing to load"));
+    };
+    let sandbox = match open(&engine, load, code) {
+        Ok(sandbox) => Arc::new(sandbox),
+        Err(error) => {
+            parent.say(&ToParent::Loaded(Err(format!("{error:#}"))));
+            // Until the parent has read it.
+            let _ = read::<ToChild>(&mut from, Caps::OF_PARENT).await;
+            return Ok(());
+        }
+    };
+    parent.say(&ToParent::Loaded(Ok(())));
+    let calls = Arc::<Calls>::default();
+    while let Some((word, body)) = read(&mut from, Caps::OF_PARENT).await? {
+        match word {
+            ToChild::Load(_) => return Err(io::Error::other("a second module")),
+            ToChild::Call {
+                call,
+                ask,
+                milliseconds,
+                fresh,
+                open,
+            } => {
+                let deadline = Instant::now() + Duration::from_millis(milliseconds);
+                let way = parent.call(call);
+                let begun = Begun {
+                    ask: *ask,
+                    deadline,
+                    fresh,
+                    open,
+                };
+                let performed = perform(sandbox.clone(), begun, way.clone(), calls.clone());
+                let task = tokio::spawn(performed).abort_handle();
+                calls.begun(call, task, way);
+            }
+            ToChild::Cancel { call } => calls.cancel(call),
+            ToChild::Answered { call, request, end } => calls.answered(call, request, end, body),
+        }
+    }
+    Ok(())
+}
+
+fn open(engine: &Engine, load: Load, code: Bytes) -> wasmtime::Result<InProcess> {
+    let ticked = engine.clone();
+    let ticker = Ticker::start(move || ticked.increment_epoch())?;
+    let component = cache::load(engine, &Compiled::of_parent(code))?;
+    let component = host::linker(engine)?.instantiate_pre(&component)?;
+    Ok(InProcess {
+        exports: Exports::find(&component, load.capabilities(), load.self_check)?,
+        component,
+        config: load.config,
+        memory_bytes: load.memory_bytes,
+        ticker,
+        turns: Turns::first(),
+        state: Arc::default(),
+    })
+}
+
+struct Begun {
+    ask: Ask,
+    deadline: Instant,
+    fresh: bool,
+    open: bool,
+}
+
+async fn perform(sandbox: Arc<InProcess>, begun: Begun, way: Parent, calls: Arc<Calls>) {
+    let log = GuestLog::of_child(way.clone());
+    let performance = Performance {
+        ask: begun.ask,
+        deadline: begun.deadline,
+        fresh: begun.fresh,
+        way_out: begun.open.then(|| WayOut::Parent(way.clone())),
+        log: log.clone(),
+    };
+    let end = sandbox.perform(performance, |answer| answer).await;
+    log.finish();
+    calls.cancel(way.number());
+    way.ended(end);
+}
+
+/// The calls under way.
+#[derive(Default)]
+struct Calls(Mutex<HashMap<u64, (AbortHandle, Parent)>>);
+
+impl Calls {
+    fn begun(&self, number: u64, task: AbortHandle, call: Parent) {
+        // This process has one thread: the call has not run yet.
+        self.all().insert(number, (task, call));
+    }
+
+    fn cancel(&self, number: u64) {
+        if let Some((task, _)) = self.all().remove(&number) {
+            task.abort();
+        }
+    }
+
+    fn answered(
+        &self,
+        number: u64,
+        request: u64,
+        end: Result<super::protocol::Head, crate::egress::FetchError>,
+        body: Bytes,
+    ) {
+        if let Some((_, call)) = self.all().get(&number) {
+            call.answered(request, end, body);
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<u64, (AbortHandle, Parent)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

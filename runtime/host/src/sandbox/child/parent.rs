@@ -1,0 +1,221 @@
+//! The parent, as a guest's call in the child sees it: where requests and log lines go.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use serde::Serialize;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
+
+use crate::bindings::common;
+use crate::egress::{EgressLimits, FetchError, FetchRequest, FetchResponse};
+use crate::guest_log::Level;
+use crate::sandbox::protocol::{Frame, Head, Request, ToParent};
+use crate::sandbox::{Answer, End};
+
+/// The writing end of the one socket. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Socket(mpsc::UnboundedSender<Frame>);
+
+/// What one call says to the parent. Clones are the same call.
+#[derive(Clone)]
+pub(crate) struct Parent(Arc<Shared>);
+
+struct Shared {
+    number: u64,
+    socket: Socket,
+    requests: AtomicU64,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Fetched>>>,
+    /// For bodies that are still to be read.
+    bodies: Semaphore,
+}
+
+type Fetched = Result<FetchResponse, FetchError>;
+
+impl Socket {
+    pub(super) fn new(out: mpsc::UnboundedSender<Frame>) -> Socket {
+        Socket(out)
+    }
+
+    /// Says something without a body.
+    pub(super) fn say(&self, word: &impl Serialize) {
+        self.send(word, Bytes::new());
+    }
+
+    /// Nobody hears it once the parent is gone, and this process ends then.
+    fn send(&self, word: &impl Serialize, body: Bytes) {
+        if let Ok(frame) = Frame::new(word, body) {
+            let _ = self.0.send(frame);
+        }
+    }
+
+    pub(super) fn call(&self, number: u64) -> Parent {
+        Parent(Arc::new(Shared {
+            number,
+            socket: self.clone(),
+            requests: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            bodies: Semaphore::new(EgressLimits::standard().in_flight_per_call),
+        }))
+    }
+}
+
+impl Parent {
+    pub(super) fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// See [`crate::egress::CallScope::fetch`].
+    pub(crate) async fn fetch(&self, request: FetchRequest) -> Fetched {
+        let (what, body) = Request::of(request);
+        self.ask(what, body).await
+    }
+
+    /// See [`crate::egress::CallScope::fetch_all`].
+    pub(crate) async fn fetch_all(&self, requests: Vec<FetchRequest>) -> Vec<Fetched> {
+        if requests.len() > crate::egress::MAX_TOGETHER {
+            let count = requests.len();
+            let end = self.ask(Request::Together(count), Bytes::new()).await;
+            return vec![end; count];
+        }
+        let width = EgressLimits::standard().in_flight_per_call;
+        let answers = requests.into_iter().map(|request| self.fetch(request));
+        futures::stream::iter(answers)
+            .buffered(width)
+            .collect()
+            .await
+    }
+
+    /// See [`crate::egress::CallScope::fetch_url`].
+    pub(crate) async fn fetch_url(&self, request: http::Request<Bytes>) -> Fetched {
+        let (what, body) = Request::of_url(request);
+        self.ask(what, body).await
+    }
+
+    /// See [`crate::egress::CallScope::place`].
+    pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, FetchError> {
+        let closed = |_| FetchError::Unavailable("the call is over".to_owned());
+        self.0.bodies.acquire().await.map_err(closed)
+    }
+
+    /// A line of the guest's log.
+    pub(crate) fn log(&self, level: Level, text: &str, said: bool) {
+        self.0.socket.say(&ToParent::Log {
+            call: self.0.number,
+            level,
+            text: text.to_owned(),
+            said,
+        });
+    }
+
+    /// So many lines were not kept.
+    pub(crate) fn lost(&self, lines: usize) {
+        let call = self.0.number;
+        self.0.socket.say(&ToParent::Lost { call, lines });
+    }
+
+    /// How the call ended.
+    pub(super) fn ended(&self, end: End<Result<Answer, common::Error>>) {
+        self.0.socket.say(&ToParent::Ended {
+            call: self.0.number,
+            end: end.answer,
+            microseconds: u64::try_from(end.computed.as_micros()).unwrap_or(u64::MAX),
+        });
+    }
+
+    /// The parent's answer to a request.
+    pub(super) fn answered(&self, request: u64, end: Result<Head, FetchError>, body: Bytes) {
+        let released = Released {
+            call: self.clone(),
+            request,
+        };
+        let end = end.map(|head| FetchResponse {
+            status: head.status,
+            headers: head.headers,
+            body: match body.is_empty() {
+                true => body,
+                false => Bytes::from_owner(Body {
+                    body,
+                    _released: released,
+                }),
+            }
+            .into(),
+        });
+        if let Some(waiting) = self.waiting().remove(&request) {
+            // Whoever stopped waiting drops it.
+            let _ = waiting.send(end);
+        }
+    }
+
+    async fn ask(&self, what: Request, body: Bytes) -> Fetched {
+        let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        let (send, receive) = oneshot::channel();
+        self.waiting().insert(request, send);
+        let _abandoned = Abandoned {
+            call: self,
+            request,
+        };
+        let call = self.0.number;
+        let word = ToParent::Request {
+            call,
+            request,
+            what,
+        };
+        self.0.socket.send(&word, body);
+        receive
+            .await
+            .unwrap_or_else(|_| Err(FetchError::Unavailable("the call is over".to_owned())))
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Fetched>>> {
+        self.0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the parent when nobody waits for a request any more.
+struct Abandoned<'a> {
+    call: &'a Parent,
+    request: u64,
+}
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        if self.call.waiting().remove(&self.request).is_some() {
+            let (call, request) = (self.call.0.number, self.request);
+            let word = ToParent::Abandoned { call, request };
+            self.call.0.socket.say(&word);
+        }
+    }
+}
+
+/// Tells the parent when the last who had an answer's body has dropped it.
+struct Released {
+    call: Parent,
+    request: u64,
+}
+
+impl Drop for Released {
+    fn drop(&mut self) {
+        let (call, request) = (self.call.0.number, self.request);
+        self.call
+            .0
+            .socket
+            .say(&ToParent::Released { call, request });
+    }
+}
+
+struct Body {
+    body: Bytes,
+    _released: Released,
+}
+
+impl AsRef<[u8]> for Body {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}

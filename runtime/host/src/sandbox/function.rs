@@ -1,0 +1,195 @@
+//! The contract's functions that a host calls: what goes in, what comes out, and where they are in a component.
+
+use ccm_core::cloud::Capabilities;
+use serde::{Deserialize, Serialize};
+use wasmtime::Store;
+use wasmtime::component::{Instance, InstancePre};
+
+use crate::bindings::{common, instances, lifecycle, load_balancer, routes, self_check};
+use crate::guest::Guest;
+use crate::signatures;
+
+/// A function with its arguments.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// `lifecycle.init`, which runs before each of the others anyway.
+    Init,
+    SelfCheck,
+    Find(Vec<common::Node>),
+    EnsureLoadBalancer(load_balancer::EnsureRequest),
+    UpdateTargets(load_balancer::UpdateRequest),
+    DeleteLoadBalancer(load_balancer::DeleteRequest),
+    GetLoadBalancer(load_balancer::Service),
+    ListRoutes(Vec<common::Node>),
+    CreateRoute(routes::CreateRequest),
+    DeleteRoute(routes::DeleteRequest),
+}
+
+/// What a function answered.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Enabled(Vec<lifecycle::Capability>),
+    Well,
+    Found(instances::FindReply),
+    Ensured(load_balancer::EnsureReply),
+    LoadBalancerProgress(load_balancer::ProgressReply),
+    LoadBalancer(load_balancer::Found),
+    Routes(Vec<routes::Route>),
+    RouteProgress(routes::ProgressReply),
+}
+
+impl Ask {
+    /// The function's name, for messages.
+    pub(crate) fn function(&self) -> &'static str {
+        match self {
+            Ask::Init => "init",
+            Ask::SelfCheck => "self-check.check",
+            Ask::Find(_) => "instances.find",
+            Ask::EnsureLoadBalancer(_) => "load-balancer.ensure",
+            Ask::UpdateTargets(_) => "load-balancer.update-targets",
+            Ask::DeleteLoadBalancer(_) => "load-balancer.delete",
+            Ask::GetLoadBalancer(_) => "load-balancer.get",
+            Ask::ListRoutes(_) => "routes.list",
+            Ask::CreateRoute(_) => "routes.create",
+            Ask::DeleteRoute(_) => "routes.delete",
+        }
+    }
+
+    /// What `init` has to have enabled, and its name in the contract.
+    fn capability(&self) -> Option<(lifecycle::Capability, &'static str)> {
+        use lifecycle::Capability;
+        match self {
+            Ask::Init | Ask::SelfCheck => None,
+            Ask::Find(_) => Some((Capability::Instances, "instances")),
+            Ask::EnsureLoadBalancer(_)
+            | Ask::UpdateTargets(_)
+            | Ask::DeleteLoadBalancer(_)
+            | Ask::GetLoadBalancer(_) => Some((Capability::LoadBalancer, "load-balancer")),
+            Ask::ListRoutes(_) | Ask::CreateRoute(_) | Ask::DeleteRoute(_) => {
+                Some((Capability::Routes, "routes"))
+            }
+        }
+    }
+}
+
+/// Where the functions are.
+pub(crate) struct Exports {
+    lifecycle: lifecycle::GuestIndices,
+    self_check: Option<self_check::GuestIndices>,
+    instances: Option<instances::GuestIndices>,
+    load_balancer: Option<load_balancer::GuestIndices>,
+    routes: Option<routes::GuestIndices>,
+}
+
+impl Exports {
+    /// Those of a component that exports these interfaces.
+    ///
+    /// # Errors
+    /// The first function that is missing or has another type than in the contract.
+    pub(crate) fn find(
+        component: &InstancePre<Guest>,
+        has: Capabilities,
+        self_check: bool,
+    ) -> wasmtime::Result<Exports> {
+        signatures::check(component, has, self_check)?;
+        Ok(Exports {
+            lifecycle: lifecycle::GuestIndices::new(component)?,
+            self_check: self_check
+                .then(|| self_check::GuestIndices::new(component))
+                .transpose()?,
+            instances: has
+                .instances
+                .then(|| instances::GuestIndices::new(component))
+                .transpose()?,
+            load_balancer: has
+                .load_balancer
+                .then(|| load_balancer::GuestIndices::new(component))
+                .transpose()?,
+            routes: has
+                .routes
+                .then(|| routes::GuestIndices::new(component))
+                .transpose()?,
+        })
+    }
+
+    /// Calls `init`. The inner error is the guest's.
+    pub(super) async fn init(
+        &self,
+        store: &mut Store<Guest>,
+        instance: &Instance,
+        config: &lifecycle::Config,
+    ) -> wasmtime::Result<Result<Vec<lifecycle::Capability>, common::Error>> {
+        let guest = self.lifecycle.load(&mut *store, instance)?;
+        guest.call_init(store, config).await
+    }
+
+    /// Calls a function after `init`, which enabled this.
+    pub(super) async fn call(
+        &self,
+        ask: &Ask,
+        store: &mut Store<Guest>,
+        instance: &Instance,
+        enabled: Vec<lifecycle::Capability>,
+    ) -> wasmtime::Result<Result<Answer, common::Error>> {
+        if let Some((capability, name)) = ask.capability()
+            && !enabled.contains(&capability)
+        {
+            let why = format!("init enabled {name} when the module was loaded, and does not now");
+            return Ok(Err(common::Error::Internal(why)));
+        }
+        Ok(match ask {
+            Ask::Init => Ok(Answer::Enabled(enabled)),
+            Ask::SelfCheck => {
+                let guest = there(&self.self_check)?.load(&mut *store, instance)?;
+                guest.call_check(store).await?.map(|()| Answer::Well)
+            }
+            Ask::Find(nodes) => {
+                let guest = there(&self.instances)?.load(&mut *store, instance)?;
+                guest.call_find(store, nodes).await?.map(Answer::Found)
+            }
+            Ask::EnsureLoadBalancer(request) => {
+                let guest = there(&self.load_balancer)?.load(&mut *store, instance)?;
+                let answer = guest.call_ensure(store, request).await?;
+                answer.map(Answer::Ensured)
+            }
+            Ask::UpdateTargets(request) => {
+                let guest = there(&self.load_balancer)?.load(&mut *store, instance)?;
+                let answer = guest.call_update_targets(store, request).await?;
+                answer.map(Answer::LoadBalancerProgress)
+            }
+            Ask::DeleteLoadBalancer(request) => {
+                let guest = there(&self.load_balancer)?.load(&mut *store, instance)?;
+                let answer = guest.call_delete(store, request).await?;
+                answer.map(Answer::LoadBalancerProgress)
+            }
+            Ask::GetLoadBalancer(service) => {
+                let guest = there(&self.load_balancer)?.load(&mut *store, instance)?;
+                guest
+                    .call_get(store, service)
+                    .await?
+                    .map(Answer::LoadBalancer)
+            }
+            Ask::ListRoutes(nodes) => {
+                let guest = there(&self.routes)?.load(&mut *store, instance)?;
+                guest.call_list(store, nodes).await?.map(Answer::Routes)
+            }
+            Ask::CreateRoute(request) => {
+                let guest = there(&self.routes)?.load(&mut *store, instance)?;
+                let answer = guest.call_create(store, request).await?;
+                answer.map(Answer::RouteProgress)
+            }
+            Ask::DeleteRoute(request) => {
+                let guest = there(&self.routes)?.load(&mut *store, instance)?;
+                let answer = guest.call_delete(store, request).await?;
+                answer.map(Answer::RouteProgress)
+            }
+        })
+    }
+}
+
+/// The functions of an interface that the component exports.
+fn there<Indices>(interface: &Option<Indices>) -> wasmtime::Result<&Indices> {
+    interface
+        .as_ref()
+        .ok_or_else(|| wasmtime::format_err!("the component does not export this interface"))
+}

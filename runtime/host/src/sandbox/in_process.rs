@@ -1,0 +1,90 @@
+//! Guests on threads of this process: a fresh store for each call, `init`, the function, and the end of the store, whatever
+//! happened.
+
+use std::sync::Arc;
+
+use wasmtime::Store;
+use wasmtime::component::InstancePre;
+
+use super::failure::Failure;
+use super::meter::Meter;
+use super::{Answer, End, Exports, Performance, Stage, Turns};
+use crate::bindings::{common, lifecycle};
+use crate::guest::Guest;
+use crate::limits;
+use crate::state::StateStore;
+use crate::ticker::Ticker;
+
+/// See the module's documentation.
+pub(crate) struct InProcess {
+    pub(crate) component: InstancePre<Guest>,
+    pub(crate) exports: Exports,
+    pub(crate) config: lifecycle::Config,
+    pub(crate) memory_bytes: usize,
+    pub(crate) ticker: Ticker,
+    /// Whose guest may compute, when several do for long.
+    pub(crate) turns: Turns,
+    /// What outlives a call.
+    pub(crate) state: Arc<StateStore>,
+}
+
+impl InProcess {
+    /// See [`super::Sandbox::perform`].
+    pub(super) async fn perform<R: Send>(
+        &self,
+        performance: Performance,
+        read: impl FnOnce(Result<Answer, common::Error>) -> R + Send,
+    ) -> End<R> {
+        let _ticking = self.ticker.ticking();
+        let mut store = self.store(&performance);
+        let mut meter = Meter::new(performance.deadline, limits::CALL_CPU, self.turns.clone());
+        let answer = self.steps(performance, &mut meter, &mut store, read).await;
+        let computed = meter.end(store).await;
+        End { answer, computed }
+    }
+
+    async fn steps<R: Send>(
+        &self,
+        performance: Performance,
+        meter: &mut Meter,
+        store: &mut Store<Guest>,
+        read: impl FnOnce(Result<Answer, common::Error>) -> R + Send,
+    ) -> Result<R, (Stage, Failure)> {
+        let instance = meter
+            .run(self.component.instantiate_async(&mut *store))
+            .await
+            .map_err(|failure| (Stage::Instantiation, failure))?;
+        let enabled = meter
+            .run(self.exports.init(store, &instance, &self.config))
+            .await
+            .map_err(|failure| (Stage::Init, failure))?;
+        let enabled = match enabled {
+            Ok(enabled) => enabled,
+            Err(error) => return Ok(read(Err(error))),
+        };
+        let Performance { ask, way_out, .. } = performance;
+        store.data_mut().way_out.0 = way_out;
+        let called = async {
+            let answer = self.exports.call(&ask, store, &instance, enabled).await;
+            answer.map(read)
+        };
+        let answer = meter.run(called).await;
+        answer.map_err(|failure| (Stage::Function, failure))
+    }
+
+    fn store(&self, performance: &Performance) -> Store<Guest> {
+        let state = match performance.fresh {
+            true => Arc::default(),
+            false => self.state.clone(),
+        };
+        let guest = Guest::new(self.memory_bytes, performance.log.clone(), state);
+        let mut store = Store::new(self.component.engine(), guest);
+        store.limiter(|guest| &mut guest.allowance);
+        store.set_hostcall_fuel(limits::CROSSING_BYTES);
+        store.set_max_component_handles(limits::HANDLES);
+        // Every tick the guest gives way; the meter decides whether it may go on.
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        store
+    }
+}

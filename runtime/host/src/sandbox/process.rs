@@ -1,0 +1,127 @@
+//! The parent's end of a sandbox in a process of its own: starts the process, gives it calls, and does for its guests what
+//! they may ask for. One that breaks off, lies about what it was asked, or is late is ended; the next call starts another.
+//!
+//! What the child says is as little believed as what a guest says: every request passes the call's scope, every answer its
+//! checks.
+
+mod connection;
+
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::net::UnixStream;
+use tokio::process::Command;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout, timeout_at};
+use wasmtime::component::Component;
+
+use super::failure::Failure;
+use super::protocol::{Frame, Load, ToChild};
+use super::{Answer, End, Performance, SandboxProgram, Stage};
+use crate::bindings::common;
+use crate::limits;
+use connection::{Connection, Ended};
+
+/// How much later than its deadline a call may be told to have ended. A child that takes longer is stuck.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// See the module's documentation.
+pub(crate) struct SandboxProcess {
+    program: SandboxProgram,
+    component: Component,
+    load: Load,
+    /// `None` until the first call, and after the process has ended.
+    connection: Mutex<Option<Arc<Connection>>>,
+}
+
+impl SandboxProcess {
+    /// A sandbox for this component; its process starts with the first call.
+    pub(crate) fn new(program: SandboxProgram, component: Component, load: Load) -> SandboxProcess {
+        SandboxProcess {
+            program,
+            component,
+            load,
+            connection: Mutex::default(),
+        }
+    }
+
+    /// See [`super::Sandbox::perform`].
+    pub(super) async fn perform<R: Send>(
+        &self,
+        performance: Performance,
+        read: impl FnOnce(Result<Answer, common::Error>) -> R + Send,
+    ) -> End<R> {
+        let began = Instant::now();
+        let deadline = performance.deadline;
+        let ended = match timeout_at(deadline, self.connected()).await {
+            Ok(Ok(connection)) => {
+                let ended = timeout_at(deadline + GRACE, connection.call(performance)).await;
+                ended.unwrap_or_else(|_| {
+                    connection.end("it did not end a call in time".to_owned());
+                    failed(Stage::Function, Failure::Deadline, began)
+                })
+            }
+            Ok(Err(why)) => failed(Stage::Instantiation, Failure::Process(why), began),
+            Err(_) => failed(Stage::Instantiation, Failure::Deadline, began),
+        };
+        End {
+            answer: ended.answer.map(read),
+            computed: ended.computed,
+        }
+    }
+
+    /// The connection to a process that runs.
+    async fn connected(&self) -> Result<Arc<Connection>, String> {
+        let mut connection = self.connection.lock().await;
+        if let Some(open) = connection.as_ref().filter(|open| open.is_open()) {
+            return Ok(open.clone());
+        }
+        *connection = None;
+        let started = timeout(limits::INIT, self.start()).await;
+        let open =
+            started.unwrap_or_else(|_| Err("the sandbox's process does not start".to_owned()))?;
+        let open = Arc::new(open);
+        *connection = Some(open.clone());
+        Ok(open)
+    }
+
+    async fn start(&self) -> Result<Connection, String> {
+        let cannot = |error: std::io::Error| {
+            let program = self.program.program.display();
+            format!("cannot run {program} as a sandbox: {error}")
+        };
+        let (ours, theirs) = StdUnixStream::pair().map_err(cannot)?;
+        ours.set_nonblocking(true).map_err(cannot)?;
+        let ours = UnixStream::from_std(ours).map_err(cannot)?;
+        let child = Command::new(&self.program.program)
+            .args(&self.program.arguments)
+            .env_clear()
+            .env("MALLOC_ARENA_MAX", "2")
+            .current_dir("/")
+            .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(cannot)?;
+        let component = self.component.clone();
+        let code = tokio::task::spawn_blocking(move || component.serialize())
+            .await
+            .map_err(|error| error.to_string())?
+            .map_err(|error| format!("{error:#}"))?;
+        let load = ToChild::Load(self.load.clone());
+        let frame = Frame::new(&load, Bytes::from(code)).map_err(cannot)?;
+        Connection::open(child, ours, frame).await
+    }
+}
+
+fn failed(stage: Stage, failure: Failure, began: Instant) -> Ended {
+    Ended {
+        answer: Err((stage, failure)),
+        // Nobody knows. Starting a process costs as well.
+        computed: began.elapsed(),
+    }
+}

@@ -1,0 +1,450 @@
+//! One process of a sandbox, while it runs: the calls that it performs, and what their guests ask for meanwhile.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::Child;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::super::failure::Failure;
+use super::super::protocol::{Caps, Frame, Head, Request, ToChild, ToParent, method, read};
+use super::super::{Answer, Performance, Stage};
+use crate::bindings::common;
+use crate::egress::{CallScope, FetchError, FetchRequest, FetchResponse};
+use crate::guest_log::GuestLog;
+use crate::limits;
+use crate::text::clean;
+use crate::way_out::WayOut;
+
+/// How a call ended.
+pub(super) struct Ended {
+    pub(super) answer: Result<Result<Answer, common::Error>, (Stage, Failure)>,
+    pub(super) computed: Duration,
+}
+
+/// See the module's documentation. Dropped, it ends the process.
+pub(super) struct Connection(Arc<Shared>);
+
+struct Shared {
+    calls: Mutex<Calls>,
+    next: AtomicU64,
+    out: mpsc::UnboundedSender<Frame>,
+    /// Wakes whoever waits for the process.
+    stop: tokio::sync::Notify,
+}
+
+#[derive(Default)]
+struct Calls {
+    under_way: HashMap<u64, UnderWay>,
+    /// Why there are no more.
+    over: Option<String>,
+}
+
+struct UnderWay {
+    scope: Option<CallScope>,
+    log: GuestLog,
+    /// Who sends them, by their numbers.
+    requests: Requests,
+    /// What keeps answers' bodies paid for that the guest has.
+    held: HashMap<u64, Box<dyn Send + Sync>>,
+    ended: oneshot::Sender<Ended>,
+}
+
+/// Those that are under way. Dropped, they are over.
+#[derive(Default)]
+struct Requests(HashMap<u64, AbortHandle>);
+
+impl Connection {
+    /// Gives the process its module and waits until it has it.
+    ///
+    /// # Errors
+    /// Why it has not.
+    pub(super) async fn open(
+        mut child: Child,
+        socket: UnixStream,
+        load: Frame,
+    ) -> Result<Connection, String> {
+        let (mut from, mut to) = socket.into_split();
+        let greeting = async {
+            load.write(&mut to).await?;
+            read::<ToParent>(&mut from, Caps::OF_CHILD).await
+        };
+        match greeting.await {
+            Ok(Some((ToParent::Loaded(Ok(())), _))) => {}
+            Ok(Some((ToParent::Loaded(Err(why)), _))) => {
+                return Err(clean(&why, limits::ERROR_BYTES));
+            }
+            Ok(Some(_)) => return Err("the sandbox's process says something else".to_owned()),
+            Ok(None) | Err(_) => return Err(last_words(&mut child).await),
+        }
+        drop(load);
+        let (out, frames) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            calls: Mutex::default(),
+            next: AtomicU64::new(0),
+            out,
+            stop: tokio::sync::Notify::new(),
+        });
+        tokio::spawn(write(frames, to));
+        tokio::spawn(attend(shared.clone(), child, from));
+        Ok(Connection(shared))
+    }
+
+    /// Whether calls can begin.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.calls().over.is_none()
+    }
+
+    /// Ends the process, and with it every call that is under way.
+    pub(super) fn end(&self, why: String) {
+        self.0.over(why);
+        self.0.stop.notify_one();
+    }
+
+    /// Performs a call. Dropped, it is over in the child as well.
+    pub(super) async fn call(&self, performance: Performance) -> Ended {
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let Performance {
+            ask,
+            deadline,
+            fresh,
+            way_out,
+            log,
+        } = performance;
+        let scope = match way_out {
+            Some(WayOut::Egress(scope)) => Some(scope),
+            // A sandbox's process starts no further one.
+            Some(WayOut::Parent(_)) | None => None,
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        let word = ToChild::Call {
+            call: number,
+            ask: Box::new(ask),
+            milliseconds: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            fresh,
+            open: scope.is_some(),
+        };
+        let (ended, end) = oneshot::channel();
+        let under_way = UnderWay {
+            scope,
+            log,
+            requests: Requests::default(),
+            held: HashMap::new(),
+            ended,
+        };
+        if !self.0.begin(number, under_way) {
+            return self.0.gone();
+        }
+        let _cancelled = Cancelled {
+            shared: &self.0,
+            number,
+        };
+        self.0.say(&word, Bytes::new());
+        end.await.unwrap_or_else(|_| self.0.gone())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.stop.notify_one();
+    }
+}
+
+impl Shared {
+    fn begin(&self, number: u64, under_way: UnderWay) -> bool {
+        let mut calls = self.calls();
+        if calls.over.is_some() {
+            return false;
+        }
+        calls.under_way.insert(number, under_way);
+        true
+    }
+
+    /// How a call ends whose process does.
+    fn gone(&self) -> Ended {
+        let why = self.calls().over.clone().unwrap_or_default();
+        Ended {
+            answer: Err((
+                Stage::Function,
+                Failure::Process(format!("the sandbox's process ended: {why}")),
+            )),
+            computed: limits::CALL_CPU_AT_ONCE,
+        }
+    }
+
+    /// No call begins any more, and those under way are told. The first reason counts.
+    fn over(&self, why: String) {
+        let mut calls = self.calls();
+        calls.over.get_or_insert(why);
+        let under_way: Vec<_> = calls.under_way.drain().collect();
+        drop(calls);
+        drop(under_way);
+    }
+
+    fn say(&self, word: &impl Serialize, body: Bytes) {
+        if let Ok(frame) = Frame::new(word, body) {
+            // Nobody reads it when the process is over, which whoever waits is told.
+            let _ = self.out.send(frame);
+        }
+    }
+
+    /// Does what the child asks for.
+    ///
+    /// # Errors
+    /// No sandbox says so.
+    fn hear(self: &Arc<Shared>, word: ToParent, body: Bytes) -> Result<(), String> {
+        match word {
+            ToParent::Loaded(_) => Err("it loads twice".to_owned()),
+            ToParent::Log {
+                call,
+                level,
+                text,
+                said,
+            } => {
+                // Outside the lock: whoever reads the log may be slow.
+                let log = self.of(call, |call| call.log.clone());
+                match log {
+                    Some(log) if said => log.said(level, &text),
+                    Some(log) => log.line(level, &text),
+                    None => {}
+                }
+                Ok(())
+            }
+            ToParent::Lost { call, lines } => {
+                self.of(call, |call| call.log.lost(lines));
+                Ok(())
+            }
+            ToParent::Request {
+                call,
+                request,
+                what,
+            } => self.request(call, request, what, body),
+            ToParent::Abandoned { call, request } => {
+                let task = self.of(call, |call| call.requests.0.remove(&request));
+                if let Some(task) = task.flatten() {
+                    task.abort();
+                }
+                Ok(())
+            }
+            ToParent::Released { call, request } => {
+                drop(self.of(call, |call| call.held.remove(&request)));
+                Ok(())
+            }
+            ToParent::Ended {
+                call,
+                end,
+                microseconds,
+            } => {
+                if let Some(under_way) = self.forget(call) {
+                    // Whoever stopped waiting drops it.
+                    let _ = under_way.ended.send(Ended {
+                        answer: end,
+                        computed: Duration::from_micros(microseconds).min(limits::CALL_CPU),
+                    });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends a request for a guest.
+    fn request(
+        self: &Arc<Shared>,
+        number: u64,
+        request: u64,
+        what: Request,
+        body: Bytes,
+    ) -> Result<(), String> {
+        let mut calls = self.calls();
+        let Some(call) = calls.under_way.get_mut(&number) else {
+            // Its end and this have crossed.
+            return Ok(());
+        };
+        let Some(scope) = call.scope.clone() else {
+            return Err("a request of a call that may send none".to_owned());
+        };
+        if call.requests.0.len() + call.held.len() >= 2 * limits::HANDLES {
+            return Err("more requests than a guest has handles".to_owned());
+        }
+        if call.requests.0.contains_key(&request) || call.held.contains_key(&request) {
+            return Err("a request with a number that another one has".to_owned());
+        }
+        let shared = self.clone();
+        let task = tokio::spawn(async move {
+            let end = send(&scope, what, body).await;
+            shared.answer(number, request, end);
+        });
+        call.requests.0.insert(request, task.abort_handle());
+        Ok(())
+    }
+
+    /// Tells the child how a request ended. Its body stays paid for until the guest has dropped it.
+    fn answer(&self, number: u64, request: u64, end: Result<FetchResponse, FetchError>) {
+        let (end, body) = match end {
+            Ok(answer) => {
+                let (body, held) = answer.body.into_parts();
+                let kept = self.of(number, |call| {
+                    call.requests.0.remove(&request);
+                    if !body.is_empty() {
+                        call.held.insert(request, Box::new(held));
+                    }
+                });
+                if kept.is_none() {
+                    return;
+                }
+                let head = Head {
+                    status: answer.status,
+                    headers: answer.headers,
+                };
+                (Ok(head), body)
+            }
+            Err(error) => {
+                self.of(number, |call| call.requests.0.remove(&request));
+                (Err(error), Bytes::new())
+            }
+        };
+        let word = ToChild::Answered {
+            call: number,
+            request,
+            end,
+        };
+        self.say(&word, body);
+    }
+
+    /// Looks at a call that is under way.
+    fn of<T>(&self, number: u64, look: impl FnOnce(&mut UnderWay) -> T) -> Option<T> {
+        self.calls().under_way.get_mut(&number).map(look)
+    }
+
+    fn forget(&self, number: u64) -> Option<UnderWay> {
+        self.calls().under_way.remove(&number)
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        for task in self.0.values() {
+            task.abort();
+        }
+    }
+}
+
+/// Tells the child when nobody waits for a call any more.
+struct Cancelled<'a> {
+    shared: &'a Shared,
+    number: u64,
+}
+
+impl Drop for Cancelled<'_> {
+    fn drop(&mut self) {
+        if self.shared.forget(self.number).is_some() {
+            let call = self.number;
+            self.shared.say(&ToChild::Cancel { call }, Bytes::new());
+        }
+    }
+}
+
+/// A guest's request, through the call's scope.
+async fn send(scope: &CallScope, what: Request, body: Bytes) -> Result<FetchResponse, FetchError> {
+    match what {
+        Request::Fetch {
+            target,
+            method: name,
+            path,
+            query,
+            headers,
+            has_body,
+        } => {
+            let request = FetchRequest {
+                target,
+                method: method(&name)?,
+                path,
+                query,
+                headers,
+                body: has_body.then_some(body),
+            };
+            scope.fetch(request).await
+        }
+        Request::Url {
+            method: name,
+            url,
+            headers,
+        } => {
+            let mut request = http::Request::builder().method(method(&name)?).uri(url);
+            for (name, value) in headers {
+                request = request.header(name, value);
+            }
+            let request = request
+                .body(body)
+                .map_err(|error| FetchError::Invalid(error.to_string()))?;
+            scope.fetch_url_whole(request).await
+        }
+        Request::Together(count) => Err(scope.too_many(count)),
+    }
+}
+
+async fn write(mut frames: mpsc::UnboundedReceiver<Frame>, mut to: OwnedWriteHalf) {
+    while let Some(frame) = frames.recv().await {
+        if frame.write(&mut to).await.is_err() {
+            break;
+        }
+    }
+}
+
+/// Hears the child until it ends, or has to.
+async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) {
+    let hear = async {
+        loop {
+            match read::<ToParent>(&mut from, Caps::OF_CHILD).await {
+                Ok(Some((word, body))) => shared.hear(word, body)?,
+                Ok(None) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Err(error.to_string());
+                }
+                Err(_) => return Ok(()),
+            }
+        }
+    };
+    let why = tokio::select! {
+        heard = hear => match heard {
+            Ok(()) => last_words(&mut child).await,
+            Err(nonsense) => format!("it said what no sandbox says: {nonsense}"),
+        },
+        () = shared.stop.notified() => "nobody needs it any more".to_owned(),
+    };
+    shared.over(why);
+    // It may be over already; there is nobody to tell.
+    let _ = child.kill().await;
+}
+
+/// What a child that ended left behind.
+async fn last_words(child: &mut Child) -> String {
+    let mut words = Vec::new();
+    let patience = Duration::from_secs(1);
+    if let Some(stderr) = child.stderr.take() {
+        let cap = limits::COMPILE_MESSAGE_BYTES as u64;
+        let mut stderr = stderr.take(cap);
+        // What it says is worth a moment, and no more.
+        let _ = tokio::time::timeout(patience, stderr.read_to_end(&mut words)).await;
+    }
+    let words = clean(String::from_utf8_lossy(&words).trim(), limits::ERROR_BYTES);
+    match tokio::time::timeout(patience, child.wait()).await {
+        Ok(Ok(status)) if words.is_empty() => status.to_string(),
+        Ok(Ok(status)) => format!("{status}: {words}"),
+        _ => words,
+    }
+}

@@ -1,0 +1,396 @@
+//! What a sandbox in a child process and its parent say to each other, over one Unix socket: frames with a head, which is
+//! serialised, and a body of plain bytes.
+//!
+//! The parent believes nothing that it reads: a frame has a size, a head may not unfold into much more than it is, and
+//! whatever does not fit ends the child.
+
+use std::io;
+
+use bytes::Bytes;
+use ccm_core::cloud::Capabilities;
+use http::Method;
+use postcard::de_flavors::Flavor;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use super::{Answer, Ask, Failure, Stage};
+use crate::bindings::{common, lifecycle};
+use crate::egress::{FetchError, FetchRequest};
+use crate::guest_log::Level;
+use crate::limits;
+
+/// The parent's words.
+#[derive(Serialize, Deserialize)]
+pub(super) enum ToChild {
+    /// The first one: what to run. The body is the compiled code.
+    Load(Load),
+    /// A call begins.
+    Call {
+        call: u64,
+        ask: Box<Ask>,
+        /// How long it may take from now on, in milliseconds.
+        milliseconds: u64,
+        fresh: bool,
+        /// Whether it may send requests.
+        open: bool,
+    },
+    /// Nobody waits for this call any more.
+    Cancel { call: u64 },
+    /// How a request ended. The body is the answer's.
+    Answered {
+        call: u64,
+        request: u64,
+        end: Result<Head, FetchError>,
+    },
+}
+
+/// On which terms a module runs.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Load {
+    pub config: lifecycle::Config,
+    pub memory_bytes: usize,
+    pub instances: bool,
+    pub load_balancer: bool,
+    pub routes: bool,
+    pub self_check: bool,
+}
+
+impl Load {
+    pub(super) fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            instances: self.instances,
+            load_balancer: self.load_balancer,
+            routes: self.routes,
+        }
+    }
+}
+
+/// An answer of a cloud without its body.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Head {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+}
+
+/// The child's words.
+#[derive(Serialize, Deserialize)]
+pub(super) enum ToParent {
+    /// The module can be called, or why not.
+    Loaded(Result<(), String>),
+    /// The guest said this in its log.
+    Log {
+        call: u64,
+        level: Level,
+        text: String,
+        /// With the contract's `log`, and not to an output.
+        said: bool,
+    },
+    /// So many lines of the log were not kept.
+    Lost { call: u64, lines: usize },
+    /// A request. The body is the request's.
+    Request {
+        call: u64,
+        request: u64,
+        what: Request,
+    },
+    /// Nobody waits for this request any more.
+    Abandoned { call: u64, request: u64 },
+    /// The guest has dropped the body of this request's answer.
+    Released { call: u64, request: u64 },
+    /// How a call ended, and what it computed, in microseconds.
+    Ended {
+        call: u64,
+        end: Result<Result<Answer, common::Error>, (Stage, Failure)>,
+        microseconds: u64,
+    },
+}
+
+/// What a guest wants to send, without the body.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Request {
+    /// To a target.
+    Fetch {
+        target: String,
+        method: String,
+        path: String,
+        query: Vec<(String, String)>,
+        headers: Vec<(String, String)>,
+        has_body: bool,
+    },
+    /// To a URL.
+    Url {
+        method: String,
+        url: String,
+        headers: Vec<(String, Vec<u8>)>,
+    },
+    /// So many at once, which are too many.
+    Together(usize),
+}
+
+impl Request {
+    /// A request to a target, and its body.
+    pub(super) fn of(request: FetchRequest) -> (Request, Bytes) {
+        let head = Request::Fetch {
+            target: request.target,
+            method: request.method.as_str().to_owned(),
+            path: request.path,
+            query: request.query,
+            headers: request.headers,
+            has_body: request.body.is_some(),
+        };
+        (head, request.body.unwrap_or_default())
+    }
+
+    /// A request to a URL, and its body.
+    pub(super) fn of_url(request: http::Request<Bytes>) -> (Request, Bytes) {
+        let (parts, body) = request.into_parts();
+        let headers = parts.headers.iter();
+        let head = Request::Url {
+            method: parts.method.as_str().to_owned(),
+            url: parts.uri.to_string(),
+            headers: headers
+                .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
+                .collect(),
+        };
+        (head, body)
+    }
+}
+
+/// The method of this name. Names that no method can have are the guest's mistake.
+///
+/// # Errors
+/// For the guest.
+pub(super) fn method(name: &str) -> Result<Method, FetchError> {
+    Method::from_bytes(name.as_bytes())
+        .map_err(|_| FetchError::Invalid("the method is none".to_owned()))
+}
+
+/// A head and a body. What is large is in the body and is not copied.
+pub(super) struct Frame {
+    head: Vec<u8>,
+    body: Bytes,
+}
+
+impl Frame {
+    /// # Errors
+    /// Nothing that is said here cannot be serialised.
+    pub(super) fn new(head: &impl Serialize, body: Bytes) -> io::Result<Frame> {
+        let head = postcard::to_allocvec(head).map_err(io::Error::other)?;
+        Ok(Frame { head, body })
+    }
+
+    /// # Errors
+    /// The other end is gone.
+    pub(super) async fn write(&self, socket: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let lengths = [self.head.len() as u64, self.body.len() as u64].map(u64::to_be_bytes);
+        socket.write_all(&lengths.concat()).await?;
+        socket.write_all(&self.head).await?;
+        socket.write_all(&self.body).await
+    }
+}
+
+/// How much one reads at most.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caps {
+    /// Bytes of a head.
+    pub head: usize,
+    /// Bytes of a body.
+    pub body: usize,
+    /// Bytes of memory that a head may unfold into, roughly.
+    pub unfolded: usize,
+}
+
+impl Caps {
+    /// What a child may say: an answer of a guest, or a request with its body.
+    pub(super) const OF_CHILD: Caps = Caps {
+        head: limits::CROSSING_BYTES,
+        body: limits::REQUEST_BODY_BYTES,
+        unfolded: 8 * limits::CROSSING_BYTES,
+    };
+    /// What a parent says. It is believed.
+    pub(super) const OF_PARENT: Caps = Caps {
+        head: usize::MAX,
+        body: usize::MAX,
+        unfolded: usize::MAX,
+    };
+}
+
+/// The next frame; `None` at the end between two of them.
+///
+/// # Errors
+/// It is larger than the caps, breaks off, or is none.
+pub(super) async fn read<T: DeserializeOwned>(
+    socket: &mut (impl AsyncRead + Unpin),
+    caps: Caps,
+) -> io::Result<Option<(T, Bytes)>> {
+    let mut lengths = [0; 16];
+    match socket.read_exact(&mut lengths).await {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let lengths = u128::from_be_bytes(lengths);
+    let head = bytes(socket, (lengths >> 64) as u64, caps.head).await?;
+    let body = bytes(socket, lengths as u64, caps.body).await?;
+    Ok(Some((unfold(&head, caps.unfolded)?, body.into())))
+}
+
+/// So many bytes, for which room is made as they come.
+async fn bytes(
+    socket: &mut (impl AsyncRead + Unpin),
+    length: u64,
+    cap: usize,
+) -> io::Result<Vec<u8>> {
+    if length > cap as u64 {
+        return Err(invalid(format!("a frame of {length} bytes, at most {cap}")));
+    }
+    let mut bytes = Vec::new();
+    socket.take(length).read_to_end(&mut bytes).await?;
+    match bytes.len() as u64 == length {
+        true => Ok(bytes),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn unfold<T: DeserializeOwned>(head: &[u8], most: usize) -> io::Result<T> {
+    let bounded = Bounded {
+        rest: head,
+        left: most,
+    };
+    let mut deserializer = postcard::Deserializer::from_flavor(bounded);
+    T::deserialize(&mut deserializer).map_err(|error| invalid(error.to_string()))
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Bytes that are read one by one become numbers, lengths and cases; each may stand for a list's element, and the largest
+/// element of a list has fewer bytes than this.
+const UNFOLDED_BYTE: usize = 256;
+
+/// The bytes of a head, with a bound for what becomes of them in memory.
+struct Bounded<'h> {
+    rest: &'h [u8],
+    left: usize,
+}
+
+impl Bounded<'_> {
+    fn pay(&mut self, bytes: usize) -> postcard::Result<()> {
+        self.left = self
+            .left
+            .checked_sub(bytes)
+            .ok_or(postcard::Error::SerializeBufferFull)?;
+        Ok(())
+    }
+}
+
+impl<'h> Flavor<'h> for Bounded<'h> {
+    type Remainder = &'h [u8];
+    type Source = &'h [u8];
+
+    fn pop(&mut self) -> postcard::Result<u8> {
+        self.pay(UNFOLDED_BYTE)?;
+        let (byte, rest) = self
+            .rest
+            .split_first()
+            .ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
+        self.rest = rest;
+        Ok(*byte)
+    }
+
+    fn try_take_n(&mut self, count: usize) -> postcard::Result<&'h [u8]> {
+        self.pay(count)?;
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(count)
+            .ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn finalize(self) -> postcard::Result<&'h [u8]> {
+        Ok(self.rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    async fn sent(frame: &Frame, caps: Caps) -> io::Result<Option<(ToParent, Bytes)>> {
+        let mut bytes = Vec::new();
+        frame.write(&mut bytes).await.unwrap();
+        read(&mut bytes.as_slice(), caps).await
+    }
+
+    #[tokio::test]
+    async fn a_frame_arrives_as_it_was_sent() {
+        let head = ToParent::Abandoned {
+            call: 7,
+            request: u64::MAX,
+        };
+        let frame = Frame::new(&head, Bytes::from_static(b"body")).unwrap();
+        let (head, body) = sent(&frame, Caps::OF_CHILD).await.unwrap().unwrap();
+        assert!(matches!(
+            head,
+            ToParent::Abandoned {
+                call: 7,
+                request: u64::MAX
+            }
+        ));
+        assert_eq!(body, b"body".as_ref());
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_is_not_read() {
+        let frame = |head: usize, body: usize| Frame {
+            head: vec![0; head],
+            body: vec![0; body].into(),
+        };
+        for (frame, expected) in [
+            (frame(limits::CROSSING_BYTES + 1, 0), "a frame of 33554433"),
+            (
+                frame(0, limits::REQUEST_BODY_BYTES + 1),
+                "a frame of 1048577",
+            ),
+        ] {
+            let error = sent(&frame, Caps::OF_CHILD).await.err().unwrap();
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_small_head_does_not_unfold_into_a_large_answer() {
+        // Each look-up is one byte here, and some hundred in memory.
+        let lookups = vec![crate::bindings::instances::Lookup::Gone; 4_000_000];
+        let answer = Answer::Found(crate::bindings::instances::FindReply {
+            lookups,
+            events: Vec::new(),
+        });
+        let head = ToParent::Ended {
+            call: 0,
+            end: Ok(Ok(answer)),
+            microseconds: 0,
+        };
+        let frame = Frame::new(&head, Bytes::new()).unwrap();
+        assert!(frame.head.len() < 5_000_000);
+        assert!(sent(&frame, Caps::OF_CHILD).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn bytes_at_random_are_no_frame_and_break_nothing() {
+        let mut bytes = vec![0_u8; 64];
+        for _ in 0..10_000 {
+            getrandom::fill(&mut bytes).unwrap();
+            let frame = Frame {
+                head: bytes.clone(),
+                body: Bytes::new(),
+            };
+            let _ = sent(&frame, Caps::OF_CHILD).await;
+        }
+    }
+}
