@@ -17,7 +17,7 @@ mod serving;
 use ccm_tests::harness;
 use libtest_mimic::Trial;
 
-pub(crate) use bombs::{MEASURE, measure, memory};
+pub(crate) use bombs::{MEASURE, measure, memory, memory_of};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let tests = [files::TESTS, bombs::TESTS, mutants::TESTS, rows::TESTS];

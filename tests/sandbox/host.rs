@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use ccm_host::{Compiler, Host, HostOptions, Isolation, SandboxProgram};
+use rustix::process::Pid;
 
 /// The argument that makes this program a compile child.
 pub(crate) const COMPILE: &str = "__compile";
@@ -35,13 +36,18 @@ pub(crate) const SANDBOX: &str = "__sandbox";
 /// Where guests run: on threads of this process, or with `CCM_PROVIDER_ISOLATION=child-process` in processes of their own.
 fn isolation() -> Isolation {
     match std::env::var("CCM_PROVIDER_ISOLATION").as_deref() {
-        Ok("child-process") => Isolation::ChildProcess(SandboxProgram {
-            program: std::env::current_exe().unwrap(),
-            arguments: vec![SANDBOX.into()],
-        }),
+        Ok("child-process") => child_process(),
         Ok("in-process") | Err(_) => Isolation::InProcess,
         Ok(other) => panic!("CCM_PROVIDER_ISOLATION={other}: in-process or child-process"),
     }
+}
+
+/// This program as the process that runs guests.
+pub(crate) fn child_process() -> Isolation {
+    Isolation::ChildProcess(SandboxProgram {
+        program: std::env::current_exe().unwrap(),
+        arguments: vec![SANDBOX.into()],
+    })
 }
 
 /// A host that compiles with `compiler` and keeps compiled code below `cache_dir`, or in memory only.
@@ -52,4 +58,23 @@ pub(crate) fn open_host(compiler: Compiler, cache_dir: Option<&Path>) -> Host {
         isolation: isolation(),
     })
     .unwrap()
+}
+
+/// This program's children that run guests.
+pub(crate) fn sandboxes() -> Vec<Pid> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let children = tasks.flat_map(|task| {
+        let children = std::fs::read_to_string(task.unwrap().path().join("children"));
+        let children = children.unwrap_or_default();
+        let children = children.split_whitespace().map(|pid| pid.parse().unwrap());
+        children.collect::<Vec<i32>>()
+    });
+    let is_sandbox = |pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.contains(SANDBOX))
+    };
+    children
+        .filter(is_sandbox)
+        .filter_map(Pid::from_raw)
+        .collect()
 }

@@ -3,6 +3,7 @@
 //!
 //! - `loading`: from a module to a provider, and its first calls.
 //! - `artifacts`: files that nobody should run.
+//! - `isolation`: guests in a process of their own, and what it cannot do.
 //! - `misbehaving`: a guest that misbehaves on request.
 //! - `hcloud`: the shipped guest between Hetzner Cloud and Robot.
 //! - `listings`: the shipped guest when a page of a listing goes wrong.
@@ -19,6 +20,7 @@
 mod artifacts;
 mod hcloud;
 mod host;
+mod isolation;
 mod listings;
 mod load_balancers;
 mod loading;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some(host::COMPILE) => return ccm_host::compile_child(),
         Some(host::SANDBOX) => return ccm_host::sandbox_child(),
+        Some(isolation::ESCAPE) => return isolation::escape(),
         Some(artifacts::MEASURE) => return artifacts::measure(),
         Some(swap::GROWTH) => return swap::growth(),
         Some(misbehaving::MEASURE) => return misbehaving::measure(),
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let trials = [
         loading::trials(),
         artifacts::trials(),
+        isolation::trials(),
         misbehaving::trials(),
         hcloud::trials(),
         listings::trials(),

@@ -24,7 +24,7 @@ mod routes;
 mod services;
 pub(crate) mod stage;
 mod steps;
-mod target;
+pub(crate) mod target;
 
 use ccm_tests::harness::{self, Test};
 use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};

@@ -25,6 +25,12 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(answer) => return answer.print(),
     };
+    // Credentials are in it. Children begin anew.
+    if let Err(error) = ccm_host::confine::keep_memory_private() {
+        return report(Err(
+            anyhow::Error::new(error).context("cannot keep this process's memory private")
+        ));
+    }
     match command {
         // Children meet untrusted bytes under limits of their own: they must not start a runtime or read anything first.
         cli::Command::CompileChild => ccm_host::compile_child(),

@@ -76,7 +76,7 @@ const RUNNING: &[c_long] = &[
 
 /// Which child confines itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Child {
+pub enum Child {
     /// Reads a module and writes code.
     Compiler,
     /// Runs guests, and asks the parent for everything else.
@@ -99,7 +99,7 @@ pub fn keep_memory_private() -> io::Result<()> {
 ///
 /// # Errors
 /// The operating system refuses. The process must not go on then.
-pub(crate) fn confine(child: Child) -> io::Result<bool> {
+pub fn confine(child: Child) -> io::Result<bool> {
     keep_memory_private()?;
     rustix::thread::set_no_new_privs(true)?;
     let landlocked = landlock().unwrap_or(false);

@@ -16,6 +16,7 @@
 //! call), `v0_1` (the contract's types), `functions` and `wasi` (what guests can call), [`manifest`], [`grant`], [`egress`].
 #![deny(unsafe_code)]
 
+pub mod confine;
 pub mod egress;
 pub mod grant;
 pub mod limits;
@@ -25,7 +26,6 @@ mod bindings;
 mod call;
 mod compile;
 mod component;
-mod confine;
 mod digest;
 mod engine;
 mod functions;
@@ -53,7 +53,6 @@ pub use compile::child::compile_child;
 pub use compile::refusal::Refusal;
 pub use compile::{CompileError, Compiler};
 pub use component::{CONTRACT_PACKAGE, CONTRACT_VERSION, Inspection, inspect};
-pub use confine::keep_memory_private;
 pub use digest::Digest;
 pub use guest_config::GuestConfig;
 pub use host::{Host, HostError, HostOptions, Module};

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use ccm_host::{CompileError, Compiler, LoadError};
+use rustix::process::Pid;
 use serde_json::{Value, json};
 use wasm_encoder::{BlockType, Component, Function, Instruction, RawSection, ValType};
 
@@ -187,7 +188,13 @@ pub(crate) fn measure() -> ExitCode {
 
 /// A number of this process, in KiB.
 pub(crate) fn memory(name: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    memory_of(rustix::process::getpid(), name)
+}
+
+/// A number of another process, in KiB.
+pub(crate) fn memory_of(process: Pid, name: &str) -> u64 {
+    let status = format!("/proc/{}/status", process.as_raw_nonzero());
+    let status = std::fs::read_to_string(status).unwrap();
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix(name))

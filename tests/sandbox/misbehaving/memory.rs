@@ -1,4 +1,4 @@
-//! By how much the host grows while a guest leaves with it as much as it can: each behaviour in a process of its own, where
+//! By how much the host, with its sandbox's process if there is one, grows while a guest leaves with it as much as it can: each behaviour in a process of its own, where
 //! nothing else takes memory.
 
 use std::process::{Command, ExitCode, Stdio};
@@ -8,7 +8,8 @@ use ccm_tests::harness::{figure, trial};
 use guest_misbehaving::behaviour::Behaviour;
 use libtest_mimic::{Failed, Trial};
 
-use crate::artifacts::memory;
+use crate::artifacts::{memory, memory_of};
+use crate::host::sandboxes;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
 
@@ -58,6 +59,12 @@ fn grows_little() -> Result<(), Failed> {
     Ok(())
 }
 
+/// A number of this process and of those that run guests for it, in KiB.
+fn with_sandboxes(name: &str) -> u64 {
+    let sandboxes = sandboxes().into_iter().map(|pid| memory_of(pid, name));
+    memory(name) + sandboxes.sum::<u64>()
+}
+
 /// The process of [`MEASURE`]: prints by how many KiB it grew at most while the guest was called.
 pub(crate) fn measure() -> ExitCode {
     let word = std::env::args().nth(2).unwrap_or_default();
@@ -77,10 +84,10 @@ pub(crate) fn measure() -> ExitCode {
         let provider = load(behaviour).await;
         // From here on the peak counts anew.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
-        let before = memory("VmRSS:");
+        let before = with_sandboxes("VmRSS:");
         // How it ends, `behaviours` judges.
         let _ = provider.find(&nodes, stage::reads_for(PATIENCE)).await;
-        memory("VmHWM:").saturating_sub(before)
+        with_sandboxes("VmHWM:").saturating_sub(before)
     });
     #[allow(
         clippy::print_stdout,

@@ -75,16 +75,20 @@ impl Connection {
         load: Frame,
     ) -> Result<Connection, String> {
         let (mut from, mut to) = socket.into_split();
-        let greeting = async {
-            load.write(&mut to).await?;
-            read::<ToParent>(&mut from, Caps::OF_CHILD).await
+        // It answers after the last byte; one that says something before is none, and may not even read on.
+        let greeting = tokio::select! {
+            heard = read::<ToParent>(&mut from, Caps::OF_CHILD) => heard,
+            Err(error) = load.write(&mut to) => Err(error),
         };
-        match greeting.await {
+        match greeting {
             Ok(Some((ToParent::Loaded(Ok(())), _))) => {}
             Ok(Some((ToParent::Loaded(Err(why)), _))) => {
                 return Err(clean(&why, limits::ERROR_BYTES));
             }
-            Ok(Some(_)) => return Err("the sandbox's process says something else".to_owned()),
+            Ok(Some(_)) => return Err(nonsense("something else than that it is ready")),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(nonsense(&error.to_string()));
+            }
             Ok(None) | Err(_) => return Err(last_words(&mut child).await),
         }
         drop(load);
@@ -422,13 +426,17 @@ async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) 
     let why = tokio::select! {
         heard = hear => match heard {
             Ok(()) => last_words(&mut child).await,
-            Err(nonsense) => format!("it said what no sandbox says: {nonsense}"),
+            Err(what) => nonsense(&what),
         },
         () = shared.stop.notified() => "nobody needs it any more".to_owned(),
     };
     shared.over(why);
     // It may be over already; there is nobody to tell.
     let _ = child.kill().await;
+}
+
+fn nonsense(what: &str) -> String {
+    format!("it said what no sandbox says: {what}")
 }
 
 /// What a child that ended left behind.

@@ -1,0 +1,305 @@
+//! The second wall: what a confined child cannot do, and what its parent does about a child that lies, ends or hangs. That
+//! guests behave in it as they do without it is shown by the other areas, with `CCM_PROVIDER_ISOLATION=child-process`.
+
+use std::fs::File;
+use std::net::{TcpStream, UdpSocket};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
+use ccm_host::confine::{Child, confine, keep_memory_private};
+use ccm_host::{Host, HostOptions, Isolation, LoadError, SandboxProgram};
+use ccm_tests::harness::{self, Test, figure};
+use guest_misbehaving::behaviour::Behaviour;
+use libtest_mimic::Trial;
+use rustix::process::{DumpableBehavior, Pid, Signal};
+
+use crate::host::{cache, child_process, compiler, sandboxes};
+use crate::misbehaving::stage::{PATIENCE, block_on, config, grants, module, node, reads_for};
+use crate::misbehaving::target::{Mood, Target};
+
+/// The argument with which this program confines itself and tries to get out; which child it is follows.
+pub(crate) const ESCAPE: &str = "escape";
+
+const TESTS: &[Test] = &[
+    ("a_confined_child_gets_nothing_new", a_confined_child),
+    ("a_program_that_is_no_sandbox_is_told", no_sandbox),
+];
+
+/// With nobody else's children beside their own.
+const ALONE: &[Test] = &[
+    ("a_process_that_is_killed_is_replaced", killed),
+    ("the_process_ends_with_its_provider", ends),
+    ("what_a_call_costs", cost),
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = harness::table("isolation", TESTS);
+    trials.extend(harness::table_alone("isolation", ALONE));
+    trials
+}
+
+/// What is tried, and whether it may succeed.
+const TRIED: &[(&str, bool)] = &[
+    ("reads the cluster's token", false),
+    ("writes a file", false),
+    ("lists a folder", false),
+    ("reads its parent's environment", false),
+    ("connects to an address", false),
+    ("opens a socket for datagrams", false),
+    ("listens", false),
+    ("connects to a process by a path", false),
+    ("starts a program", false),
+    ("ends its parent", false),
+    ("can be looked into", false),
+    ("starts a thread", true),
+    ("takes memory", true),
+    ("reads the clock", true),
+];
+
+fn a_confined_child() {
+    for child in ["compiler", "sandbox"] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args([ESCAPE, child])
+            .arg(folder.path())
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        let expected: String = TRIED
+            .iter()
+            .map(|(what, succeeds)| format!("{what}: {succeeds}\n"))
+            .collect();
+        assert_eq!(shown, expected, "{child}: {output:?}");
+    }
+}
+
+/// The process of [`ESCAPE`]: a child that its guest has taken over.
+pub(crate) fn escape() -> ExitCode {
+    let child = match std::env::args().nth(2).as_deref() {
+        Some("compiler") => Child::Compiler,
+        _ => Child::Sandbox,
+    };
+    // What is there to be reached, from before the confinement.
+    let folder = std::env::args_os().nth(3).unwrap();
+    let folder = std::path::Path::new(&folder);
+    let token = folder.join("token");
+    std::fs::write(&token, "secret").unwrap();
+    let path = folder.join("socket");
+    let _listener = UnixListener::bind(&path).unwrap();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let parent = rustix::process::getppid().unwrap();
+    keep_memory_private().unwrap();
+    // Once it is confined it may not even ask.
+    let is_private = rustix::process::dumpable_behavior().unwrap() == DumpableBehavior::NotDumpable;
+    confine(child).unwrap();
+
+    let tried: &[(&str, &dyn Fn() -> bool)] = &[
+        ("reads the cluster's token", &|| {
+            std::fs::read(&token).is_ok()
+        }),
+        ("writes a file", &|| {
+            File::create(folder.join("new")).is_ok()
+        }),
+        ("lists a folder", &|| std::fs::read_dir("/").is_ok()),
+        ("reads its parent's environment", &|| {
+            std::fs::read(format!("/proc/{}/environ", parent.as_raw_nonzero())).is_ok()
+        }),
+        ("connects to an address", &|| {
+            TcpStream::connect(address).is_ok()
+        }),
+        ("opens a socket for datagrams", &|| {
+            UdpSocket::bind("127.0.0.1:0").is_ok()
+        }),
+        ("listens", &|| {
+            std::net::TcpListener::bind("127.0.0.1:0").is_ok()
+        }),
+        ("connects to a process by a path", &|| {
+            UnixStream::connect(&path).is_ok()
+        }),
+        ("starts a program", &|| {
+            Command::new("/bin/true")
+                .stdin(Stdio::null())
+                .status()
+                .is_ok()
+        }),
+        ("ends its parent", &|| {
+            rustix::process::kill_process(parent, Signal::URG).is_ok()
+        }),
+        ("can be looked into", &|| !is_private),
+        ("starts a thread", &|| {
+            std::thread::spawn(|| ()).join().is_ok()
+        }),
+        ("takes memory", &|| {
+            vec![1_u8; 64 << 20].iter().all(|byte| *byte == 1)
+        }),
+        ("reads the clock", &|| {
+            Instant::now().elapsed().as_secs() < 60
+        }),
+    ];
+    let mut shown = String::new();
+    for (what, attempt) in tried {
+        shown.push_str(&format!("{what}: {}\n", attempt()));
+    }
+    #[allow(
+        clippy::print_stdout,
+        reason = "the test that began this process reads it"
+    )]
+    {
+        print!("{shown}");
+    }
+    ExitCode::SUCCESS
+}
+
+fn host(isolation: Isolation) -> Host {
+    Host::new(HostOptions {
+        compiler: compiler(&[]),
+        cache_dir: Some(cache().to_owned()),
+        isolation,
+    })
+    .unwrap()
+}
+
+const NONSENSE: &str = "it said what no sandbox says";
+
+/// What is no sandbox, and what is said of it.
+fn no_sandbox() {
+    let rows: &[(&str, &[&str], &str)] = &[
+        (
+            "/no/such/program",
+            &[],
+            "cannot run /no/such/program as a sandbox",
+        ),
+        ("/bin/sh", &["-c", "exit 3"], "exit status: 3"),
+        (
+            "/bin/sh",
+            &["-c", "echo lost >&2; exit 4"],
+            "exit status: 4: lost",
+        ),
+        // Its own words come back.
+        ("/bin/sh", &["-c", "cat <&0 >&0"], NONSENSE),
+        (
+            "/bin/sh",
+            &["-c", "head -c 99 /dev/zero >&0; sleep 1"],
+            NONSENSE,
+        ),
+        ("/bin/sh", &["-c", "yes >&0"], NONSENSE),
+    ];
+    for (program, arguments, expected) in rows {
+        let host = host(Isolation::ChildProcess(SandboxProgram {
+            program: program.into(),
+            arguments: arguments.iter().map(Into::into).collect(),
+        }));
+        let loaded = block_on(host.load(
+            module(),
+            grants("http://127.0.0.1:1"),
+            config(Behaviour::Honest),
+        ));
+        let Err(LoadError::Init { reason, .. }) = loaded else {
+            panic!("{arguments:?}: {loaded:?}");
+        };
+        assert!(
+            reason.to_string().contains(expected),
+            "{arguments:?}: {reason}"
+        );
+    }
+}
+
+/// A provider in a process of its own, and that process.
+async fn loaded(behaviour: Behaviour, endpoint: &str) -> (ccm_host::Provider, Vec<Pid>) {
+    let before = sandboxes();
+    let provider = host(child_process())
+        .load(module(), grants(endpoint), config(behaviour))
+        .await
+        .unwrap();
+    let mut new = sandboxes();
+    new.retain(|pid| !before.contains(pid));
+    (provider, new)
+}
+
+fn killed() {
+    block_on(async {
+        let cloud = Target::start(Mood::Well).await;
+        let (provider, pids) = loaded(Behaviour::Spin, &cloud.endpoint()).await;
+        let provider = Arc::new(provider);
+        let calling = {
+            let provider = provider.clone();
+            tokio::spawn(async move {
+                let nodes = [node("one")];
+                provider.find(&nodes, reads_for(PATIENCE)).await
+            })
+        };
+        // It spins until it is ended.
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        for pid in &pids {
+            rustix::process::kill_process(*pid, Signal::KILL).unwrap();
+        }
+        let error = calling.await.unwrap().unwrap_err();
+        assert!(matches!(error, ProviderError::Trapped(_)), "{error}");
+        assert!(error.to_string().contains("signal: 9"), "{error}");
+        drop(provider);
+
+        let (provider, pids) = loaded(Behaviour::Honest, &cloud.endpoint()).await;
+        for pid in pids {
+            rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        }
+        let nodes = [node("one")];
+        // The first one may still meet the end of the former process.
+        let _ = provider.find(&nodes, reads_for(PATIENCE)).await;
+        let reply = provider.find(&nodes, reads_for(PATIENCE)).await.unwrap();
+        assert!(matches!(reply.lookups[..], [Lookup::Found(_)]));
+    });
+}
+
+fn ends() {
+    block_on(async {
+        let (provider, pids) = loaded(Behaviour::Honest, "http://127.0.0.1:1").await;
+        assert!(!pids.is_empty());
+        drop(provider);
+        let gone = |pid: &Pid| {
+            let status = format!("/proc/{}/cmdline", pid.as_raw_nonzero());
+            std::fs::read_to_string(status)
+                .unwrap_or_default()
+                .is_empty()
+        };
+        while !pids.iter().any(gone) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    });
+}
+
+/// Prints what a call takes in a process of its own, and without.
+fn cost() {
+    const CALLS: u32 = 300;
+    block_on(async {
+        let cloud = Target::start(Mood::Well).await;
+        let mut took = Vec::new();
+        for behaviour in [Behaviour::Honest, Behaviour::HonestRequests] {
+            let mut pair = Vec::new();
+            for isolation in [Isolation::InProcess, child_process()] {
+                let provider = host(isolation)
+                    .load(module(), grants(&cloud.endpoint()), config(behaviour))
+                    .await
+                    .unwrap();
+                let nodes = [node("one")];
+                let _ = provider.find(&nodes, reads_for(PATIENCE)).await;
+                let began = Instant::now();
+                for _ in 0..CALLS {
+                    provider.find(&nodes, reads_for(PATIENCE)).await.unwrap();
+                }
+                pair.push(began.elapsed() / CALLS);
+            }
+            took.push((behaviour, pair[0].as_micros(), pair[1].as_micros()));
+        }
+        for (behaviour, within, child) in took {
+            let ratio = child as f64 / within as f64;
+            figure(format!(
+                "a call of the guest that is {} takes {within} µs in this process, {child} µs in one of its own: {ratio:.1} times",
+                behaviour.word()
+            ));
+        }
+    });
+}
