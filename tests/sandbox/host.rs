@@ -34,7 +34,7 @@ pub(crate) fn compiler(arguments: &[&str]) -> Compiler {
 pub(crate) const SANDBOX: &str = "__sandbox";
 
 /// Where guests run: on threads of this process, or with `CCM_PROVIDER_ISOLATION=child-process` in processes of their own.
-fn isolation() -> Isolation {
+pub(crate) fn isolation() -> Isolation {
     match std::env::var("CCM_PROVIDER_ISOLATION").as_deref() {
         Ok("child-process") => child_process(),
         Ok("in-process") | Err(_) => Isolation::InProcess,

@@ -198,13 +198,10 @@ fn no_sandbox() {
             grants("http://127.0.0.1:1"),
             config(Behaviour::Honest),
         ));
-        let Err(LoadError::Init { reason, .. }) = loaded else {
+        let Err(LoadError::Host { what, .. }) = loaded else {
             panic!("{arguments:?}: {loaded:?}");
         };
-        assert!(
-            reason.to_string().contains(expected),
-            "{arguments:?}: {reason}"
-        );
+        assert!(what.contains(expected), "{arguments:?}: {what}");
     }
 }
 

@@ -194,7 +194,12 @@ impl Host {
                     routes: capabilities.routes,
                     self_check: inspection.self_check,
                 };
-                Sandbox::Process(SandboxProcess::new(program.clone(), component, load))
+                let process = SandboxProcess::new(program.clone(), component, load);
+                process.ready().await.map_err(|what| LoadError::Host {
+                    module: source.clone(),
+                    what,
+                })?;
+                Sandbox::Process(process)
             }
         };
         let calls = Calls {

@@ -53,8 +53,6 @@ pub fn sandbox_child() -> ExitCode {
 
 fn run() -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // Leader election and health checks of the parent come first.
-    rustix::process::nice(5)?;
     // When memory is short, this process goes, and not the parent. Raising it needs no right; without /proc it stays.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     Resource::NOFILE.set(DESCRIPTORS, DESCRIPTORS)?;

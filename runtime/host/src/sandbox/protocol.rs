@@ -139,7 +139,7 @@ impl Request {
             headers: request.headers,
             has_body: request.body.is_some(),
         };
-        (head, request.body.unwrap_or_default())
+        (head, little_enough(request.body.unwrap_or_default()))
     }
 
     /// A request to a URL, and its body.
@@ -153,9 +153,16 @@ impl Request {
                 .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
                 .collect(),
         };
-        (head, body)
+        (head, little_enough(body))
     }
 }
+
+/// A body, or of one that is too large so much that whoever has to refuse it sees that it is.
+fn little_enough(body: Bytes) -> Bytes {
+    body.slice(..body.len().min(BODY_BYTES))
+}
+
+const BODY_BYTES: usize = limits::REQUEST_BODY_BYTES + 1;
 
 /// The method of this name. Names that no method can have are the guest's mistake.
 ///
@@ -178,6 +185,14 @@ impl Frame {
     pub(super) fn new(head: &impl Serialize, body: Bytes) -> io::Result<Frame> {
         let head = postcard::to_allocvec(head).map_err(io::Error::other)?;
         Ok(Frame { head, body })
+    }
+
+    /// Whether a parent would read it.
+    pub(super) fn is_readable(&self) -> bool {
+        let Caps { head, unfolded, .. } = Caps::OF_CHILD;
+        self.head.len() <= head
+            && (self.head.len() <= unfolded / UNFOLDED_BYTE
+                || unfold::<ToParent>(&self.head, unfolded).is_ok())
     }
 
     /// # Errors
@@ -205,8 +220,8 @@ impl Caps {
     /// What a child may say: an answer of a guest, or a request with its body.
     pub(super) const OF_CHILD: Caps = Caps {
         head: limits::CROSSING_BYTES,
-        body: limits::REQUEST_BODY_BYTES,
-        unfolded: 8 * limits::CROSSING_BYTES,
+        body: BODY_BYTES,
+        unfolded: 10 * limits::CROSSING_BYTES,
     };
     /// What a parent says. It is believed.
     pub(super) const OF_PARENT: Caps = Caps {
@@ -353,10 +368,7 @@ mod tests {
         };
         for (frame, expected) in [
             (frame(limits::CROSSING_BYTES + 1, 0), "a frame of 33554433"),
-            (
-                frame(0, limits::REQUEST_BODY_BYTES + 1),
-                "a frame of 1048577",
-            ),
+            (frame(0, BODY_BYTES + 1), "a frame of 1048578"),
         ] {
             let error = sent(&frame, Caps::OF_CHILD).await.err().unwrap();
             assert!(error.to_string().contains(expected), "{error}");

@@ -44,11 +44,15 @@ impl Socket {
         self.send(word, Bytes::new());
     }
 
-    /// Nobody hears it once the parent is gone, and this process ends then.
     fn send(&self, word: &impl Serialize, body: Bytes) {
         if let Ok(frame) = Frame::new(word, body) {
-            let _ = self.0.send(frame);
+            self.send_frame(frame);
         }
+    }
+
+    /// Nobody hears it once the parent is gone, and this process ends then.
+    fn send_frame(&self, frame: Frame) {
+        let _ = self.0.send(frame);
     }
 
     pub(super) fn call(&self, number: u64) -> Parent {
@@ -118,11 +122,20 @@ impl Parent {
 
     /// How the call ended.
     pub(super) fn ended(&self, end: End<Result<Answer, common::Error>>) {
-        self.0.socket.say(&ToParent::Ended {
+        let End { answer, computed } = end;
+        let ended = |end| ToParent::Ended {
             call: self.0.number,
-            end: end.answer,
-            microseconds: u64::try_from(end.computed.as_micros()).unwrap_or(u64::MAX),
-        });
+            end,
+            microseconds: u64::try_from(computed.as_micros()).unwrap_or(u64::MAX),
+        };
+        match Frame::new(&ended(answer), Bytes::new()) {
+            Ok(frame) if frame.is_readable() => self.0.socket.send_frame(frame),
+            _ => {
+                let what = "the answer is larger than any that there can be".to_owned();
+                let refused = Ok(Err(common::Error::Internal(what)));
+                self.0.socket.say(&ended(refused));
+            }
+        }
     }
 
     /// The parent's answer to a request.
