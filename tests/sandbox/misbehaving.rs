@@ -3,6 +3,7 @@
 //!
 //! - `behaviours`: every behaviour, one test each, at the host.
 //! - `memory`: by how much the host grows, whatever the guest leaves with it.
+//! - `repeated`: what is left of calls that end badly, or are given up.
 //! - `load_balancers`: the same for a maker of load balancers, which may change things at the cloud.
 //! - `routes`: the same for a maker of routes.
 //! - `requests`: where requests of a guest may lead, and what the permit of its call hears.
@@ -11,13 +12,14 @@
 //! - `routed`: bad answers about routes through the real controllers: what reaches a node, and the cloud.
 //! - `files`: bad modules, refused before anything of them is compiled.
 
-mod behaviours;
+pub(crate) mod behaviours;
 mod cluster;
 mod files;
 mod law;
 mod lines;
 pub(crate) mod load_balancers;
 mod memory;
+mod repeated;
 mod requests;
 mod routed;
 mod routes;
@@ -42,12 +44,14 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(services::trials());
     let tests = [
         requests::TESTS,
+        repeated::TESTS,
         files::TESTS,
         load_balancers::TESTS,
         routes::TESTS,
     ];
     trials.extend(harness::table("misbehaving", &tests.concat()));
     trials.extend(harness::table("misbehaving", TESTS));
+    trials.extend(harness::table_alone("misbehaving", repeated::ALONE));
     trials
 }
 

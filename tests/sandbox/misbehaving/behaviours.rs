@@ -50,6 +50,10 @@ fn law(behaviour: Behaviour) -> Law {
         Behaviour::Spin => fails("timed-out", &["instances.find", "did not end"]).within(SHORT),
         Behaviour::SpinInInit => not_loaded(&["does not start", "timed out: init", "did not end"]),
         Behaviour::Sleep => fails("timed-out", &["instances.find", "did not end"]).within(SHORT),
+        Behaviour::PollLoop => fails("timed-out", &["instances.find", "did not end"]).within(SHORT),
+        Behaviour::ManyTimers => fails("trapped", &["resource table has no free keys"]),
+        Behaviour::HoardHandles => fails("trapped", &["resource table has no free keys"]),
+        Behaviour::Leak => says("told: one MiB is lost").called(&[Call::Find, Call::Find]),
         Behaviour::MemoryBomb => fails("trapped", &["more than its 64 MiB of memory"]),
         Behaviour::Recursion => fails("trapped", &["stack overflow"]),
         Behaviour::Panic => fails(
@@ -100,6 +104,8 @@ fn law(behaviour: Behaviour) -> Law {
         Behaviour::StateHugeValue => says("refused: a value of 16 MiB"),
         Behaviour::HugeRandom => fails("trapped", &["random bytes asked for, at most 4096"]),
 
+        Behaviour::FineClock => says("told: no clock is finer than a millisecond"),
+
         Behaviour::UnknownCapability => not_loaded(&["enables routes", "does not export"]),
         Behaviour::RefusesConfig => {
             not_loaded(&["does not start: invalid: behaviour: it is refused"])
@@ -149,7 +155,9 @@ fn law(behaviour: Behaviour) -> Law {
         Behaviour::ManyEvents => fails("internal", &["100000 events, at most 256"]),
         Behaviour::EventOutOfRange => fails("internal", &["an event about node 4294967295 of 2"]),
         Behaviour::BadEvent => fails("internal", &["event about node 0", "not a CamelCase word"]),
-        Behaviour::GarbageError => fails("internal", &["\\u{1b}[31mall is well", "…"]),
+        Behaviour::GarbageError => {
+            fails("internal", &["[redacted] ", "\\u{1b}[31mall is well", "…"])
+        }
         Behaviour::GoneWithoutAsking => answers(|replies| {
             assert_eq!(replies[0].lookups, [Lookup::Gone, Lookup::Gone]);
             assert!(!replies[0].complete, "nobody was asked");
@@ -208,6 +216,8 @@ fn law(behaviour: Behaviour) -> Law {
         Behaviour::HoardNames => says("refused: a name of 1 MiB"),
         Behaviour::HoardBodies => says("refused: "),
         Behaviour::HoardFields => says("refused: "),
+        Behaviour::ManyFields => fails("trapped", &["fields"]),
+        Behaviour::ManyFieldsAtOnce => fails("trapped", &["fields"]),
         // What does not fit is not read: the requests are made, and only the first is answered.
         Behaviour::HoardAnswers => says("refused: 1 of 100").asking(Mood::Large, 100),
         Behaviour::HoardKeptAnswers => says("refused: 1 of 100").asking(Mood::Large, 1),
@@ -332,7 +342,8 @@ async fn call(
     ends
 }
 
-async fn assert_works(neighbour: &Provider) {
+/// It answers, and what it answers is right.
+pub(crate) async fn assert_works(neighbour: &Provider) {
     let reply = neighbour
         .find(&[stage::node("neighbour")], stage::reads_for(PATIENCE))
         .await

@@ -13,14 +13,15 @@ use crate::host::sandboxes;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
 
-/// The argument with which this program measures instead of testing; a behaviour's word follows.
+/// The argument with which this program measures instead of testing; a behaviour's word and a number of calls follow.
 pub(crate) const MEASURE: &str = "measure-misbehaviour";
 
 /// What the host may hold for one call, beside the guest's own memory (`SECURITY.md`), and that memory.
 const MOST_KIB: u64 = (32 + 64) << 10;
 
-const HOARDS: [Behaviour; 8] = [
+const HOARDS: [Behaviour; 9] = [
     Behaviour::MemoryBomb,
+    Behaviour::ManyEvents,
     Behaviour::HoardNames,
     Behaviour::HoardBodies,
     Behaviour::HoardFields,
@@ -40,12 +41,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn grows_little() -> Result<(), Failed> {
     let mut shown = Vec::new();
     for behaviour in HOARDS {
-        let word = behaviour.word();
-        let output = Command::new(std::env::current_exe()?)
-            .args([MEASURE, word])
-            .stderr(Stdio::inherit())
-            .output()?;
-        let grown: u64 = String::from_utf8(output.stdout)?.trim().parse()?;
+        let (word, grown) = (behaviour.word(), grown(behaviour, 1));
         shown.push(format!("{word} {}", grown >> 10));
         if grown > MOST_KIB {
             return Err(format!("{word}: the host grew by {grown} KiB, at most {MOST_KIB}").into());
@@ -65,10 +61,23 @@ fn with_sandboxes(name: &str) -> u64 {
     memory(name) + sandboxes.sum::<u64>()
 }
 
-/// The process of [`MEASURE`]: prints by how many KiB it grew at most while the guest was called.
+/// By how many KiB a process grows while the guest is called so often.
+pub(crate) fn grown(behaviour: Behaviour, calls: u64) -> u64 {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([MEASURE, behaviour.word(), &calls.to_string()])
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    let grown = String::from_utf8(output.stdout).unwrap();
+    grown.trim().parse().unwrap()
+}
+
+/// The process of [`grown`]: prints by how many KiB it grew at most while the guest was called.
 pub(crate) fn measure() -> ExitCode {
-    let word = std::env::args().nth(2).unwrap_or_default();
-    let Some(behaviour) = Behaviour::parse(&word) else {
+    let mut arguments = std::env::args().skip(2);
+    let behaviour = arguments.next().and_then(|word| Behaviour::parse(&word));
+    let calls: Option<u64> = arguments.next().and_then(|calls| calls.parse().ok());
+    let (Some(behaviour), Some(calls)) = (behaviour, calls) else {
         return ExitCode::FAILURE;
     };
     let grown = block_on(async {
@@ -92,8 +101,10 @@ pub(crate) fn measure() -> ExitCode {
             );
         }
         let before = with_sandboxes("VmRSS:");
-        // How it ends, `behaviours` judges.
-        let _ = provider.find(&nodes, stage::reads_for(PATIENCE)).await;
+        for _ in 0..calls {
+            // How it ends, `behaviours` judges.
+            let _ = provider.find(&nodes, stage::reads_for(PATIENCE)).await;
+        }
         with_sandboxes("VmHWM:").saturating_sub(before)
     });
     #[allow(

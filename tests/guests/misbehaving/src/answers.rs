@@ -9,6 +9,7 @@ use ccm_guest::{
 };
 
 use crate::behaviour::Behaviour;
+use crate::resources::TOKEN;
 
 /// The answer of a behaviour that is about answers.
 ///
@@ -44,8 +45,8 @@ pub fn find(behaviour: Behaviour, nodes: &[Node]) -> Result<FindReply, Error> {
             return Err(Error::unavailable("every tenth call fails"));
         }
         Behaviour::GarbageError => {
-            let garbage = "\x1b[2J\x1b[31mall is well\r\n\0\u{202e}".repeat(40_000);
-            return Err(Error::internal(garbage));
+            let garbage = "\x1b[2J\x1b[31mall is well\r\n\0\u{202e}".repeat(400_000);
+            return Err(Error::internal(format!("{TOKEN} {garbage}")));
         }
         _ => {}
     }

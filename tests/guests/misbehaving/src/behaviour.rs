@@ -48,6 +48,14 @@ behaviours! {
     SpinInInit = "spin-in-init",
     /// Sleeps for an hour in the host's own clock and poll functions. The deadline holds there too.
     Sleep = "sleep",
+    /// Polls a timer of no length, for ever. The deadline holds, and the host's own work counts as the call's.
+    PollLoop = "poll-loop",
+    /// Begins 100 000 timers of an hour. Ends in a trap where its handles end.
+    ManyTimers = "many-timers",
+    /// Makes a million objects at the host. Ends in a trap where its handles end.
+    HoardHandles = "hoard-handles",
+    /// Takes a mebibyte and never gives it back. The next call begins without it.
+    Leak = "leak",
     /// Takes memory until it gets no more. Ends in a trap that says so, at the memory limit.
     MemoryBomb = "memory-bomb",
     /// Calls itself without end. Ends in a trap that says stack overflow.
@@ -70,6 +78,8 @@ behaviours! {
     StateHugeValue = "state-huge-value",
     /// Asks for 4 GiB of randomness. Ends in a trap.
     HugeRandom = "huge-random",
+    /// Looks whether any clock is finer than a millisecond. None is.
+    FineClock = "fine-clock",
 
     /// `init` enables an interface that the component does not export. An error of the guest.
     UnknownCapability = "unknown-capability",
@@ -105,7 +115,7 @@ behaviours! {
     EventOutOfRange = "event-out-of-range",
     /// An event whose reason is no CamelCase word and whose message has control characters.
     BadEvent = "bad-event",
-    /// An error whose text has control characters, terminal codes and 1 MiB of length. Cut and cleaned.
+    /// An error whose text has the credential, control characters, terminal codes and 10 MiB of length. Cut and cleaned.
     GarbageError = "garbage-error",
     /// `gone` for every node, without any request. No proof of anything.
     GoneWithoutAsking = "gone-without-asking",
@@ -149,6 +159,10 @@ behaviours! {
     HoardBodies = "hoard-bodies",
     /// Leaves header fields and paths of megabytes with the host, in a thousand requests that it never sends. Not taken.
     HoardFields = "hoard-fields",
+    /// Puts a million header fields into one request, one by one. Ends in a trap where there is no more room.
+    ManyFields = "many-fields",
+    /// Puts 32 769 header fields, more than a map of them can hold, into one request at once. Ends in a trap.
+    ManyFieldsAtOnce = "many-fields-at-once",
     /// Asks for large answers, and keeps each of them with the host. The first fits, and no more.
     HoardAnswers = "hoard-answers",
     /// The same with one answer that was kept: each copy counts, although the cloud is asked once.

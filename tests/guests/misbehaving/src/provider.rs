@@ -146,6 +146,13 @@ impl Instances for Misbehaving {
         let told = match self.behaviour {
             Behaviour::Spin => resources::spin(),
             Behaviour::Sleep => resources::sleep(),
+            Behaviour::PollLoop => resources::poll_loop(),
+            Behaviour::ManyTimers => resources::many_timers(),
+            Behaviour::HoardHandles => reach::hoard_handles(),
+            Behaviour::Leak => resources::leak(),
+            Behaviour::FineClock => resources::fine_clock(),
+            Behaviour::ManyFields => reach::many_fields(),
+            Behaviour::ManyFieldsAtOnce => reach::many_fields_at_once(),
             Behaviour::MemoryBomb => resources::memory_bomb(),
             Behaviour::Recursion => resources::recursion(),
             Behaviour::Panic => resources::panic_with_message(),

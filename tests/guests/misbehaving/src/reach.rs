@@ -171,6 +171,27 @@ pub fn hoard_fields() -> String {
     }
 }
 
+/// Header fields without a request, a million times.
+pub fn hoard_handles() -> String {
+    format!(
+        "allowed: {} objects at the host",
+        raw::objects_made(1_000_000)
+    )
+}
+
+/// A million header fields in one request.
+pub fn many_fields() -> String {
+    format!("allowed: {} fields", raw::fields_appended(1_000_000))
+}
+
+/// As many header fields at once as no map of them can hold.
+pub fn many_fields_at_once() -> String {
+    match raw::fields_at_once(32_769) {
+        true => "allowed: 32769 fields".to_owned(),
+        false => "refused: 32769 fields".to_owned(),
+    }
+}
+
 /// A hundred large answers, which are left with the host. With this in `cache-control`.
 pub fn hoard_answers(authority: &str, cache: Option<&str>) -> String {
     match raw::answers_held(100, authority, "/v1/machines/probe", cache) {
@@ -311,6 +332,28 @@ mod raw {
         taken
     }
 
+    /// How many objects the host keeps.
+    pub(super) fn objects_made(count: usize) -> usize {
+        let made: Vec<_> = (0..count).map(|_| Fields::new()).collect();
+        made.len()
+    }
+
+    /// How many of so many header fields without a value are taken, one by one.
+    pub(super) fn fields_appended(count: usize) -> usize {
+        let fields = Fields::new();
+        (0..count)
+            .take_while(|number| fields.append(&format!("x-{number}"), b"").is_ok())
+            .count()
+    }
+
+    /// Whether so many are taken at once.
+    pub(super) fn fields_at_once(count: usize) -> bool {
+        let fields: Vec<_> = (0..count)
+            .map(|number| (format!("x-{number}"), Vec::new()))
+            .collect();
+        Fields::from_list(&fields).is_ok()
+    }
+
     /// How many of so many answers are there at the same time, unread.
     pub(super) fn answers_held(
         count: usize,
@@ -383,6 +426,18 @@ mod raw {
 
     pub(super) fn field_bytes_taken(_: usize) -> usize {
         0
+    }
+
+    pub(super) fn objects_made(_: usize) -> usize {
+        0
+    }
+
+    pub(super) fn fields_appended(_: usize) -> usize {
+        0
+    }
+
+    pub(super) fn fields_at_once(_: usize) -> bool {
+        false
     }
 
     pub(super) fn answers_held(_: usize, _: &str, _: &str, _: Option<&str>) -> usize {

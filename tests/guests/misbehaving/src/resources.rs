@@ -23,6 +23,32 @@ pub fn sleep() -> String {
     "allowed: slept for an hour".to_owned()
 }
 
+/// Polls what is ready at once, for ever.
+pub fn poll_loop() -> String {
+    loop {
+        raw::poll_now();
+    }
+}
+
+/// Begins timers and waits for none of them.
+pub fn many_timers() -> String {
+    format!("allowed: {} timers", raw::timers_begun(100_000))
+}
+
+/// Takes memory, touches it and forgets it.
+pub fn leak() -> String {
+    std::mem::forget(black_box(vec![1_u8; 1024 * 1024]));
+    "told: one MiB is lost".to_owned()
+}
+
+/// Looks at every clock while time passes.
+pub fn fine_clock() -> String {
+    match raw::finest_step() {
+        1_000_000.. => "told: no clock is finer than a millisecond".to_owned(),
+        step => format!("allowed: a step of {step} ns"),
+    }
+}
+
 /// Takes memory and touches it, for ever.
 pub fn memory_bomb() -> String {
     let mut taken: Vec<Vec<u8>> = Vec::new();
@@ -123,4 +149,62 @@ pub fn calls_so_far() -> String {
     let calls = CALLS.get() + 1;
     CALLS.set(calls);
     format!("told: call {calls}")
+}
+
+#[cfg(target_arch = "wasm32")]
+mod raw {
+    //! What the standard library has no function for.
+
+    use wasip2::clocks::{monotonic_clock, wall_clock};
+    use wasip2::io::poll::poll;
+
+    /// Waits until a timer of no length is over.
+    pub(super) fn poll_now() {
+        let timer = monotonic_clock::subscribe_duration(0);
+        poll(&[&timer]);
+    }
+
+    /// How many timers of an hour there are at the same time.
+    pub(super) fn timers_begun(count: usize) -> usize {
+        const HOUR: u64 = 3_600_000_000_000;
+        let begun: Vec<_> = (0..count)
+            .map(|_| monotonic_clock::subscribe_duration(HOUR))
+            .collect();
+        begun.len()
+    }
+
+    /// The smallest step in nanoseconds that a clock makes or says that it makes, while some of them pass.
+    pub(super) fn finest_step() -> u64 {
+        /// So many that one of them is at no beginning of a millisecond.
+        const LOOKS: usize = 10_000;
+        /// The largest power of ten that divides all of it.
+        fn grain(nanoseconds: u64) -> u64 {
+            let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
+            let divides = |power: &u64| nanoseconds.is_multiple_of(*power);
+            powers.take_while(divides).last().unwrap_or(1)
+        }
+        let wall = wall_clock::resolution();
+        let wall = wall.seconds * 1_000_000_000 + u64::from(wall.nanoseconds);
+        let mut finest = wall.min(monotonic_clock::resolution());
+        for _ in 0..LOOKS {
+            let wall = u64::from(wall_clock::now().nanoseconds);
+            finest = finest.min(grain(monotonic_clock::now())).min(grain(wall));
+        }
+        finest
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+mod raw {
+    //! There is no WASI off Wasm.
+
+    pub(super) fn poll_now() {}
+
+    pub(super) fn timers_begun(_: usize) -> usize {
+        0
+    }
+
+    pub(super) fn finest_step() -> u64 {
+        u64::MAX
+    }
 }

@@ -56,8 +56,7 @@ async fn compute(computing: Arc<AtomicUsize>, most: Arc<AtomicUsize>) -> wasmtim
     for _ in 0..20 {
         let now = computing.fetch_add(1, Ordering::SeqCst) + 1;
         most.fetch_max(now, Ordering::SeqCst);
-        let until = cpu_time() + limits::TICK;
-        while cpu_time() < until {}
+        compute_for(limits::TICK);
         computing.fetch_sub(1, Ordering::SeqCst);
         tokio::task::yield_now().await;
     }
@@ -81,14 +80,21 @@ async fn one_call_of_a_provider_computes_at_a_time_and_all_come_to_their_end() {
     assert_eq!(most.load(Ordering::SeqCst), 1);
 }
 
-/// Computes for ever, in polls of a tick, and counts them.
-async fn slices(counted: Arc<AtomicUsize>) -> wasmtime::Result<()> {
-    loop {
+/// Computes for so long, in polls of a tick, and counts them.
+async fn slices(counted: Arc<AtomicUsize>, time: Duration) -> wasmtime::Result<()> {
+    let mut left = time;
+    while !left.is_zero() {
         counted.fetch_add(1, Ordering::SeqCst);
-        let until = cpu_time() + limits::TICK;
-        while cpu_time() < until {}
+        compute_for(limits::TICK);
+        left = left.saturating_sub(limits::TICK);
         give_way().await;
     }
+    Ok(())
+}
+
+fn compute_for(time: Duration) {
+    let until = cpu_time() + time;
+    while cpu_time() < until {}
 }
 
 /// As guests do at a tick: in line again at once, before the runtime looks at anything else.
@@ -113,7 +119,7 @@ async fn between_two_steps_of_a_call_a_neighbour_computes_for_one_tick_at_most()
     let hostile: Vec<_> = (0..limits::CALLS_AT_ONCE)
         .map(|_| {
             let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
-            let slices = slices(counted.clone());
+            let slices = slices(counted.clone(), LONG);
             tokio::spawn(async move { meter.run(slices).await.is_ok() })
         })
         .collect();
@@ -139,6 +145,47 @@ async fn between_two_steps_of_a_call_a_neighbour_computes_for_one_tick_at_most()
     }
 }
 
+/// The same with calls that come to a good end just before their time is over, and begin again: nothing makes them wait.
+#[tokio::test]
+async fn b15_a_neighbour_whose_calls_all_take_nearly_all_of_their_time_computes_no_more_than_that()
+{
+    const STEPS: usize = 500;
+    let (turns, counted) = (Turns::first(), Arc::<AtomicUsize>::default());
+    let ended = Arc::<AtomicUsize>::default();
+    let hostile: Vec<_> = (0..limits::CALLS_AT_ONCE)
+        .map(|_| {
+            let (turns, counted, ended) = (turns.clone(), counted.clone(), ended.clone());
+            tokio::spawn(async move {
+                loop {
+                    let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+                    let call = slices(counted.clone(), 3 * limits::CALL_CPU_AT_ONCE);
+                    let well = meter.run(call).await.is_ok();
+                    turns.backoff.begin().await;
+                    turns.backoff.ended(well, meter.end(()).await);
+                    ended.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    while ended.load(Ordering::SeqCst) < 2 {
+        give_way().await;
+    }
+    let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.beside());
+    let count = counted.clone();
+    let steps = async move {
+        let before = count.load(Ordering::SeqCst);
+        for _ in 0..STEPS {
+            compute_for(limits::TICK / 20);
+            give_way().await;
+        }
+        Ok(count.load(Ordering::SeqCst) - before)
+    };
+    let call = tokio::spawn(async move { meter.run(steps).await.unwrap() });
+    let meanwhile = call.await.unwrap();
+    assert!(meanwhile <= STEPS, "{meanwhile} ticks in {STEPS} steps");
+    hostile.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
 /// Computes for a tick while it is dropped, as much memory does, and notes how many others did at the same time.
 struct Heavy(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
@@ -146,8 +193,7 @@ impl Drop for Heavy {
     fn drop(&mut self) {
         let now = self.0.fetch_add(1, Ordering::SeqCst) + 1;
         self.1.fetch_max(now, Ordering::SeqCst);
-        let until = cpu_time() + limits::TICK;
-        while cpu_time() < until {}
+        compute_for(limits::TICK);
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }

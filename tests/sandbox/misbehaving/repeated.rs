@@ -1,0 +1,131 @@
+//! What is left of guests that are called again and again: nothing, however their calls end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
+use ccm_tests::counts::Count;
+use ccm_tests::harness::{Test, figure};
+use guest_misbehaving::behaviour::Behaviour;
+
+use crate::misbehaving::behaviours::SHORT;
+use crate::misbehaving::memory::grown;
+use crate::misbehaving::stage::{self, PATIENCE, block_on};
+use crate::misbehaving::target::{Mood, Target};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("b7_what_each_call_leaks_goes_with_the_call", b7),
+    ("b9_calls_that_are_dropped_on_their_way_leave_nothing", b9),
+];
+
+/// What has the processors to itself.
+pub(crate) const ALONE: &[Test] = &[("b18_a_call_ends_although_all_processors_are_busy", b18)];
+
+/// Each leaks a mebibyte.
+const LEAKS: Count = Count {
+    variable: "CCM_LEAKING_CALLS",
+    default: 200,
+    ci: 1_000,
+    full: 10_000,
+};
+/// How much the host may grow by meanwhile: room for its allocator, and less than a tenth of what the fewest calls leak.
+const MOST_KIB: u64 = 16 << 10;
+/// Calls of each behaviour.
+const DROPS: Count = Count {
+    variable: "CCM_DROPPED_CALLS",
+    default: 200,
+    ci: 1_000,
+    full: 10_000,
+};
+
+fn b7() {
+    let calls = LEAKS.get().unwrap();
+    let grown = grown(Behaviour::Leak, calls);
+    figure(format!(
+        "{calls} calls that leak 1 MiB each: the host grew by {} MiB",
+        grown >> 10
+    ));
+    assert!(grown <= MOST_KIB, "{grown} KiB in {calls} calls");
+}
+
+/// In the middle of computing, of waiting for the host, and of waiting for a cloud.
+fn b9() {
+    let drops = DROPS.get().unwrap();
+    block_on(async {
+        let cloud = Target::start(Mood::Well).await;
+        let nodes = [stage::node("one")];
+        for behaviour in [Behaviour::HonestRequests, Behaviour::Sleep, Behaviour::Spin] {
+            let provider = stage::load(behaviour, &cloud.endpoint()).await.unwrap();
+            let mut dropped = 0;
+            for number in 0..drops {
+                let mut call = provider.find(&nodes, stage::reads_for(PATIENCE));
+                // It comes this far, and the next one begins at once.
+                let mut is_over = false;
+                for _ in 0..=number % 4 {
+                    is_over = is_over || futures::poll!(&mut call).is_ready();
+                    tokio::task::yield_now().await;
+                }
+                dropped += u64::from(!is_over);
+            }
+            assert!(
+                dropped >= drops / 4,
+                "{behaviour:?}: {dropped} were dropped"
+            );
+            let last = provider.find(
+                &nodes,
+                stage::reads_for(match behaviour {
+                    Behaviour::HonestRequests => PATIENCE,
+                    _ => SHORT,
+                }),
+            );
+            match (behaviour, last.await) {
+                (Behaviour::HonestRequests, Ok(reply)) => {
+                    assert!(matches!(reply.lookups[0], Lookup::Found(_)));
+                }
+                // It had its turn: nobody has a place who is not there any more.
+                (_, Err(ProviderError::TimedOut(text))) => {
+                    assert!(text.contains("did not end within"), "{text}");
+                }
+                (_, end) => panic!("{behaviour:?}: {end:?}"),
+            }
+        }
+    });
+}
+
+/// The thread that reminds guests to give way has to come to its turn among many that never do. Judged by the time that
+/// the guest had on its processor, which no other work on the machine makes longer.
+fn b18() {
+    const TIME: Duration = Duration::from_secs(1);
+    let over = Arc::new(AtomicBool::new(false));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let busy: Vec<_> = (0..4 * processors)
+        .map(|_| {
+            let over = over.clone();
+            std::thread::spawn(move || while !over.load(Ordering::Relaxed) {})
+        })
+        .collect();
+    let (end, computed) = block_on(async {
+        let provider = stage::load(Behaviour::Spin, "http://127.0.0.1:9/v1").await;
+        let provider = provider.unwrap();
+        let before = on_processor();
+        let end = provider
+            .find(&[stage::node("one")], stage::reads_for(TIME))
+            .await;
+        (end, on_processor() - before)
+    });
+    over.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|thread| thread.join().unwrap());
+    let Err(ProviderError::TimedOut(text)) = end else {
+        panic!("{end:?}");
+    };
+    assert!(text.contains("did not end within"), "{text}");
+    assert!(computed <= 2 * TIME, "it computed for {computed:?}");
+}
+
+/// How long this thread has had a processor.
+fn on_processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    let nanoseconds = text.split(' ').next().unwrap().parse().unwrap();
+    Duration::from_nanos(nanoseconds)
+}
