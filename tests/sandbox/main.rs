@@ -4,6 +4,7 @@
 //! - `loading`: from a module to a provider, and its first calls.
 //! - `artifacts`: files that nobody should run.
 //! - `isolation`: guests in a process of their own, and what it cannot do.
+//! - `boundary`: values that no toolchain makes.
 //! - `misbehaving`: a guest that misbehaves on request.
 //! - `hcloud`: the shipped guest between Hetzner Cloud and Robot.
 //! - `listings`: the shipped guest when a page of a listing goes wrong.
@@ -18,6 +19,7 @@
 )]
 
 mod artifacts;
+mod boundary;
 mod hcloud;
 mod host;
 mod isolation;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         loading::trials(),
         artifacts::trials(),
         isolation::trials(),
+        boundary::trials(),
         misbehaving::trials(),
         hcloud::trials(),
         listings::trials(),

@@ -8,7 +8,7 @@ use wasm_encoder::{
 };
 
 use crate::artifacts::made::{
-    boundaries, exporting, followed_by, function, functions, hollow, importing, instances,
+    boundaries, deep, exporting, followed_by, function, functions, hollow, importing, instances,
     manifest, memories, memory, table, with_module, with_text,
 };
 use crate::artifacts::serving::{Serving, good};
@@ -28,6 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a15_what_is_switched_off_is_refused_by_name", a15),
     ("a16_what_begins_too_large_is_refused_by_its_limit", a16),
     ("a17_names_are_shown_harmlessly_and_cut", a17),
+    ("c10_types_that_go_on_and_on_are_refused", c10),
 ];
 
 type IsExpected = fn(&LoadError) -> bool;
@@ -386,4 +387,18 @@ fn a17() {
     ]);
     // A section that means nothing to anybody may be called what it likes, and nobody repeats it.
     Serving::start().offer(name(hostile)).unwrap();
+}
+
+fn c10() {
+    let log = |depth| deep("ccm:provider/log@0.1.0", "log", depth);
+    refused(vec![
+        (
+            "lists of lists",
+            log(20),
+            |error| matches!(error, LoadError::Signature { .. }),
+            "log",
+        ),
+        ("a hundred and more", log(101), is_invalid, "nesting"),
+        ("a hundred thousand", log(100_000), is_invalid, "nesting"),
+    ]);
 }

@@ -2,9 +2,10 @@
 
 use wasm_encoder::{
     CodeSection, Component, ComponentExportKind, ComponentExportSection, ComponentImportSection,
-    ComponentInstanceSection, ComponentTypeRef, ComponentTypeSection, CustomSection, Function,
-    FunctionSection, InstanceSection, InstanceType, Instruction, MemorySection, MemoryType, Module,
-    ModuleArg, ModuleSection, RawSection, RefType, TableSection, TableType, TypeSection,
+    ComponentInstanceSection, ComponentTypeRef, ComponentTypeSection, ComponentValType,
+    CustomSection, Function, FunctionSection, InstanceSection, InstanceType, Instruction,
+    MemorySection, MemoryType, Module, ModuleArg, ModuleSection, PrimitiveValType, RawSection,
+    RefType, TableSection, TableType, TypeSection,
 };
 
 use crate::artifacts::serving::good;
@@ -48,9 +49,14 @@ pub(crate) fn with_text(from: &str, to: &str) -> Vec<u8> {
 
 /// A component with a manifest whose imports and exports are empty instances: right names, and no functions.
 pub(crate) fn hollow(imports: &[&str], exports: &[&str], manifest: &str) -> Vec<u8> {
+    hollow_of(&InstanceType::new(), imports, exports, manifest)
+}
+
+/// The same with imports of this type.
+fn hollow_of(import: &InstanceType, imports: &[&str], exports: &[&str], manifest: &str) -> Vec<u8> {
     let mut component = Component::new();
     let mut types = ComponentTypeSection::new();
-    types.instance(&InstanceType::new());
+    types.instance(import);
     component.section(&types);
     let mut section = ComponentImportSection::new();
     for name in imports {
@@ -71,6 +77,22 @@ pub(crate) fn hollow(imports: &[&str], exports: &[&str], manifest: &str) -> Vec<
         data: manifest.as_bytes().into(),
     });
     component.finish()
+}
+
+/// A component with a manifest that imports a function of an interface, which is about lists of lists … so many of them.
+pub(crate) fn deep(interface: &str, function: &str, depth: u32) -> Vec<u8> {
+    let mut instance = InstanceType::new();
+    let byte = ComponentValType::Primitive(PrimitiveValType::U8);
+    instance.ty().defined_type().list(byte);
+    for inner in 0..depth - 1 {
+        let inner = ComponentValType::Type(inner);
+        instance.ty().defined_type().list(inner);
+    }
+    let outermost = ComponentValType::Type(depth - 1);
+    let mut kind = instance.ty().function();
+    kind.params([("deep", outermost)]).result(Some(outermost));
+    instance.export(function, ComponentTypeRef::Func(depth));
+    hollow_of(&instance, &[interface], &EXPORTS, MANIFEST)
 }
 
 /// The same with all that is exported, and these imports.
