@@ -215,6 +215,7 @@ fn law(behaviour: Behaviour) -> Law {
         Behaviour::FloodAtOnce => says("told: 0 of 10000 requests were answered"),
         Behaviour::HoardNames => says("refused: a name of 1 MiB"),
         Behaviour::HoardBodies => says("refused: "),
+        Behaviour::SlowBody => fails("timed-out", &["instances.find", "did not end"]).within(SHORT),
         Behaviour::HoardFields => says("refused: "),
         Behaviour::ManyFields => fails("trapped", &["fields"]),
         Behaviour::ManyFieldsAtOnce => fails("trapped", &["fields"]),

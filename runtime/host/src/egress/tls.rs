@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
@@ -37,7 +38,8 @@ pub enum TlsError {
     Setup(#[source] rustls::Error),
 }
 
-/// TLS of a client without a certificate of its own. Offers no application protocols.
+/// TLS of a client without a certificate of its own. Offers no application protocols. No session is resumed: nobody would
+/// look at the certificate of the other side again.
 ///
 /// # Errors
 /// See [`TlsError`].
@@ -46,19 +48,25 @@ pub fn client_config(trust: Trust<'_>) -> Result<ClientConfig, TlsError> {
     let versions = ClientConfig::builder_with_provider(ring.clone())
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Setup)?;
-    let roots = match trust {
+    let mut config = match trust {
         Trust::Platform => {
             let verifier =
                 rustls_platform_verifier::Verifier::new(ring).map_err(TlsError::Setup)?;
-            return Ok(versions
+            versions
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(verifier))
-                .with_no_client_auth());
+                .with_no_client_auth()
         }
-        Trust::Only(pem) => roots(pem).map_err(TlsError::Certificates)?,
-        Trust::Nobody => RootCertStore::empty(),
+        Trust::Only(pem) => {
+            let roots = roots(pem).map_err(TlsError::Certificates)?;
+            versions.with_root_certificates(roots).with_no_client_auth()
+        }
+        Trust::Nobody => versions
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth(),
     };
-    Ok(versions.with_root_certificates(roots).with_no_client_auth())
+    config.resumption = Resumption::disabled();
+    Ok(config)
 }
 
 fn roots(pem: &str) -> Result<RootCertStore, Box<dyn StdError + Send + Sync>> {

@@ -5,8 +5,10 @@
 
 mod addresses;
 mod answers;
+mod apart;
 mod audit;
 mod bodies;
+mod certificates;
 mod complete;
 mod echoes;
 mod http2;
@@ -19,5 +21,6 @@ mod secrets;
 mod server;
 mod tls;
 mod urls;
+mod weak;
 mod wire;
 mod world;

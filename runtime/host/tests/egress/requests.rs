@@ -198,6 +198,61 @@ async fn what_is_not_a_request_makes_no_connection() {
     assert_eq!(server.connections(), 0);
 }
 
+/// As much as the contract lets a request carry arrives, and one more of anything does not set out.
+#[tokio::test]
+async fn d27_a_request_carries_so_much_beside_its_rule_and_no_more() {
+    let server = Server::start(|_| ok("")).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let scope = scope(&egress);
+    let of = |count: usize| "x".repeat(count);
+    let path = |count: usize| get(&format!("/servers/{}", of(count - "/servers/".len())));
+    let query = |pairs: usize, bytes: usize| FetchRequest {
+        query: (0..pairs)
+            .map(|_| (of(bytes / pairs / 2), of(bytes / pairs / 2)))
+            .collect(),
+        ..get("/servers")
+    };
+    let headers = |count: usize, bytes: usize| FetchRequest {
+        headers: (0..count)
+            .map(|number| (format!("x-{number:02}"), of(bytes / count - "x-00".len())))
+            .collect(),
+        ..get("/servers")
+    };
+    let body = |count: usize| FetchRequest {
+        body: Some(Bytes::from(vec![0; count])),
+        ..plain(Method::POST, "/servers")
+    };
+    for (most, more) in [
+        (path(2048), path(2049)),
+        (query(64, 8 << 10), query(65, 130)),
+        (query(1, 8 << 10), query(1, (8 << 10) + 2)),
+        (headers(32, 16 << 10), headers(33, 330)),
+        (headers(1, 16 << 10), headers(1, (16 << 10) + 1)),
+        (body(1 << 20), body((1 << 20) + 1)),
+    ] {
+        let before = server.lines().len();
+        let text: String = format!("{more:?}").chars().take(200).collect();
+        scope.fetch(most).await.unwrap();
+        let refused = error(scope.fetch(more).await);
+        assert!(
+            matches!(refused, FetchError::Invalid(_)),
+            "{text}: {refused}"
+        );
+        assert_eq!(server.lines().len(), before + 1, "{text}");
+    }
+    let named = FetchRequest {
+        headers: vec![(
+            "user-agent".to_owned(),
+            "what nobody should know".to_owned(),
+        )],
+        ..get("/servers")
+    };
+    assert!(matches!(
+        error(scope.fetch(named).await),
+        FetchError::Invalid(_)
+    ));
+}
+
 #[tokio::test]
 async fn the_form_that_was_matched_is_the_form_that_is_sent() {
     let server = Server::start(|_| ok("")).await;

@@ -40,6 +40,8 @@ pub(crate) enum Reply {
     Close(Vec<u8>),
     /// Pieces with pauses before each, and then the end.
     Drip(Vec<u8>, Duration, usize),
+    /// These bytes again and again, as long as somebody reads.
+    Endless(Vec<u8>),
     /// Never anything.
     Silence,
     /// First a pause.
@@ -207,6 +209,10 @@ async fn serve(
                         return;
                     }
                 }
+                return;
+            }
+            Reply::Endless(bytes) => {
+                while stream.write_all(&bytes).await.is_ok() {}
                 return;
             }
             Reply::Silence => {

@@ -59,7 +59,7 @@ pub(crate) fn egress(url: &str, root: &str) -> Arc<Egress> {
     limited(url, root, EgressLimits::standard())
 }
 
-fn limited(url: &str, root: &str, limits: EgressLimits) -> Arc<Egress> {
+pub(crate) fn limited(url: &str, root: &str, limits: EgressLimits) -> Arc<Egress> {
     let granted = granted(&[("api", url)], |grants| {
         grants.targets[0].ca_pem = Some(root.to_owned());
         grants.targets[0].addresses = vec!["127.0.0.1/32".parse().unwrap()];

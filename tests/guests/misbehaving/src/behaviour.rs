@@ -157,6 +157,8 @@ behaviours! {
     HoardNames = "hoard-names",
     /// Begins the bodies of a hundred requests and ends none. The host takes as much as it would send at a time.
     HoardBodies = "hoard-bodies",
+    /// Begins the body of a granted request with one byte, and never ends it. The deadline holds, and nothing is sent.
+    SlowBody = "slow-body",
     /// Leaves header fields and paths of megabytes with the host, in a thousand requests that it never sends. Not taken.
     HoardFields = "hoard-fields",
     /// Puts a million header fields into one request, one by one. Ends in a trap where there is no more room.

@@ -177,6 +177,7 @@ impl Instances for Misbehaving {
             Behaviour::FloodAtOnce => reach::flood_at_once(),
             Behaviour::HoardNames => reach::hoard_names(),
             Behaviour::HoardBodies => reach::hoard_bodies(),
+            Behaviour::SlowBody => reach::slow_body(&self.authority),
             Behaviour::HoardFields => reach::hoard_fields(),
             Behaviour::HoardAnswers => reach::hoard_answers(&self.authority, None),
             Behaviour::HoardKeptAnswers => {

@@ -163,6 +163,14 @@ pub fn hoard_bodies() -> String {
     }
 }
 
+/// A body that begins and does not go on.
+pub fn slow_body(authority: &str) -> String {
+    match raw::wait_for_answer_to_half_a_body(authority, "/v1/balancers") {
+        true => "allowed: half a body was answered".to_owned(),
+        false => "refused: half a body".to_owned(),
+    }
+}
+
 /// Header fields and paths in requests that are never sent.
 pub fn hoard_fields() -> String {
     match raw::field_bytes_taken(1_000) >> 20 {
@@ -308,6 +316,27 @@ mod raw {
         open.iter().map(|(_, _, _, taken)| taken).sum()
     }
 
+    /// Whether a request is answered whose body has begun with one byte and does not go on.
+    pub(super) fn wait_for_answer_to_half_a_body(authority: &str, path: &str) -> bool {
+        let request = OutgoingRequest::new(Fields::new());
+        let is_written = request.set_method(&Method::Post).is_ok()
+            && request.set_scheme(Some(&Scheme::Http)).is_ok()
+            && request.set_authority(Some(authority)).is_ok()
+            && request.set_path_with_query(Some(path)).is_ok();
+        let (true, Ok(body)) = (is_written, request.body()) else {
+            return false;
+        };
+        let Ok(stream) = body.write() else {
+            return false;
+        };
+        let Ok(answer) = handle(request, None) else {
+            return false;
+        };
+        let has_begun = stream.blocking_write_and_flush(b"{").is_ok();
+        answer.subscribe().block();
+        has_begun && matches!(answer.get(), Some(Ok(Ok(_))))
+    }
+
     /// How many bytes of header fields and paths are taken of so many requests, each with as many fields as it may have.
     pub(super) fn field_bytes_taken(requests: usize) -> usize {
         const VALUES: usize = 2;
@@ -422,6 +451,10 @@ mod raw {
 
     pub(super) fn body_bytes_taken(_: usize, _: usize) -> usize {
         0
+    }
+
+    pub(super) fn wait_for_answer_to_half_a_body(_: &str, _: &str) -> bool {
+        false
     }
 
     pub(super) fn field_bytes_taken(_: usize) -> usize {
