@@ -82,6 +82,14 @@ async fn a_broken_answer_is_an_error_of_its_own_kind() {
             "unavailable",
         ),
         (
+            "has ten thousand headers",
+            Reply::Bytes(raw(&format!(
+                "HTTP/1.1 200 X\r\n{}content-length: 0\r\n\r\n",
+                "x: y\r\n".repeat(10_000)
+            ))),
+            "unavailable",
+        ),
+        (
             "is cut off",
             Reply::Close(raw("HTTP/1.1 200 X\r\ncontent-length: 10\r\n\r\nabc")),
             "unavailable",

@@ -158,3 +158,38 @@ async fn followers_of_a_cancelled_leader_get_their_answer() {
     }
     assert_eq!(server.lines().len(), 2);
 }
+
+#[tokio::test]
+async fn e21_what_a_cloud_says_of_dates_and_ages_decides_nothing() {
+    for headers in [
+        [("date", "Thu, 01 Jan 1970 00:00:00 GMT"), ("age", "0")],
+        [
+            ("date", "Fri, 31 Dec 2100 23:59:59 GMT"),
+            ("age", "99999999999"),
+        ],
+        [("expires", "0"), ("cache-control", "no-store, max-age=0")],
+        [
+            ("pragma", "no-cache"),
+            ("warning", "110 - \"Response is Stale\""),
+        ],
+        [
+            ("cache-control", "immutable, max-age=31536000"),
+            ("vary", "*"),
+        ],
+    ] {
+        let server = Server::start(move |_| answer(200, &headers, "{}")).await;
+        let egress = egress(&format!("http://{}", server.address));
+        for _ in 0..2 {
+            scope(&egress).fetch(get_kept("/servers")).await.unwrap();
+        }
+        assert_eq!(
+            server.lines().len(),
+            1,
+            "{headers:?}: kept as the guest asked"
+        );
+        let confirming = fresh(&egress);
+        confirming.fetch(get_kept("/servers")).await.unwrap();
+        assert_eq!(server.lines().len(), 2, "{headers:?}: asked all the same");
+        assert!(confirming.complete(), "{headers:?}");
+    }
+}

@@ -1,6 +1,6 @@
 //! How much one call may ask for, and how much at a time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccm_host::egress::{EgressLimits, FetchError};
@@ -107,4 +107,36 @@ async fn a_call_that_asks_for_too_much_is_cut_off_and_not_complete() {
         ),
         (3, 3, false)
     );
+}
+
+#[tokio::test]
+async fn e24_a_cloud_that_becomes_slower_is_asked_no_more_at_a_time_and_given_up_in_time() {
+    let pause = Arc::new(Mutex::new(Duration::ZERO));
+    let server = Server::start({
+        let pause = pause.clone();
+        move |_| Reply::After(*pause.lock().unwrap(), Box::new(ok("{}")))
+    })
+    .await;
+    let limits = EgressLimits {
+        first_byte: Duration::from_secs(2),
+        ..EgressLimits::standard()
+    };
+    let egress = limited(&format!("http://{}", server.address), limits);
+    let ask = async |count| scope(&egress).fetch_all(vec![get("/servers"); count]).await;
+    for milliseconds in [0, 5, 20, 80, 0] {
+        *pause.lock().unwrap() = Duration::from_millis(milliseconds);
+        assert!(ask(32).await.iter().all(Result::is_ok), "{milliseconds} ms");
+        // What is on the wire at a time has a connection each, and they are used again.
+        assert!(server.connections() <= 8, "{milliseconds} ms");
+    }
+    let before = server.lines().len();
+    *pause.lock().unwrap() = Duration::from_secs(600);
+    let ends = ask(8).await;
+    assert!(
+        ends.into_iter()
+            .all(|end| error(end).reason() == "timed-out")
+    );
+    assert_eq!(server.lines().len(), before + 8, "none is sent again");
+    *pause.lock().unwrap() = Duration::ZERO;
+    assert!(ask(32).await.iter().all(Result::is_ok), "it is well again");
 }

@@ -11,6 +11,7 @@ mod bodies;
 mod certificates;
 mod complete;
 mod echoes;
+mod floods;
 mod http2;
 mod kept;
 mod limits;
