@@ -84,6 +84,7 @@ pub(crate) async fn load(
                 grants: read.grants,
                 config: read.config,
                 limits: read.limits,
+                is_on_trial: false,
             };
             (loading, mistakes)
         })

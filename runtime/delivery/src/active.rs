@@ -17,7 +17,8 @@
 //! be: see [`Active::plans`].
 //!
 //! A call ends on the generation that it began with, whatever is put in its place meanwhile. Generations share no kept
-//! answers, no `state`, no hints and no connections: only what the cloud asked them to wait for.
+//! answers, no `state`, no hints and no connections: only what the cloud asked the one that serves to wait for, and the budgets of
+//! requests, of which a candidate has a tenth.
 
 mod calls;
 mod compare;
@@ -45,13 +46,20 @@ use trial::{Kind, Trial};
 
 /// A provider that can be a generation. [`Provider`] is; so are the scripted ones of tests.
 pub trait Holding: CloudProvider + 'static {
-    /// How long the cloud still wants to be left alone, if it does.
+    /// How long the cloud still wants to be left alone, or the operator wants it to be, if one of them does.
     fn held_for(&self) -> Option<Duration>;
+
+    /// It answers all calls from now on, and is on trial no more.
+    fn serves(&self);
 }
 
 impl Holding for Provider {
     fn held_for(&self) -> Option<Duration> {
         Provider::held_for(self)
+    }
+
+    fn serves(&self) {
+        Provider::serves(self);
     }
 }
 
@@ -101,9 +109,21 @@ struct Roles<P> {
 impl<P: Holding> Active<P> {
     /// A provider under the name of its entry, with the shape of its first generation.
     pub fn new(name: impl Into<String>, serving: Arc<Generation<P>>) -> Arc<Active<P>> {
+        serving.provider.serves();
+        Active::of(name.into(), serving)
+    }
+
+    /// A candidate in a canary of its own: for one that has another shape than the version that serves.
+    pub fn alone(name: impl Into<String>, candidate: Arc<Generation<P>>) -> Arc<Active<P>> {
+        let alone = Active::of(name.into(), candidate.clone());
+        alone.canary(candidate);
+        alone
+    }
+
+    fn of(name: String, serving: Arc<Generation<P>>) -> Arc<Active<P>> {
         let provider = &serving.provider;
         Arc::new(Active {
-            name: name.into(),
+            name,
             schemes: provider.schemes().to_vec(),
             capabilities: provider.capabilities(),
             annotation_prefixes: provider.annotation_prefixes().to_vec(),
@@ -140,6 +160,7 @@ impl<P: Holding> Active<P> {
     /// Puts a generation that [fits](Active::fits) in the place of the one that serves, which is returned, and ends a
     /// trial. New calls go there at once; those under way end where they began.
     pub fn replace(&self, serving: Arc<Generation<P>>) -> Arc<Generation<P>> {
+        serving.provider.serves();
         let former = self.change(|_| Roles {
             serving: serving.clone(),
             trial: None,

@@ -3,11 +3,11 @@
 //! Every request of a guest, whether through `ccm:provider/http` or through `wasi:http`, takes the same steps:
 //!
 //! ```text
-//! guest → rules (path, prepare) → kept answers → slots → patience → permit → dial (address) → cloud
-//!         denied: 0 connections                                     refused: 0 connections
+//! guest → rules (path, prepare) → kept answers → slots → patience, budget → permit → dial (address) → cloud
+//!         denied: 0 connections                          throttled: 0      refused: 0 connections
 //! ```
 //!
-//! An [`Egress`] belongs to one generation of one provider and owns its connections, kept answers and holds; a
+//! An [`Egress`] belongs to one generation of one provider and owns its connections and kept answers; a
 //! [`CallScope`] belongs to one guest call. Guests name *targets*; which host a target is, and which credential goes
 //! there, only the grant says. Redirects are never followed, nothing is sent twice, proxies are not used,
 //! cookies do not exist. The permit is asked when everything else is ready; what remains between it and the wire
@@ -21,14 +21,15 @@ pub mod rules;
 pub mod tls;
 
 mod acceptance;
+mod account;
 mod aim;
+mod bucket;
 mod budget;
 mod content;
 mod counts;
 mod credentials;
 mod dial;
 mod headers;
-mod hold;
 mod identify;
 mod kept;
 mod limits;
@@ -50,11 +51,11 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+pub(crate) use account::Accounts;
 pub use budget::Body;
 pub use counts::Count;
 pub use credentials::CredentialError;
 pub use dial::DialError;
-pub(crate) use hold::Holds;
 pub use limits::EgressLimits;
 pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse};
 pub use permit::now;
@@ -162,18 +163,25 @@ impl Egress {
         self
     }
 
-    /// The same, that leaves alone what its predecessors and successors of this name were asked to leave alone.
-    pub(crate) fn holding(mut self, holds: &Holds) -> Egress {
+    /// The same, that shares accounts with its predecessors and successors of this name.
+    pub(crate) fn sharing(mut self, accounts: &Accounts) -> Egress {
         for target in &mut self.targets {
-            target.patience = holds.of(&self.provider, target);
+            accounts.share(&self.provider, target);
         }
         self
     }
 
-    /// How long a target still wants to be left alone: the longest of all.
+    /// It is tried from now on, with a tenth of each budget and holds of its own; or it `serves`.
+    pub(crate) fn serves(&self, serves: bool) {
+        for target in &self.targets {
+            target.share.serves(serves);
+        }
+    }
+
+    /// How long a target still wants to be left alone, or has spent its budget: the longest of all.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         let now = Instant::now();
-        let held = |target: &Target| target.patience.remaining(now);
+        let held = |target: &Target| target.share.held(now).max(target.share.spent(now));
         self.targets.iter().filter_map(held).max()
     }
 

@@ -3,7 +3,9 @@
 //! Nothing here reads a file or a variable, and no secret in here can be printed: neither [`Secret`] nor
 //! what holds one has `Debug`, `Display` or `Serialize`.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use url::Url;
@@ -36,6 +38,40 @@ pub struct TargetGrant {
     pub addresses: Vec<IpNet>,
     /// Certificates in PEM form. If set, these are the only roots, and the platform's are not asked.
     pub ca_pem: Option<String>,
+    /// How many requests it may get.
+    pub requests: RequestBudget,
+}
+
+/// How many requests a provider may send to a target: so many at once, and as many more as `per` gives back evenly. In the
+/// form in which clouds state their own limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestBudget {
+    /// As many as may be sent without a pause.
+    pub requests: NonZeroU32,
+    /// How long it takes until all of them may be sent again.
+    pub per: Duration,
+}
+
+impl Default for RequestBudget {
+    /// Three calls that ask for as much as a call may, and a hundred requests in each second: more than a cloud of 5000 nodes
+    /// is asked that answers for one node at a time, and more than any public cloud that was looked at answers for long.
+    fn default() -> RequestBudget {
+        RequestBudget {
+            requests: NonZeroU32::MIN.saturating_add(5999),
+            per: Duration::from_secs(60),
+        }
+    }
+}
+
+impl RequestBudget {
+    /// What a version gets of it that is tried beside the one that serves.
+    pub(crate) fn tenth(self) -> RequestBudget {
+        let tenth = self.requests.get().div_ceil(10);
+        RequestBudget {
+            requests: NonZeroU32::new(tenth).unwrap_or(NonZeroU32::MIN),
+            ..self
+        }
+    }
 }
 
 /// How requests to a target prove who sends them.

@@ -16,7 +16,7 @@ use crate::call::{Backoff, Call, Calls};
 use crate::compile::cache::CacheError;
 use crate::compile::{Compiler, Workshop};
 use crate::component::{Inspection, inspect};
-use crate::egress::{Egress, EgressLimits, Holds};
+use crate::egress::{Accounts, Egress, EgressLimits};
 use crate::grant::Grants;
 use crate::guest::Guest;
 use crate::guest_config::{self, GuestConfig};
@@ -70,7 +70,7 @@ pub struct Host {
     workshop: Workshop,
     linker: Linker<Guest>,
     ticker: Ticker,
-    holds: Holds,
+    accounts: Accounts,
     turns: Turns,
     isolation: Isolation,
 }
@@ -92,7 +92,7 @@ impl Host {
             workshop,
             linker,
             ticker,
-            holds: Holds::default(),
+            accounts: Accounts::default(),
             turns: Turns::first(),
             isolation: options.isolation,
         })
@@ -116,8 +116,8 @@ impl Host {
         self.load_as(module, loading).await
     }
 
-    /// Loads a module on these terms, and tries it: its `init` runs once. What a cloud asked a provider of the same
-    /// name to wait for holds for this one, too.
+    /// Loads a module on these terms, and tries it: its `init` runs once. What a cloud asked the version of the same
+    /// name that serves to wait for holds for this one, too, and they share the budgets of requests.
     ///
     /// # Errors
     /// The first step that failed; see [`LoadError`]. A module that requests more than it is granted is not compiled.
@@ -128,6 +128,7 @@ impl Host {
             grants,
             config,
             limits: granted_limits,
+            is_on_trial,
         } = loading;
         let (inspection, wasm) = look(&source, wasm).await?;
         let Inspection {
@@ -157,7 +158,8 @@ impl Host {
                 reason,
             })?
             .of_module(digest.to_string())
-            .holding(&self.holds);
+            .sharing(&self.accounts);
+        egress.serves(!is_on_trial);
 
         let component = self
             .workshop

@@ -19,6 +19,9 @@ pub struct Loading {
     pub config: GuestConfig,
     /// What it may use at most.
     pub limits: LimitsGranted,
+    /// Whether another version serves meanwhile. Until [`crate::Provider::serves`] this one has a tenth of the budgets of
+    /// requests then, and what a cloud asks it to wait for holds nobody else.
+    pub is_on_trial: bool,
 }
 
 /// The operator's limits for one provider, in the place of those that its manifest wants; the host's ceilings hold in

@@ -18,7 +18,7 @@ use url::Url;
 pub use narrow::{Granted, GrantedTarget, Missing, prefix_covers};
 
 use crate::egress::rules::Rule;
-use crate::grant::{Credential, Grants, TargetGrant};
+use crate::grant::{Credential, Grants, RequestBudget, TargetGrant};
 
 /// Largest manifest in bytes. The largest of ours has 12 KiB.
 pub const MAX_MANIFEST: usize = 64 << 10;
@@ -77,6 +77,7 @@ impl Target {
             credential: Credential::None,
             addresses: Vec::new(),
             ca_pem: None,
+            requests: RequestBudget::default(),
         }
     }
 }

@@ -51,7 +51,14 @@ impl Provider {
         &self.warnings
     }
 
-    /// How long the cloud still wants to be left alone, if it does: the longest wait of all targets.
+    /// It answers the controllers from now on: it has the whole budgets of requests, and what a cloud asks it to wait for
+    /// holds for all versions. Nothing changes for one that was never on trial.
+    pub fn serves(&self) {
+        self.egress.serves(true);
+    }
+
+    /// How long the cloud still wants to be left alone, or a budget of requests is spent, if that is so: the longest wait of
+    /// all targets.
     pub fn held_for(&self) -> Option<Duration> {
         self.egress.held_for()
     }

@@ -2,13 +2,14 @@
 //! with a guest before it and a real name behind it. Its own tests are in `runtime/host/tests/egress`.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
 use ccm_core::cloud::{CloudProvider as _, FindReply, Lookup};
 use ccm_core::permit::{CloudRequest, Mode, Permit};
 use ccm_core::tenure::Tenure;
-use ccm_host::Provider;
-use ccm_host::grant::Grants;
+use ccm_host::grant::{Grants, RequestBudget};
+use ccm_host::{Loading, Provider};
 use guest_misbehaving::behaviour::Behaviour;
 use serde_json::json;
 
@@ -24,6 +25,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "requests::a_change_that_is_not_allowed_now_is_audited_and_not_sent",
         a_change_that_is_not_allowed_now_is_audited_and_not_sent,
+    ),
+    (
+        "requests::d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget",
+        d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget,
     ),
     (
         "requests::a_redirect_leads_nowhere_and_proves_nothing",
@@ -149,6 +154,47 @@ fn a_change_that_is_not_allowed_now_is_audited_and_not_sent() {
             assert_eq!(heard.all(), expected);
             assert_eq!(cloud.connections(), 0, "{refusal}");
             assert_eq!((unknown(&reply), reply.complete), (3, false), "{refusal}");
+        }
+    });
+}
+
+fn d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget() {
+    block_on(async {
+        for (is_on_trial, budget) in [(false, 100), (true, 10)] {
+            let cloud = Target::start(Mood::Well).await;
+            let mut grants = stage::grants(&cloud.endpoint());
+            grants.targets[0].requests = RequestBudget {
+                requests: 100.try_into().unwrap(),
+                per: Duration::from_secs(24 * 3600),
+            };
+            let loading = Loading {
+                grants,
+                config: stage::config(Behaviour::Flood),
+                is_on_trial,
+                ..Loading::default()
+            };
+            let provider = HOST.load_as(stage::module(), loading).await.unwrap();
+            let told = async || {
+                let nodes = [stage::node("one")];
+                let reply = provider.find(&nodes, stage::reads_for(PATIENCE)).await;
+                let lookups = reply.unwrap().lookups;
+                let [Lookup::Unknown(told)] = &lookups[..] else {
+                    panic!("{lookups:?}")
+                };
+                told.clone()
+            };
+            // A call may ask for 2000.
+            let rest = 2000 - budget;
+            let expected =
+                format!("told: {budget} of 10048 requests were answered, {rest} throttled");
+            assert_eq!(told().await, expected);
+            let expected = "told: 0 of 10048 requests were answered, 2000 throttled";
+            assert_eq!(told().await, expected, "in another call, too");
+            assert_eq!(cloud.requests(), budget, "requests that reached the cloud");
+            // In the place of the version that serves it has the whole.
+            provider.serves();
+            told().await;
+            assert_eq!(cloud.requests(), 100);
         }
     });
 }

@@ -8,7 +8,7 @@ use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
 use ccm_core::load_balancer::EnsureRequest;
 use ccm_core::permit::{CloudRequest, Mode, Permit};
 use ccm_core::tenure::Tenure;
-use ccm_delivery::active::Active;
+use ccm_delivery::active::{Active, Generation};
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
 
 use crate::swap::cloud::Cloud;
@@ -31,6 +31,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provider",
         what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provider,
+    ),
+    (
+        "what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves",
+        what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves,
     ),
     (
         "two_providers_of_one_module_are_told_apart",
@@ -130,13 +134,15 @@ fn what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provide
         };
         let (serving, beside) = (load("entry", "0.1.0").await, load("other", "0.1.0").await);
         let early = load("entry", "0.2.0").await;
+        let tried = stage::version("0.3.0", "honest-requests");
+        let tried = stage::candidate("entry", tried, cloud.endpoint()).await;
         cloud.throttle();
         let nodes = [node("one", None)];
         serving.provider.find(&nodes, permit()).await.unwrap();
         assert_eq!(cloud.requests(), 1);
 
         let late = load("entry", "0.2.0").await;
-        for held in [&serving, &early, &late] {
+        for held in [&serving, &early, &late, &tried] {
             assert!(held.provider.held_for().is_some());
             let reply = held.provider.find(&nodes, permit()).await.unwrap();
             assert!(matches!(reply.lookups[0], Lookup::Unknown(_)));
@@ -150,6 +156,41 @@ fn what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provide
         active.shadow(late);
         active.read_each_capability(&permit()).await;
         assert_eq!(cloud.requests(), 2, "nothing is tried meanwhile");
+    });
+}
+
+fn what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves() {
+    block_on(async {
+        let cloud = Cloud::start().await;
+        let version = |number| stage::version(number, "honest-requests");
+        let serving =
+            stage::generation("entry", version("0.1.0"), cloud.endpoint(), BALANCING).await;
+        let candidate =
+            async |number| stage::candidate("entry", version(number), cloud.endpoint()).await;
+        let (tried, another) = (candidate("0.2.0").await, candidate("0.3.0").await);
+        let nodes = [node("one", None)];
+        let asks = async |generation: &Generation| {
+            let before = cloud.requests();
+            generation.provider.find(&nodes, permit()).await.unwrap();
+            cloud.requests() > before
+        };
+        cloud.throttle();
+        assert!(asks(&tried).await);
+        assert!(!asks(&tried).await, "its own hold");
+        assert!(asks(&another).await, "one on trial has nothing of another");
+        assert_eq!(serving.provider.held_for(), None);
+        assert!(asks(&serving).await);
+
+        // All of that over again where the candidate has taken over.
+        let cloud = Cloud::start().await;
+        let serving =
+            stage::generation("entry", version("0.1.0"), cloud.endpoint(), BALANCING).await;
+        let promoted = stage::candidate("entry", version("0.2.0"), cloud.endpoint()).await;
+        let active = Active::new("entry", serving.clone());
+        active.replace(promoted.clone());
+        cloud.throttle();
+        promoted.provider.find(&nodes, permit()).await.unwrap();
+        assert!(serving.provider.held_for().is_some());
     });
 }
 

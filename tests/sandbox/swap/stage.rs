@@ -1,5 +1,6 @@
 //! What every test needs: the host, versions of guests, nodes, Services and permits.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use ccm_core::permit::{Mode, Permit};
 use ccm_core::rollout::Release;
 use ccm_core::tenure::Tenure;
 use ccm_delivery::active::Generation;
-use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::grant::{Credential, Grants, RequestBudget, Secret};
 use ccm_host::{GuestConfig, Host, LoadError, Loading, Module, Provider};
 use test_guests::Version;
 
@@ -70,9 +71,16 @@ pub(crate) fn grants(module: &Module, endpoint: &str) -> Grants {
     for target in &mut grants.targets {
         target.endpoint = endpoint.parse().unwrap();
         target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
+        target.requests = PLENTY;
     }
     grants
 }
+
+/// So many requests that none has to wait: here as many are sent in a second as otherwise in an hour.
+const PLENTY: RequestBudget = RequestBudget {
+    requests: NonZeroU32::MAX,
+    per: Duration::from_secs(1),
+};
 
 pub(crate) fn config(values: &[(&str, &str)]) -> GuestConfig {
     let values = values.iter();
@@ -97,20 +105,22 @@ pub(crate) async fn load(
     values: &[(&str, &str)],
 ) -> Result<Provider, LoadError> {
     let grants = grants(&module, endpoint);
-    load_granted(name, module, grants, values).await
+    load_granted(name, module, grants, values, false).await
 }
 
-/// The same with these grants.
+/// The same with these grants, on trial or not.
 async fn load_granted(
     name: &str,
     module: Module,
     grants: Grants,
     values: &[(&str, &str)],
+    is_on_trial: bool,
 ) -> Result<Provider, LoadError> {
     let loading = Loading {
         name: Some(name.to_owned()),
         grants,
         config: config(values),
+        is_on_trial,
         ..Loading::default()
     };
     HOST.load_as(module, loading).await
@@ -135,7 +145,18 @@ pub(crate) async fn generation_granted(
     values: &[(&str, &str)],
 ) -> Arc<Generation> {
     let origin = module.source.clone();
-    let provider = load_granted(name, module, grants, values).await.unwrap();
+    let provider = load_granted(name, module, grants, values, false).await;
+    generation_of(provider.unwrap(), origin)
+}
+
+/// The same as a version that is tried beside the one that serves.
+pub(crate) async fn candidate(name: &str, module: Module, endpoint: &str) -> Arc<Generation> {
+    let (origin, grants) = (module.source.clone(), grants(&module, endpoint));
+    let provider = load_granted(name, module, grants, BALANCING, true).await;
+    generation_of(provider.unwrap(), origin)
+}
+
+fn generation_of(provider: Provider, origin: String) -> Arc<Generation> {
     let release = Release {
         digest: provider.digest().to_string(),
         version: provider.manifest().version.clone(),

@@ -1,13 +1,21 @@
 //! The grants of a provider: from what is written to what the host takes.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use ccm_host::egress::rules::{RawRule, Rule};
-use ccm_host::grant::{Credential, Grants, TargetGrant};
+use ccm_host::grant::{Credential, Grants, RequestBudget, TargetGrant};
 use ipnet::IpNet;
 
 use super::Surroundings;
-use super::raw::{RawCredential, RawGrants, RawTarget};
+use super::raw::{RawCredential, RawGrants, RawRequestBudget, RawTarget};
+use crate::flags::go_duration;
+
+/// Over which times clouds count requests: from a second to a day.
+const COUNTED_OVER: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 
 /// What the operator allows; what is wrong goes to `mistakes`.
 pub(super) fn grants(
@@ -49,6 +57,11 @@ fn target_grant(
             .map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
             .ok()
     });
+    let requests = raw.request_budget.map(request_budget).transpose();
+    let requests = requests.unwrap_or_else(|mistake| {
+        mistakes.push(format!("{place}: requestBudget: {mistake}"));
+        None
+    });
     if mistakes.len() > before {
         return None;
     }
@@ -59,7 +72,17 @@ fn target_grant(
         credential,
         addresses,
         ca_pem,
+        requests: requests.unwrap_or_default(),
     })
+}
+
+fn request_budget(raw: RawRequestBudget) -> Result<RequestBudget, String> {
+    let requests = NonZeroU32::new(raw.requests).ok_or("requests has to be at least 1")?;
+    let per = go_duration(&raw.per).map_err(|error| format!("per: {error}"))?;
+    if !COUNTED_OVER.contains(&per) {
+        return Err("per has to be between 1s and 24h".to_owned());
+    }
+    Ok(RequestBudget { requests, per })
 }
 
 /// Addresses and ranges.

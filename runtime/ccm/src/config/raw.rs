@@ -136,7 +136,15 @@ pub(super) struct RawTarget {
     #[serde(default)]
     pub(super) addresses: Vec<String>,
     pub(super) ca_file: Option<PathBuf>,
+    pub(super) request_budget: Option<RawRequestBudget>,
     pub(super) rules: Vec<RawRule>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct RawRequestBudget {
+    pub(super) requests: u32,
+    pub(super) per: String,
 }
 
 #[derive(Deserialize)]

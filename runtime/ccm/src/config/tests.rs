@@ -55,6 +55,49 @@ fn a_whole_file_is_read() {
 }
 
 #[test]
+fn a_target_has_the_budget_of_requests_that_is_written_down_or_a_large_one() {
+    let budget_of = |text: &str| {
+        let providers = read(text).map_err(|Mistakes(mistakes)| mistakes.join("; "))?;
+        let requests = providers[0].grants.as_ref().unwrap().targets[0].requests;
+        Ok::<_, String>((requests.requests.get(), requests.per.as_secs()))
+    };
+    let with = |line: &str| {
+        GOOD.replace(
+            "      caFile",
+            &format!("      requestBudget: {line}\n      caFile"),
+        )
+    };
+    assert_eq!(budget_of(GOOD), Ok((6000, 60)));
+    assert_eq!(
+        budget_of(&with("{ requests: 3600, per: 1h }")),
+        Ok((3600, 3600))
+    );
+    for (line, mistake) in [
+        ("{ requests: 0, per: 1h }", "requests has to be at least 1"),
+        (
+            "{ requests: 1, per: 1ms }",
+            "per has to be between 1s and 24h",
+        ),
+        (
+            "{ requests: 1, per: 25h }",
+            "per has to be between 1s and 24h",
+        ),
+        ("{ requests: 1, per: hour }", "per: expected a duration"),
+    ] {
+        let found = budget_of(&with(line)).unwrap_err();
+        let place = "provider \"hcloud\": target \"api\": requestBudget: ";
+        assert!(
+            found.starts_with(place) && found.contains(mistake),
+            "{found}"
+        );
+    }
+    assert!(
+        budget_of(&with("{ requests: 1 }")).is_err(),
+        "both are needed"
+    );
+}
+
+#[test]
 fn all_mistakes_are_reported_at_once() {
     let text = GOOD
         .replace("v1alpha1", "v9")

@@ -199,6 +199,7 @@ impl Job {
             grants: terms.grants,
             config: terms.config,
             limits: terms.limits,
+            is_on_trial: matches!(self.work, Work::Compile(_)),
         };
         Ok(Examined {
             artifact,
@@ -317,8 +318,7 @@ impl Job {
             active.read_each_capability(permit).await;
             return fine(release.clone(), Vec::new(), false);
         }
-        let alone = Active::new(room.name.clone(), ready.generation.clone());
-        alone.canary(ready.generation.clone());
+        let alone = Active::alone(room.name.clone(), ready.generation.clone());
         alone.read_each_capability(permit).await;
         let tally = alone.tally();
         if let Some(fatal) = tally.fatal {

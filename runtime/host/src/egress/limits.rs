@@ -35,7 +35,8 @@ pub struct EgressLimits {
     pub held_bytes_per_call: usize,
     /// Bytes of answers that all calls of the provider may have there together.
     pub held_bytes: usize,
-    /// A hold that a target asked for is waited out if it is no longer than this.
+    /// A hold that a target asked for, or a wait for the next request of the budget, is waited out if it is no longer than
+    /// this.
     pub patient: Duration,
 }
 

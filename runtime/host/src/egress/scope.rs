@@ -3,6 +3,7 @@
 //! Cancel-safe: whoever drops a future drops its request, gives its slot back and tells the permit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ccm_core::audit::Attempt;
@@ -249,7 +250,7 @@ impl Call {
         let target = self.target(prepared.target)?;
         let _slot = self.slot(&self.slots).await?;
         let _slot = self.slot(&egress.slots).await?;
-        self.wait_out(target).await?;
+        self.turn(target).await?;
         let request = target.request(prepared)?;
         let cloud_request = identify::cloud_request(egress, target, prepared);
         let until = self.until()?;
@@ -300,15 +301,33 @@ impl Call {
         }
     }
 
-    /// A short hold is waited out, a long one is the guest's to report.
+    /// Until the target may be asked. A short wait is waited out, a long one is the guest's to report.
+    async fn turn(&self, target: &Target) -> Result<(), FetchError> {
+        self.wait_out(target).await?;
+        let now = Instant::now();
+        let left = self.deadline.saturating_duration_since(now);
+        let most = self.egress.limits.patient.min(left);
+        let wait = target.share.take(now, most).map_err(|wait| {
+            if self.records.is_news() {
+                tracing::warn!(target: "egress", provider = self.egress.provider(), name = target.name, ?wait, "the budget of requests is spent: nothing is sent");
+            }
+            throttled(wait)
+        })?;
+        if wait.is_zero() {
+            return Ok(());
+        }
+        sleep(wait).await;
+        // The cloud may have asked for patience meanwhile.
+        self.wait_out(target).await
+    }
+
     async fn wait_out(&self, target: &Target) -> Result<(), FetchError> {
-        while let Some(left) = target.patience.remaining(Instant::now()) {
+        while let Some(left) = target.share.held(Instant::now()) {
             let in_time = Instant::now()
                 .checked_add(left)
                 .is_some_and(|end| end < self.deadline);
             if left > self.egress.limits.patient || !in_time {
-                let ms = left.as_nanos().div_ceil(1_000_000);
-                return Err(FetchError::Throttled(u64::try_from(ms).unwrap_or(u64::MAX)));
+                return Err(throttled(left));
             }
             sleep(left).await;
         }
@@ -346,4 +365,10 @@ impl Call {
             target.name
         ))
     }
+}
+
+/// For so long nothing can be sent.
+fn throttled(left: Duration) -> FetchError {
+    let ms = left.as_nanos().div_ceil(1_000_000);
+    FetchError::Throttled(u64::try_from(ms).unwrap_or(u64::MAX))
 }

@@ -78,7 +78,7 @@ async fn exchange(
         Err(_) => return Err(late()),
     };
     let status = response.status();
-    target.patience.hear(
+    target.share.hear(
         status.as_u16(),
         response.headers(),
         Instant::now(),

@@ -1,7 +1,6 @@
-//! One granted target while a generation lives: its client, credential, lines, hold and numbers.
+//! One granted target while a generation lives: its client, credential, lines, share and numbers.
 //!
-//! A target belongs to one provider and one generation; nothing in it is shared with another but how long it has to
-//! be left alone.
+//! A target belongs to one provider and one generation; nothing in it is shared with another but its account.
 
 use std::sync::Arc;
 
@@ -13,12 +12,12 @@ use url::Url;
 
 use super::EgressError;
 use super::acceptance::Acceptance;
+use super::account::Share;
 use super::counts::Counts;
 use super::credentials::{self, Watch};
 use super::dial::{self, Client};
 use super::limits::EgressLimits;
 use super::message::FetchError;
-use super::patience::Patience;
 use super::prepare::{Ground, Prepared};
 use super::resolve::Lookup;
 use super::rules::Line;
@@ -41,9 +40,9 @@ pub(super) struct Target {
     pub client: Client,
     /// What is written to them passes here.
     pub gate: Arc<Gate>,
-    /// Whether the target wants to be left alone. The one thing that generations of a provider share: the cloud
-    /// counts their requests together.
-    pub patience: Arc<Patience>,
+    /// Whether the target wants to be left alone, and what may still be sent. The one thing that generations of a
+    /// provider share: the cloud counts their requests together.
+    pub share: Share,
     /// Whether it accepts the credential.
     pub acceptance: Acceptance,
     /// What happened so far.
@@ -87,7 +86,7 @@ impl Target {
             client,
             gate,
             user_agent: HeaderValue::from_str(user_agent).ok(),
-            patience: Arc::default(),
+            share: Share::new(granted.grant.requests),
             acceptance: Acceptance::default(),
             counts: Counts::default(),
             credential,

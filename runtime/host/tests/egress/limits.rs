@@ -3,11 +3,17 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_host::egress::{EgressLimits, FetchError};
+use ccm_core::permit::Mode;
+use ccm_host::egress::{Egress, EgressLimits, FetchError};
+use ccm_host::grant::RequestBudget;
+use http::Method;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::server::{Reply, Server, ok};
-use crate::world::{egress, error, eventually, get, limited, scope};
+use crate::world::{
+    Audit, SOON, egress, error, eventually, get, get_kept, granted, limited, permit, plain, scope,
+};
 
 #[tokio::test]
 async fn at_most_eight_requests_of_a_call_and_sixteen_of_a_provider_are_on_the_wire() {
@@ -139,4 +145,67 @@ async fn e24_a_cloud_that_becomes_slower_is_asked_no_more_at_a_time_and_given_up
     assert_eq!(server.lines().len(), before + 8, "none is sent again");
     *pause.lock().unwrap() = Duration::ZERO;
     assert!(ask(32).await.iter().all(Result::is_ok), "it is well again");
+}
+
+/// An egress whose target may get so many requests in so many seconds.
+fn budgeted(server: &Server, requests: u32, seconds: u64) -> Arc<Egress> {
+    let endpoint = format!("http://{}", server.address);
+    let granted = granted(&[("api", &endpoint)], |grants| {
+        grants.targets[0].requests = RequestBudget {
+            requests: requests.try_into().unwrap(),
+            per: Duration::from_secs(seconds),
+        };
+    });
+    Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap())
+}
+
+#[tokio::test]
+async fn d25_nothing_is_sent_beyond_the_budget_and_the_guest_hears_for_how_long() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = budgeted(&server, 3, 3600);
+    let audit = Arc::<Audit>::default();
+    let call = || {
+        let permit = permit(Mode::Enforce, 10, &audit);
+        egress.scope(permit, Instant::now() + SOON, false)
+    };
+    call().fetch(get_kept("/servers")).await.unwrap();
+    for _ in 0..2 {
+        call().fetch(get("/servers")).await.unwrap();
+    }
+    // What was kept costs nothing.
+    call().fetch(get_kept("/servers")).await.unwrap();
+    let late = call();
+    for request in [get("/servers/1"), plain(Method::POST, "/servers")] {
+        match error(late.fetch(request).await) {
+            FetchError::Throttled(ms) => assert!((1_000_000..=1_200_000).contains(&ms), "{ms}"),
+            failed => panic!("{failed}"),
+        }
+    }
+    assert!(!late.complete());
+    // The permit was not even asked.
+    assert_eq!(audit.lines(), Vec::<String>::new());
+    assert_eq!((server.lines().len(), server.connections()), (3, 1));
+    let counts = egress.counts().into_iter();
+    let counts: Vec<_> = counts
+        .map(|count| (count.method, count.end, count.count))
+        .collect();
+    assert_eq!(
+        counts,
+        [
+            (Method::GET, "2xx", 3),
+            (Method::GET, "kept", 1),
+            (Method::GET, "throttled", 1),
+            (Method::POST, "throttled", 1),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_short_wait_for_the_budget_is_waited_out() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = budgeted(&server, 1, 1);
+    for number in 1..=3 {
+        scope(&egress).fetch(get("/servers")).await.unwrap();
+        assert_eq!(server.lines().len(), number);
+    }
 }

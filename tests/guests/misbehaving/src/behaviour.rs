@@ -149,7 +149,7 @@ behaviours! {
     Metadata = "metadata",
     /// Asks for a host that was not granted through `wasi:http`. Refused.
     OtherHost = "other-host",
-    /// Sends 10 000 requests. The host's limits hold; tells how many were answered.
+    /// Sends 10 000 requests. The host's limits and the budget hold; tells how many were answered, and how many throttled.
     Flood = "flood",
     /// Hands 10 000 requests to one `fetch-all`. Refused, or at most 64 are sent.
     FloodAtOnce = "flood-at-once",

@@ -1,6 +1,7 @@
 //! A provider that answers as it is told, and writes down what it was asked.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub(super) struct Scripted {
     /// What `list` answers, call by call; the last one again and again.
     pub(super) lists: Mutex<Vec<Result<Vec<CloudRoute>, ProviderError>>>,
     pub(super) held: Mutex<Option<Duration>>,
+    /// Whether it was told that it serves.
+    pub(super) serves: AtomicBool,
     /// What `ensure` does about the Services with these UIDs, call by call; the last one again and again. `true`: it wants
     /// to change something, and is ready otherwise. For all others it is pending.
     pub(super) wants: Mutex<BTreeMap<String, Vec<bool>>>,
@@ -54,6 +57,7 @@ impl Scripted {
             balance: Mutex::new(Ok(())),
             lists: Mutex::new(vec![Ok(Vec::new())]),
             held: Mutex::new(None),
+            serves: AtomicBool::new(false),
             wants: Mutex::default(),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
             asked: Mutex::default(),
@@ -138,6 +142,10 @@ impl Scripted {
 impl Holding for Scripted {
     fn held_for(&self) -> Option<Duration> {
         *self.held.lock().unwrap()
+    }
+
+    fn serves(&self) {
+        self.serves.store(true, Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! One generation in the place of another.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ccm_core::cloud::CloudProvider as _;
 use ccm_core::load_balancer::{DeleteRequest, Progress, UpdateRequest};
@@ -42,6 +43,21 @@ async fn a_generation_goes_with_its_last_call() {
     assert!(gone.upgrade().is_some(), "a call needs it");
     under_way.await.unwrap();
     assert!(gone.upgrade().is_none());
+}
+
+#[tokio::test]
+async fn a_version_learns_that_it_serves_when_it_does_and_not_while_it_is_tried() {
+    let play = Play::new();
+    let told = |provider: &Scripted| provider.serves.load(Ordering::Relaxed);
+    assert!(told(&play.old), "the first one");
+    let candidate = generation(&play.new);
+    play.active.shadow(candidate.clone());
+    play.active.canary(candidate.clone());
+    play.active.end_trial();
+    Active::alone("entry", candidate.clone());
+    assert!(!told(&play.new));
+    play.active.replace(candidate);
+    assert!(told(&play.new));
 }
 
 #[tokio::test]
