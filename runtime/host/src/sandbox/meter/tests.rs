@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::call::Backoff;
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -151,17 +152,19 @@ async fn b15_a_neighbour_whose_calls_all_take_nearly_all_of_their_time_computes_
 {
     const STEPS: usize = 500;
     let (turns, counted) = (Turns::first(), Arc::<AtomicUsize>::default());
+    let backoff = Arc::<Backoff>::default();
     let ended = Arc::<AtomicUsize>::default();
     let hostile: Vec<_> = (0..limits::CALLS_AT_ONCE)
         .map(|_| {
             let (turns, counted, ended) = (turns.clone(), counted.clone(), ended.clone());
+            let backoff = backoff.clone();
             tokio::spawn(async move {
                 loop {
                     let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
                     let call = slices(counted.clone(), 3 * limits::CALL_CPU_AT_ONCE);
                     let well = meter.run(call).await.is_ok();
-                    turns.backoff.begin().await;
-                    turns.backoff.ended(well, meter.end(()).await);
+                    backoff.begin().await;
+                    backoff.ended(well, meter.end(()).await);
                     ended.fetch_add(1, Ordering::SeqCst);
                 }
             })
