@@ -98,8 +98,8 @@ pub enum EgressError {
 /// Whether an endpoint has the form that requests can go to; addresses are judged later, against a grant.
 ///
 /// # Errors
-/// What is wrong, for people.
-pub(crate) fn check_endpoint(endpoint: &url::Url) -> Result<(), String> {
+/// What is wrong, for people; shows neither user nor password.
+pub fn check_endpoint(endpoint: &url::Url) -> Result<(), String> {
     match dial::endpoint(endpoint, &[]) {
         Ok(_) => Ok(()),
         Err(DialError::Endpoint { why, .. }) => Err(why),

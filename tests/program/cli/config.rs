@@ -98,7 +98,7 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
     let mistakes = [
         "two providers have the name \"hcloud\"",
         "who vouches for them",
-        "target \"other\": endpoint \"other\"",
+        "target \"other\": endpoint: ",
         "DELETE changes something",
         "/nowhere/token",
     ];

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use ccm_host::egress::check_endpoint;
 use ccm_host::egress::rules::{RawRule, Rule};
 use ccm_host::grant::{Credential, Grants, RequestBudget, TargetGrant};
 use ipnet::IpNet;
@@ -42,10 +43,12 @@ fn target_grant(
 ) -> Option<TargetGrant> {
     let place = format!("{provider}: target {:?}", raw.name);
     let before = mistakes.len();
-    let endpoint = raw.endpoint.parse();
-    if let Err(error) = &endpoint {
-        mistakes.push(format!("{place}: endpoint {:?}: {error}", raw.endpoint));
-    }
+    // What is written is not repeated: it may hold a password.
+    let endpoint = match raw.endpoint.parse() {
+        Ok(url) => check_endpoint(&url).map(|()| url),
+        Err(error) => Err(error.to_string()),
+    };
+    let endpoint = endpoint.map_err(|why| mistakes.push(format!("{place}: endpoint: {why}")));
     let addresses = ranges(&place, &raw.addresses, mistakes);
     let rules = rules(&place, raw.rules, mistakes);
     let credential = credential(raw.credential, surroundings).unwrap_or_else(|mistake| {

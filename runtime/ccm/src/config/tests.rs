@@ -98,6 +98,30 @@ fn a_target_has_the_budget_of_requests_that_is_written_down_or_a_large_one() {
 }
 
 #[test]
+fn an_endpoint_to_which_no_request_can_go_is_a_mistake_that_shows_no_password() {
+    for (endpoint, why) in [
+        ("https://169.254.169.254/", "metadata"),
+        ("https://user:pa55@api.example.com/", "a credential"),
+        ("https://user:pa55@api example.com/", "invalid"),
+        ("http://10.0.0.1/", "loopback only"),
+        ("https://api.example.com:0/", "port 0"),
+        ("https://api.example.com/?a=b", "base path only"),
+    ] {
+        let text = GOOD.replace("https://api.example.com/v1", &format!("{endpoint:?}"));
+        let Err(Mistakes(mistakes)) = read(&text) else {
+            panic!("{endpoint} is taken");
+        };
+        let [mistake] = mistakes.as_slice() else {
+            panic!("{mistakes:?}");
+        };
+        assert!(
+            mistake.contains(why) && !mistake.contains("pa55"),
+            "{mistake}"
+        );
+    }
+}
+
+#[test]
 fn all_mistakes_are_reported_at_once() {
     let text = GOOD
         .replace("v1alpha1", "v9")
