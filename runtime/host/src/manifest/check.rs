@@ -13,6 +13,7 @@ use url::Url;
 use super::form::{is_scheme, prefix_form, text};
 use super::{AuthKind, ConfigKey, Manifest, Target, WantedLimits};
 use crate::egress::rules::{RawRule, Rule};
+use crate::text::clean;
 
 /// Each more than any cloud that was looked at needs, and little enough to be read by a person.
 const MAX_SCHEMES: usize = 16;
@@ -20,6 +21,8 @@ const MAX_TARGETS: usize = 16;
 const MAX_RULES: usize = 256;
 const MAX_PREFIXES: usize = 16;
 const MAX_CONFIG: usize = 256;
+/// What is shown of a rule that cannot be read, in bytes.
+const MAX_ERROR: usize = 512;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -222,7 +225,11 @@ fn target(raw: RawTarget, wrong: &mut Vec<String>) -> Option<Target> {
 fn rule(place: &str, index: usize, value: Value, wrong: &mut Vec<String>) -> Option<Rule> {
     let place = format!("{place}: rule {}", index + 1);
     let raw: RawRule = serde_json::from_value(value)
-        .map_err(|error| wrong.push(format!("{place}: {error}")))
+        .map_err(|error| {
+            // It repeats an unknown key as it stands there.
+            let error = clean(&error.to_string(), MAX_ERROR);
+            wrong.push(format!("{place}: {error}"));
+        })
         .ok()?;
     raw.read()
         .map_err(|mistakes| {
