@@ -6,6 +6,7 @@ pub mod apiserver;
 pub mod authority;
 pub mod built;
 pub mod counts;
+pub mod fuzz;
 pub mod harness;
 pub mod link;
 pub mod observed;

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod hostile;
+
 use super::*;
 
 fn read(text: &str) -> Result<Vec<ProviderConfig>, Mistakes> {

@@ -186,7 +186,7 @@ fn slow_layer(registry: &Registry) -> Trouble {
 }
 
 /// Whether an answer begins where we are.
-fn continues(answer: &Response, from: usize, size: u64) -> bool {
+pub(super) fn continues(answer: &Response, from: usize, size: u64) -> bool {
     if answer.status() != StatusCode::PARTIAL_CONTENT {
         return from == 0;
     }

@@ -4,6 +4,7 @@
 mod access;
 mod downloads;
 mod evidence;
+mod hostile;
 mod logins;
 mod refused;
 mod stand;
