@@ -12,6 +12,7 @@ use libtest_mimic::Trial;
 use crate::hcloud::stage::{PASSWORD, Stage, brief, node, permit, silent};
 
 mod absence;
+mod bodies;
 mod routes;
 mod stage;
 
@@ -51,7 +52,8 @@ const TESTS: &[Test] = &[
 ];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests = TESTS.iter().chain(absence::TESTS).chain(routes::TESTS);
+    let more = [absence::TESTS, bodies::TESTS, routes::TESTS].concat();
+    let tests = TESTS.iter().copied().chain(more);
     let trials = tests.map(|(name, test)| {
         trial(format!("hcloud::{name}"), move || {
             test(&Stage::new());

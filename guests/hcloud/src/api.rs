@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use ccm_guest::Error;
 use ccm_guest::http::{Listing, Page, Request, Response, send_in_windows};
-use serde::Deserialize;
+use serde::de::{Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer};
 
 pub use networks::network_id;
 
@@ -263,6 +264,20 @@ pub fn error_code(response: &Response) -> Option<String> {
     Some(answer.error.code)
 }
 
+/// The error in a list with a good status: the list cannot be read then, whatever else it says. Who proves an absence by a
+/// list has this in it.
+#[derive(Default)]
+pub struct NoError;
+
+impl<'de> Deserialize<'de> for NoError {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<NoError, D::Error> {
+        match Option::<IgnoredAny>::deserialize(reader)? {
+            None => Ok(NoError),
+            Some(_) => Err(D::Error::custom("an error with a good status")),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct ServerAnswer {
     server: Server,
@@ -270,12 +285,16 @@ struct ServerAnswer {
 
 #[derive(Deserialize)]
 struct ServersAnswer {
+    #[serde(default, rename = "error")]
+    _error: NoError,
     servers: Vec<Server>,
     meta: Meta,
 }
 
 #[derive(Deserialize)]
 struct LoadBalancersAnswer {
+    #[serde(default, rename = "error")]
+    _error: NoError,
     load_balancers: Vec<PrivateLoadBalancer>,
     meta: Meta,
 }

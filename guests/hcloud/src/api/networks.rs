@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::actions::Action;
 use super::refusal::{self, Refusal};
-use super::{API, found, ok};
+use super::{API, NoError, found, ok};
 
 /// How long the id of a network is remembered by its name. Networks are made by people and never change their id.
 pub(super) const NETWORK_KNOWN: Duration = Duration::from_secs(600);
@@ -161,6 +161,8 @@ struct NetworkAnswer<T> {
 
 #[derive(Deserialize)]
 struct NetworksAnswer<T> {
+    #[serde(default, rename = "error")]
+    _error: NoError,
     networks: Vec<T>,
 }
 

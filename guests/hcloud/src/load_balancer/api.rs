@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::names::SERVICE_UID;
-use crate::api::refusal;
+use crate::api::{NoError, refusal};
 
 pub use crate::api::actions::Action;
 pub use crate::api::refusal::Refusal;
@@ -187,6 +187,8 @@ struct Pagination {
 
 #[derive(Deserialize)]
 struct LoadBalancersAnswer {
+    #[serde(default, rename = "error")]
+    _error: NoError,
     load_balancers: Vec<LoadBalancer>,
     meta: Option<Meta>,
 }
@@ -210,6 +212,8 @@ struct ActionAnswer {
 
 #[derive(Deserialize)]
 struct CertificatesAnswer {
+    #[serde(default, rename = "error")]
+    _error: NoError,
     certificates: Vec<Certificate>,
     meta: Option<Meta>,
 }
