@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ccm_core::permit::Mode;
 use ccm_delivery::source::SourceError;
+use ccm_delivery::stage::Served;
 
 use crate::rollout::world::{PLACE, Start, World, block_on, module};
 use ccm_tests::harness::Test;
@@ -20,6 +21,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "a_process_that_does_not_lead_is_ready_and_writes_nothing",
         a_process_that_does_not_lead_is_ready_and_writes_nothing,
+    ),
+    (
+        "g10_a_follower_serves_what_its_leader_wrote_down_or_nothing",
+        g10_a_follower_serves_what_its_leader_wrote_down_or_nothing,
     ),
     (
         "in_plan_mode_nothing_is_written",
@@ -94,6 +99,35 @@ fn a_process_that_does_not_lead_is_ready_and_writes_nothing() {
             .await;
         world.offer(&two);
         world.serves(&two).await;
+    });
+}
+
+fn g10_a_follower_serves_what_its_leader_wrote_down_or_nothing() {
+    block_on(async {
+        let (one, two) = (module("1.0.0", "honest"), module("2.0.0", "honest"));
+        let leader = World::start(Start::default());
+        leader.offer(&one);
+        leader.serves(&one).await;
+        leader
+            .recorded("it is written down", |record| record.active.is_some())
+            .await;
+        // Its source has the other version already, and nobody gives it the one that serves.
+        let follower = World::start(Start {
+            leads: false,
+            book: Some(leader.book.clone()),
+            ..Start::default()
+        });
+        follower.offer(&two);
+        // Time to load it all the same; that it does not cannot be waited for.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(matches!(*follower.served.borrow(), Served::Starting));
+        follower.offer(&one);
+        assert_eq!(follower.serving().await, one.digest.to_string());
+        leader.offer(&two);
+        leader.serves(&two).await;
+        follower.offer(&two);
+        follower.serves(&two).await;
+        assert_eq!(follower.record(), leader.record());
     });
 }
 

@@ -150,6 +150,8 @@ pub(crate) struct Start<'a> {
     pub(crate) leads: bool,
     pub(crate) mode: Mode,
     pub(crate) trust: TrustPolicy,
+    /// The record of another process, where there is one.
+    pub(crate) book: Option<Arc<MemoryBook>>,
     /// The terms, where the guest is another one.
     pub(crate) terms: Option<Arc<dyn TermsOf>>,
 }
@@ -164,6 +166,7 @@ impl Default for Start<'_> {
                 allows_unsigned: true,
                 ..TrustPolicy::default()
             },
+            book: None,
             terms: None,
         }
     }
@@ -176,12 +179,14 @@ impl World {
             leads,
             mode,
             trust,
+            book,
             terms,
         } = start;
-        let book = Arc::new(match folder {
+        let own = || match folder {
             Some(folder) => MemoryBook::kept_in(folder, "cloud"),
             None => MemoryBook::new(),
-        });
+        };
+        let book = book.unwrap_or_else(|| Arc::new(own()));
         let store = folder.map(|folder| folder.join("modules"));
         let (offers, offered) = mpsc::unbounded_channel();
         let (sources, source) = mpsc::channel(1);
