@@ -5,3 +5,5 @@
 mod cli;
 #[path = "program/demo.rs"]
 mod demo;
+#[path = "program/last_words.rs"]
+mod last_words;

@@ -11,6 +11,7 @@ mod config;
 mod demo;
 mod flags;
 mod fleet;
+mod last_words;
 mod leadership;
 mod migration;
 mod provider;

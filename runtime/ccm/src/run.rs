@@ -41,7 +41,7 @@ use crate::config::{Mistakes, ProviderConfig};
 use crate::flags::{PodNetworkFlags, RunFlags};
 use crate::fleet::{Configuration, Fleet, Secrets, Shared};
 use crate::migration::Migration;
-use crate::telemetry;
+use crate::{last_words, telemetry};
 use leading::{Groups, Manager};
 
 /// Runs until a signal ends it.
@@ -50,6 +50,7 @@ use leading::{Groups, Manager};
 /// Anything that keeps the manager from starting, or that ended it.
 pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
     telemetry::start(flags.verbosity, flags.log_json)?;
+    last_words::keep_few()?;
     for warning in &flags.warnings {
         tracing::warn!("{warning}");
     }

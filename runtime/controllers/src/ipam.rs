@@ -320,8 +320,11 @@ impl IpamController {
                     When::AwaitChange | When::Blocked { .. } => None,
                 }
             }
-            Err(error) => {
-                tracing::error!(node = name, %error, "a conversation panicked; this is a defect");
+            Err(_) => {
+                tracing::error!(
+                    node = name,
+                    "a conversation ended with a panic; this is a defect"
+                );
                 self.memory.abandon(&node);
                 Some(now.after(retry::CLOUD.after(self.memory.failures(name))))
             }

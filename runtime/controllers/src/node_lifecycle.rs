@@ -152,7 +152,7 @@ impl NodeLifecycleController {
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "a pass over NotReady nodes ended with a panic; this is a defect");
+                tracing::error!("a pass over NotReady nodes ended with a panic; this is a defect");
                 let names = self.names.remove(&error.id()).unwrap_or_default();
                 self.memory.abandon(names.iter().map(String::as_str), now);
             }

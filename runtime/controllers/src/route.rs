@@ -170,11 +170,14 @@ impl RouteController {
             Ok((_, Ended::Conversation(conclusion))) => {
                 self.memory.conclude(&conclusion.facts, self.clock.both());
             }
-            Err(error) => {
-                tracing::error!(%error, "a conversation about routes ended with a panic; this is a defect");
+            Err(_) => {
+                tracing::error!("a conversation about routes ended with a panic; this is a defect");
                 match talk {
                     Some(key) => self.memory.abandon(&key, self.clock.now()),
-                    None => self.listed(&Err(ProviderError::Internal(error.to_string()))),
+                    None => {
+                        let why = "the listing ended with a panic".to_owned();
+                        self.listed(&Err(ProviderError::Internal(why)));
+                    }
                 }
             }
         }

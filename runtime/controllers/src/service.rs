@@ -358,8 +358,11 @@ impl ServiceController {
         let slot = self.slots.entry(key.clone()).or_default();
         let next = slot.with_uid(&uid).map(|memory| match ended {
             Ok((_, conclusion)) => memory.conclude(conclusion, now, self.settings.drift_check),
-            Err(error) => {
-                tracing::error!(service = key, %error, "a conversation ended with a panic; this is a defect");
+            Err(_) => {
+                tracing::error!(
+                    service = key,
+                    "a conversation ended with a panic; this is a defect"
+                );
                 memory.abandon(now)
             }
         });

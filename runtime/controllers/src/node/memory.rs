@@ -130,8 +130,11 @@ impl Memory {
                 initialised = self.tell_how_long_it_waited(provider, name, node, now);
                 (conclusion.when, is_uninitialized(node))
             }
-            Err(error) => {
-                tracing::error!(node = name, %error, "a conversation ended with a panic; this is a defect");
+            Err(_) => {
+                tracing::error!(
+                    node = name,
+                    "a conversation ended with a panic; this is a defect"
+                );
                 let after = retry::CLOUD.after(self.past.failures.saturating_add(1));
                 let why = "the last conversation panicked".to_owned();
                 (When::Retry { after, why }, false)

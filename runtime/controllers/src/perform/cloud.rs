@@ -146,9 +146,10 @@ pub(super) async fn apart<T: Send + 'static>(
     task.spawn(call);
     match task.join_next().await {
         Some(Ok(answer)) => answer,
-        Some(Err(error)) => Err(ProviderError::Internal(format!(
-            "the call ended with a panic: {error}"
-        ))),
+        // Its message may hold anything, and this is told to everybody.
+        Some(Err(_)) => Err(ProviderError::Internal(
+            "the call ended with a panic".to_owned(),
+        )),
         None => Err(ProviderError::Internal("the call did not begin".to_owned())),
     }
 }

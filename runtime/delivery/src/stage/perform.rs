@@ -131,11 +131,12 @@ impl Stage {
         } = match ended {
             Ok(ended) => ended,
             Err(error) if error.is_cancelled() => return,
-            Err(error) => {
+            // What it panicked with may hold anything, and this is written down for everybody.
+            Err(_) => {
                 let Some(work) = self.facts.work.clone() else {
                     return;
                 };
-                let end = End::Trouble(format!("the host failed: {error}"));
+                let end = End::Trouble("the host failed: it panicked".to_owned());
                 self.facts.ended(&work, self.facts.terms, end, now);
                 return;
             }

@@ -1,5 +1,7 @@
 //! What goes wrong around the controller: the API server, the provider, and the end.
 
+use std::sync::Mutex;
+
 use ccm_sim::cluster::{Fault, FaultEffect, Verb};
 
 use super::*;
@@ -82,15 +84,39 @@ impl CloudProvider for Panicking {
     fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
         assert!(
             self.1.fetch_add(1, Ordering::SeqCst) >= 3,
-            "on purpose, in a test"
+            "{LAST_WORDS}, on purpose, in a test"
         );
         self.0.find(nodes, permit)
     }
 }
 
+/// What a panic might hold.
+const LAST_WORDS: &str = "a-secret-that-was-at-hand";
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_panics_takes_nothing_else_with_it() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let log = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+        .with_writer(move || writer.clone());
+    let _guard = tracing::subscriber::set_default(log.finish());
     let cluster = Cluster::new();
+    cluster.keep_writes();
     create(&cluster, "worker-1").await;
     create(&cluster, "worker-2").await;
     let cloud = Arc::new(Panicking(Everybody::new(), AtomicUsize::new(0)));
@@ -106,4 +132,9 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     running.await.unwrap().unwrap();
     assert_eq!(left(&cluster).await, 0);
     assert!(cloud.1.load(Ordering::SeqCst) > 3);
+    let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("ended with a panic"), "{log}");
+    assert!(!log.contains(LAST_WORDS), "{log}");
+    let told = format!("{:?}", cluster.writes());
+    assert!(!told.contains(LAST_WORDS), "{told}");
 }

@@ -1,0 +1,66 @@
+//! What a process of the binary leaves behind that is ended in the midst of its work.
+
+use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use tempfile::TempDir;
+
+/// Longer than the start takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn h4_a_process_that_is_aborted_leaves_no_core_file() {
+    // What this process may have, the next one may have: as much as is allowed at all.
+    let allowed = getrlimit(Resource::Core).maximum;
+    let most = Rlimit {
+        current: allowed,
+        maximum: allowed,
+    };
+    setrlimit(Resource::Core, most).unwrap();
+
+    let folder = TempDir::new().unwrap();
+    // An API server that takes connections and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let text = format!(
+        "{{apiVersion: v1, kind: Config, current-context: x, contexts: [{{name: x, context: {{cluster: x, user: x}}}}], clusters: [{{name: x, cluster: {{server: 'http://{address}'}}}}], users: [{{name: x, user: {{}}}}]}}"
+    );
+    std::fs::write(&kubeconfig, text).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ccm"))
+        .args(["run", "--cloud-provider=hcloud"])
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .env("HCLOUD_TOKEN", "x".repeat(64))
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let limits = format!("/proc/{}/limits", child.id());
+    let core = || {
+        let limits = std::fs::read_to_string(&limits).unwrap();
+        let mut lines = limits.lines();
+        let line = lines.find(|line| line.starts_with("Max core file size"));
+        let words: Vec<_> = line
+            .unwrap()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+        words[4..6].to_vec()
+    };
+    while core() != ["0", "0"] {
+        assert!(begun.elapsed() < PATIENCE, "its limit is {:?}", core());
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::ABORT).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!((status.signal(), status.core_dumped()), (Some(6), false));
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "the kubeconfig alone");
+}
