@@ -221,6 +221,13 @@ impl Egress {
         text::clean(&self.redacted(&plain), MAX_TEXT)
     }
 
+    /// Whether one of these holds a credential of any target.
+    pub(crate) fn finds_credential(&self, names: &[&str]) -> bool {
+        let all = names.join("\n");
+        let mut targets = self.targets.iter();
+        targets.any(|target| target.watch.finds(all.as_bytes()))
+    }
+
     /// A text without a credential of any target.
     pub(crate) fn redacted(&self, text: &str) -> String {
         let targets = self.targets.iter();

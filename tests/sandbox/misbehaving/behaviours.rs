@@ -229,6 +229,7 @@ fn law(behaviour: Behaviour) -> Law {
             assert!(lines[0].message.contains("[redacted]"), "{lines:?}");
             assert!(!lines[0].message.contains(TOKEN), "{lines:?}");
         }),
+        Behaviour::TokenAsLabel => fails("internal", &["a credential where a name has to be"]),
         Behaviour::ReadHost => says("refused: no file, no variable, no argument, no socket"),
     }
 }

@@ -1,16 +1,24 @@
 //! The texts of an answer that people read later, in Events, annotations and logs: without a credential, should a guest have
-//! come by one. No guest is given any; this is for the day on which a cloud repeats one in a way that nobody thought of.
+//! come by one. And the names in it, which become parts of objects: an answer with a credential in one of them is none, since
+//! a name with something taken out is another name. No guest is given any credential; this is for the day on which a cloud
+//! repeats one in a way that nobody thought of.
 
-use ccm_core::cloud::{CloudEvent, FindReply, Lookup, ProviderError};
+use ccm_core::cloud::{CloudEvent, FindReply, Instance, Lookup, ProviderError};
 use ccm_core::cloud_route::{ListRoutesReply, RouteReply, RouteTarget};
-use ccm_core::load_balancer::{AnnotationChange, EnsureReply, GetReply, ProgressReply};
+use ccm_core::load_balancer::{
+    AnnotationChange, EnsureReply, Ensured, Found, GetReply, LoadBalancerStatus, ProgressReply,
+};
 
+use crate::egress::Egress;
 use crate::provider::Provider;
 
-/// An answer with texts.
+/// An answer with texts and names.
 pub(super) trait Shown {
     /// Those that are shown to people.
     fn texts(&mut self) -> Vec<&mut String>;
+
+    /// Those that are written into objects, compared, or handed back.
+    fn names(&self) -> Vec<&str>;
 }
 
 impl Provider {
@@ -19,15 +27,29 @@ impl Provider {
         &self,
         answer: impl Future<Output = Result<R, ProviderError>>,
     ) -> Result<R, ProviderError> {
-        match answer.await {
-            Ok(mut reply) => {
-                for text in reply.texts() {
-                    *text = self.egress.redacted(text);
-                }
-                Ok(reply)
+        show(&self.egress, answer.await)
+    }
+}
+
+fn show<R: Shown>(egress: &Egress, answer: Result<R, ProviderError>) -> Result<R, ProviderError> {
+    let names = match &answer {
+        Ok(reply) => reply.names(),
+        Err(ProviderError::Conflict { owner, .. }) => owner.as_deref().into_iter().collect(),
+        Err(_) => Vec::new(),
+    };
+    if egress.finds_credential(&names) {
+        return Err(ProviderError::Internal(
+            "the answer has a credential where a name has to be".to_owned(),
+        ));
+    }
+    match answer {
+        Ok(mut reply) => {
+            for text in reply.texts() {
+                *text = egress.redacted(text);
             }
-            Err(error) => Err(error.with_text(|text| self.egress.redacted(&text))),
+            Ok(reply)
         }
+        Err(error) => Err(error.with_text(|text| egress.redacted(&text))),
     }
 }
 
@@ -40,11 +62,29 @@ impl Shown for FindReply {
         });
         reasons.chain(events).collect()
     }
+
+    fn names(&self) -> Vec<&str> {
+        let instances = self.lookups.iter().flat_map(|lookup| match lookup {
+            Lookup::Found(instance) => of_instance(instance),
+            Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => Vec::new(),
+        });
+        let reasons = self.events.iter().map(|(_, event)| event.reason.as_str());
+        instances.chain(reasons).collect()
+    }
 }
 
 impl Shown for EnsureReply {
     fn texts(&mut self) -> Vec<&mut String> {
         of_service(&mut self.events, &mut self.annotations)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let mut names = keys(&self.events, &self.annotations);
+        match &self.ensured {
+            Ensured::Ready(status) => names.extend(of_status(status)),
+            Ensured::Pending(_) => {}
+        }
+        names
     }
 }
 
@@ -52,11 +92,22 @@ impl Shown for ProgressReply {
     fn texts(&mut self) -> Vec<&mut String> {
         of_service(&mut self.events, &mut self.annotations)
     }
+
+    fn names(&self) -> Vec<&str> {
+        keys(&self.events, &self.annotations)
+    }
 }
 
 impl Shown for GetReply {
     fn texts(&mut self) -> Vec<&mut String> {
         Vec::new()
+    }
+
+    fn names(&self) -> Vec<&str> {
+        match &self.found {
+            Found::Present(status) => of_status(status),
+            Found::Absent => Vec::new(),
+        }
     }
 }
 
@@ -69,6 +120,14 @@ impl Shown for ListRoutesReply {
         });
         others.collect()
     }
+
+    fn names(&self) -> Vec<&str> {
+        // Where they lead was among what the guest was asked about.
+        let routes = self.routes.iter();
+        routes
+            .flat_map(|route| [route.id.as_str(), route.destination_cidr.as_str()])
+            .collect()
+    }
 }
 
 impl Shown for RouteReply {
@@ -77,6 +136,10 @@ impl Shown for RouteReply {
             .iter_mut()
             .map(|event| &mut event.message)
             .collect()
+    }
+
+    fn names(&self) -> Vec<&str> {
+        keys(&self.events, &[])
     }
 }
 
@@ -88,3 +151,33 @@ fn of_service<'a>(
     let values = annotations.iter_mut().filter_map(|one| one.value.as_mut());
     events.chain(values).collect()
 }
+
+fn keys<'a>(events: &'a [CloudEvent], annotations: &'a [AnnotationChange]) -> Vec<&'a str> {
+    let reasons = events.iter().map(|event| event.reason.as_str());
+    let keys = annotations.iter().map(|one| one.key.as_str());
+    reasons.chain(keys).collect()
+}
+
+fn of_instance(instance: &Instance) -> Vec<&str> {
+    let kinds = [&instance.instance_type, &instance.zone, &instance.region];
+    let labels = instance.labels.iter();
+    let mut names = vec![instance.provider_id.as_str()];
+    names.extend(kinds.into_iter().flatten().map(String::as_str));
+    names.extend(instance.addresses.iter().map(|one| one.address.as_str()));
+    names.extend(labels.flat_map(|(key, value)| [key.as_str(), value.as_str()]));
+    names
+}
+
+fn of_status(status: &LoadBalancerStatus) -> Vec<&str> {
+    let ways_in = status.ingress.iter();
+    ways_in
+        .flat_map(|one| {
+            let errors = one.ports.iter().map(|port| &port.error);
+            errors.chain([&one.ip, &one.hostname]).flatten()
+        })
+        .map(String::as_str)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -95,6 +95,7 @@ fn look_up(behaviour: Behaviour, node: &Node) -> Lookup {
                 label("wasm-ccm.dev/provider", "somebody-else"),
             ];
         }
+        Behaviour::TokenAsLabel => instance.labels = vec![label("key", TOKEN)],
         Behaviour::ChangedProviderId => {
             instance.provider_id = format!("misbehaving://another-{}", node.name)
         }

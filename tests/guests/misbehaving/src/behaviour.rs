@@ -173,6 +173,8 @@ behaviours! {
     FetchAllHuge = "fetch-all-huge",
     /// Has come by the credential, and writes it into its log and its answer. Nobody reads it there.
     TellsToken = "tells-token",
+    /// Has come by the credential, and makes it a label. No answer at all.
+    TokenAsLabel = "token-as-label",
     /// Reads files, environment and arguments. There are none.
     ReadHost = "read-host",
 }
