@@ -311,6 +311,8 @@ fn by(provider: &str) -> [(&'static str, String); 1] {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use ccm_core::cloud::ProviderError;
+
     use super::*;
 
     #[test]
@@ -397,5 +399,59 @@ mod tests {
                 "{line} is not in {text}"
             );
         }
+    }
+
+    /// Everything that a series can be called after: words of ours, and the names that the operator gave to providers.
+    #[test]
+    fn h8_twenty_providers_that_fail_in_every_way_make_a_bounded_number_of_series() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let series = |metrics: &Metrics| {
+            let second = Duration::from_secs(1);
+            let text = || "chosen by a guest".to_owned();
+            let results = [
+                ProviderError::Invalid(text()).reason(),
+                ProviderError::Denied(text()).reason(),
+                ProviderError::Unavailable(text()).reason(),
+                ProviderError::Unsupported(text()).reason(),
+                ProviderError::Internal(text()).reason(),
+                ProviderError::TimedOut(text()).reason(),
+                ProviderError::Trapped(text()).reason(),
+                ProviderError::Elsewhere.reason(),
+                "conflict",
+                "throttled",
+                "success",
+            ];
+            for provider in (0..20).map(|number| format!("provider-{number}")) {
+                for result in results {
+                    for operation in [
+                        Operation::Ensure,
+                        Operation::UpdateTargets,
+                        Operation::Delete,
+                        Operation::Get,
+                    ] {
+                        metrics.asked(&provider, operation, result, second);
+                    }
+                    for operation in [
+                        RouteOperation::List,
+                        RouteOperation::Create,
+                        RouteOperation::Delete,
+                    ] {
+                        metrics.asked_about_routes(&provider, operation, result, second);
+                    }
+                }
+                metrics.count_routes(&provider, &Tally::default());
+                for brake in Brake::ALL {
+                    metrics.held(brake, &provider);
+                }
+            }
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            assert!(!text.contains("chosen"), "{text}");
+            text.lines().filter(|line| !line.starts_with('#')).count()
+        };
+        let first = series(&metrics);
+        assert!(first <= 5_000, "{first} series");
+        assert_eq!(series(&metrics), first, "no more come");
     }
 }

@@ -103,3 +103,33 @@ pub(crate) fn info(provider: &str, digest: &str, version: &str, state: &str) -> 
         ("state", state.to_owned()),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn h8_versions_that_call_themselves_as_they_like_leave_one_series() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let mut before = None;
+        for number in 0..1_000 {
+            let version = format!("version {number} of a guest's own choice");
+            let now = info("cloud", &format!("sha256:{number}"), &version, "active");
+            metrics.stands(before.as_ref(), &now);
+            metrics.swapped("cloud", "promoted");
+            metrics.loaded("cloud", Duration::from_secs(1));
+            before = Some(now);
+        }
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let about = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
+        assert_eq!(about("ccm_provider_info{"), 1, "{text}");
+        assert_eq!(about("ccm_provider_swaps_total{"), 1, "{text}");
+        metrics.gone(&before.unwrap());
+        text.clear();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        assert!(!text.contains("own choice"), "{text}");
+    }
+}

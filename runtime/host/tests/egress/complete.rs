@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ccm_host::egress::{Egress, EgressLimits, ExchangeEnd};
+use ccm_host::egress::{Count, Egress, EgressLimits, ExchangeEnd, FetchRequest};
 use ccm_host::manifest::Granted;
 use http::Method;
 
@@ -170,4 +170,32 @@ async fn exchanges_and_counts_tell_what_happened() {
             "api DELETE 2xx 1",
         ]
     );
+}
+
+/// Counts become series of metrics.
+#[tokio::test]
+async fn h8_what_a_guest_names_makes_no_new_counts() {
+    let server = server().await;
+    let egress = egress(&format!("http://{}", server.address));
+    for number in 0..300 {
+        let scope = scope(&egress);
+        let elsewhere = FetchRequest {
+            target: format!("target-{number}"),
+            ..get("/servers")
+        };
+        let verb = Method::from_bytes(format!("VERB{number}").as_bytes()).unwrap();
+        for request in [
+            elsewhere,
+            plain(verb, "/servers"),
+            get(&format!("/path-{number}")),
+            get(&format!("/servers/{}", 200 + number)),
+        ] {
+            let _ = scope.fetch(request).await;
+        }
+    }
+    let counts = egress.counts();
+    let known = |count: &Count| count.target == "api" && count.method == Method::GET;
+    assert!(counts.iter().all(known), "{counts:?}");
+    // 2xx to 5xx, and what was denied.
+    assert!((4..=5).contains(&counts.len()), "{counts:?}");
 }
