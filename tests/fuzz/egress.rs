@@ -11,7 +11,7 @@ use ccm_host::Digest;
 use ccm_host::egress::path::{PathPattern, canonical};
 use ccm_host::egress::rules::Rule;
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
-use ccm_host::grant::{Credential, TargetGrant};
+use ccm_host::grant::{Credential, RequestBudget, TargetGrant};
 use ccm_host::manifest::{Granted, GrantedTarget};
 use ccm_tests::fuzz::{Target, Verdict};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -96,6 +96,7 @@ static WORLD: LazyLock<(Runtime, Arc<Egress>)> = LazyLock::new(|| {
             changes: lines.clone(),
             lines,
             grant: TargetGrant {
+                requests: RequestBudget::default(),
                 name: name.to_owned(),
                 endpoint: endpoint.parse().unwrap(),
                 rules,

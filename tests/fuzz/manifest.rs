@@ -4,7 +4,7 @@
 use ccm_core::permit::Access;
 use ccm_host::egress::path::canonical;
 use ccm_host::egress::rules::{Asked, Line, Rule, first};
-use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
+use ccm_host::grant::{Credential, Grants, RequestBudget, Secret, TargetGrant};
 use ccm_host::manifest::{Granted, Manifest};
 use ccm_tests::fuzz::{Target, Verdict};
 use serde_json::json;
@@ -53,6 +53,7 @@ fn operator() -> Grants {
     };
     let running = json!({ "methods": ["GET"], "path": "/actions", "query": { "status": ["running"] }, "access": "read" });
     let target = |name: &str, rules, credential| TargetGrant {
+        requests: RequestBudget::default(),
         name: name.to_owned(),
         endpoint: "https://api.example.com/v1".parse().unwrap(),
         rules,
