@@ -42,9 +42,9 @@ fn nothing_is_dialled_that_is_not_granted() {
         return inside();
     }
     // A way to everywhere, at whose end nobody listens.
-    let network = "ip link set lo up && ip link add out type dummy && ip link set out up \
-        && ip addr add 198.18.0.1/24 dev out && ip route add default dev out \
-        && ip -6 route add default dev out && exec \"$0\" --nocapture";
+    let network = "ip link set lo up && ip addr add 198.18.0.1/32 dev lo && ip route add default dev lo \
+        && ip -6 addr add 2001:db8:ffff::1/128 dev lo && ip -6 route add default dev lo \
+        && exec \"$0\" --nocapture";
     let status = Command::new("unshare")
         .args(["--map-root-user", "--net", "sh", "-c", network])
         .arg(std::env::current_exe().unwrap())
@@ -116,7 +116,7 @@ async fn ask(egress: &Arc<Egress>, random: &mut Random) -> bool {
                 .of(&["api", "api", "api", "API", "evil", "", "api@evil"])
                 .to_owned(),
             method: Method::GET,
-            path,
+            path: path.strip_prefix("/v1").unwrap_or(&path).to_owned(),
             query: Vec::new(),
             headers: Vec::new(),
             body: None,
@@ -125,10 +125,10 @@ async fn ask(egress: &Arc<Egress>, random: &mut Random) -> bool {
     }
     let url = format!(
         "{}{}{}{}{path}",
-        random.of(SCHEMES),
-        random.of(USERS),
+        random.mostly(SCHEMES),
+        random.mostly(USERS),
         random.host(),
-        random.of(PORTS),
+        random.mostly(PORTS),
     );
     match Request::builder()
         .uri(url)
@@ -291,11 +291,19 @@ impl Random {
         table[self.below(table.len())]
     }
 
+    /// The first one three times out of four, so that much of what is tried goes as far as the wire.
+    fn mostly<'t>(&mut self, table: &[&'t str]) -> &'t str {
+        match self.below(4) {
+            0 => self.of(table),
+            _ => table[0],
+        }
+    }
+
     fn addresses(&mut self) -> Vec<IpAddr> {
         // Mostly one that may be dialled, so that there are connections to be misused.
         let count = [1, 1, 1, 1, 2, 3, 0][self.below(7)];
         (0..count)
-            .map(|_| self.of(ADDRESSES).parse().unwrap())
+            .map(|_| self.mostly(ADDRESSES).parse().unwrap())
             .collect()
     }
 
@@ -309,7 +317,7 @@ impl Random {
 
     /// An entry of a table, at times with a character more in its midst.
     fn damaged(&mut self, table: &[&str]) -> String {
-        let mut text = self.of(table).to_owned();
+        let mut text = self.mostly(table).to_owned();
         if self.below(8) == 0 {
             let at = text.floor_char_boundary(self.below(text.len() + 1));
             text.insert_str(
