@@ -36,6 +36,29 @@ async fn a_granted_request_arrives_with_what_the_host_adds() {
     assert_eq!(arrived.header("accept-encoding"), "identity");
 }
 
+/// Nothing tells the cloud where a request comes from in this cluster, or belongs to.
+#[tokio::test]
+async fn h9_the_host_adds_no_header_that_nobody_asked_for() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = egress(&format!("http://{}", server.address));
+    scope(&egress).fetch(get("/servers")).await.unwrap();
+    let [arrived] = server.arrived().try_into().unwrap();
+    let mut names: Vec<_> = arrived
+        .headers
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    names.sort_unstable();
+    let known = [
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "host",
+        "user-agent",
+    ];
+    assert_eq!(names, known);
+}
+
 #[tokio::test]
 async fn a_body_arrives_as_it_was_given() {
     let server =

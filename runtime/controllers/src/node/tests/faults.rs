@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use ccm_core::cloud::ProviderError;
 use ccm_sim::cluster::{Fault, FaultEffect, Verb};
 
 use super::*;
@@ -57,20 +58,38 @@ async fn an_api_server_that_hangs_costs_ten_seconds_and_not_the_node() {
     assert_eq!(cloud.calls(), [1], "the cloud is not asked again");
 }
 
-/// A cloud whose first calls panic.
-struct Panicking(Arc<Everybody>, AtomicUsize);
+/// A cloud in front of which something stands, and how many calls have come to that.
+struct Behind<F> {
+    cloud: Arc<Everybody>,
+    asked: AtomicUsize,
+    /// Gets how many calls there were before; an error ends the call.
+    first: F,
+}
 
-impl CloudProvider for Panicking {
+impl<F> Behind<F> {
+    fn new(first: F) -> Arc<Behind<F>> {
+        Arc::new(Behind {
+            cloud: Everybody::new(),
+            asked: AtomicUsize::new(0),
+            first,
+        })
+    }
+}
+
+impl<F> CloudProvider for Behind<F>
+where
+    F: Fn(usize) -> Result<(), ProviderError> + Send + Sync,
+{
     fn name(&self) -> &str {
-        self.0.name()
+        self.cloud.name()
     }
 
     fn schemes(&self) -> &[String] {
-        self.0.schemes()
+        self.cloud.schemes()
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
+        self.cloud.capabilities()
     }
 
     fn find_fresh<'a>(
@@ -82,11 +101,10 @@ impl CloudProvider for Panicking {
     }
 
     fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
-        assert!(
-            self.1.fetch_add(1, Ordering::SeqCst) >= 3,
-            "{LAST_WORDS}, on purpose, in a test"
-        );
-        self.0.find(nodes, permit)
+        match (self.first)(self.asked.fetch_add(1, Ordering::SeqCst)) {
+            Ok(()) => self.cloud.find(nodes, permit),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
     }
 }
 
@@ -112,14 +130,18 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     let lines = Lines::default();
     let writer = lines.clone();
     let log = tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG)
         .with_writer(move || writer.clone());
-    let _guard = tracing::subscriber::set_default(log.finish());
+    // For all tests here: who logs first beside a subscriber of one thread alone would switch the line off for everybody.
+    tracing::subscriber::set_global_default(log.finish()).unwrap();
     let cluster = Cluster::new();
     cluster.keep_writes();
     create(&cluster, "worker-1").await;
     create(&cluster, "worker-2").await;
-    let cloud = Arc::new(Panicking(Everybody::new(), AtomicUsize::new(0)));
+    let cloud = Behind::new(|before| {
+        assert!(before >= 3, "{LAST_WORDS}, on purpose, in a test");
+        Ok(())
+    });
     let shutdown = tokio::time::sleep(Duration::from_secs(60));
     let client = cluster.client_as("ccm");
     let running = tokio::spawn(crate::run(
@@ -131,10 +153,45 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     ));
     running.await.unwrap().unwrap();
     assert_eq!(left(&cluster).await, 0);
-    assert!(cloud.1.load(Ordering::SeqCst) > 3);
+    assert!(cloud.asked.load(Ordering::SeqCst) > 3);
     let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     assert!(log.contains("ended with a panic"), "{log}");
     assert!(!log.contains(LAST_WORDS), "{log}");
     let told = format!("{:?}", cluster.writes());
     assert!(!told.contains(LAST_WORDS), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn e7_a_cloud_that_comes_back_after_ten_minutes_is_not_overrun() {
+    const NODES: usize = 200;
+    let cluster = Cluster::new();
+    for number in 0..NODES {
+        create(&cluster, &format!("worker-{number}")).await;
+    }
+    let back = tokio::time::Instant::now() + Duration::from_secs(600);
+    let cloud = Behind::new(move |_| match tokio::time::Instant::now() < back {
+        true => Err(ProviderError::Unavailable("it is away".to_owned())),
+        false => Ok(()),
+    });
+    let shutdown = tokio::time::sleep(Duration::from_secs(1_200));
+    let client = cluster.client_as("ccm");
+    crate::run(
+        client,
+        cloud.clone(),
+        settings(),
+        Metrics::default(),
+        shutdown,
+    )
+    .await
+    .unwrap();
+    assert_eq!(left(&cluster).await, 0);
+    // One node alone asks a dozen times in ten minutes, and all of them together hardly more often.
+    let afterwards = cloud.cloud.calls();
+    let during = cloud.asked.load(Ordering::SeqCst) - afterwards.len();
+    assert!((5..=40).contains(&during), "{during} calls meanwhile");
+    assert!(afterwards.len() <= 5, "{afterwards:?}");
+    assert!(
+        afterwards.iter().sum::<usize>() <= 2 * NODES,
+        "{afterwards:?}"
+    );
 }
