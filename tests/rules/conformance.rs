@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+
+use crate::lists::{Row, assert_none, functions, root, sources};
 
 /// The statements that have to have a row: about the node controller, the node lifecycle controller and leader
 /// election all there are, likewise of the service, the route and the node IPAM controller; of the sharp edges those about
@@ -167,29 +168,6 @@ const SCENARIOS: [(&str, &str); 6] = [
     ("node_addresses_not_update_", "TestNodeAddressesNotUpdate"),
 ];
 
-fn tests_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
-}
-
-/// One row of a table.
-struct Row {
-    id: String,
-    behaviour: String,
-    /// The cell that names the tests, or begins with "Not".
-    tests: String,
-}
-
-impl Row {
-    fn is_covered(&self) -> bool {
-        !self.tests.starts_with("Not ")
-    }
-
-    /// The texts in backticks of the last cell.
-    fn named(&self) -> impl Iterator<Item = &str> {
-        self.tests.split('`').skip(1).step_by(2)
-    }
-}
-
 /// `NODE-001`, or `Test_syncNode/08`.
 fn is_id(text: &str) -> bool {
     let is_number =
@@ -217,64 +195,12 @@ fn case(function: &str, number: u32) -> String {
 
 /// The rows of all tables.
 fn rows() -> Vec<Row> {
-    let text = std::fs::read_to_string(tests_folder().join("conformance.md")).unwrap();
-    text.lines()
-        .filter_map(|line| {
-            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-            is_id(cells[0]).then(|| {
-                assert_eq!(cells.len(), 4, "not four cells: {line}");
-                Row {
-                    id: cells[0].to_owned(),
-                    behaviour: cells[1].to_owned(),
-                    tests: cells[3].to_owned(),
-                }
-            })
-        })
-        .collect()
+    crate::lists::rows("conformance.md", is_id)
 }
 
 /// All Rust files of the repository's runtime and tests.
-fn sources() -> Vec<String> {
-    let root = tests_folder().parent().unwrap().to_owned();
-    let mut found = Vec::new();
-    let mut folders = vec![root.join("runtime"), root.join("tests")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(std::fs::read_to_string(&path).unwrap());
-            }
-        }
-    }
-    found
-}
-
-/// The test functions in `sources`, by name, each as it is written. They end at the brace below their first
-/// letter, as rustfmt has it.
-fn functions(sources: &[String]) -> BTreeMap<String, String> {
-    let mut found: BTreeMap<String, String> = BTreeMap::new();
-    for text in sources {
-        let mut is_test = false;
-        let mut lines = text.lines();
-        while let Some(line) = lines.next() {
-            let bare = line.trim_start();
-            if bare.starts_with("#[test]") || bare.starts_with("#[tokio::test") {
-                is_test = true;
-            } else if let Some((_, rest)) = bare.split_once("fn ")
-                && is_test
-            {
-                let name = rest.split('(').next().unwrap().to_owned();
-                let end = format!("{}}}", &line[..line.len() - bare.len()]);
-                let body = lines.by_ref().take_while(|line| *line != end);
-                let body: Vec<&str> = body.collect();
-                found.entry(name).or_default().push_str(&body.join("\n"));
-                is_test = false;
-            }
-        }
-    }
-    found
+fn all() -> Vec<String> {
+    sources(&["runtime", "tests"])
 }
 
 /// The IDs of cases that stand in `source` as texts.
@@ -285,7 +211,7 @@ fn cases_in(source: &str) -> impl Iterator<Item = &str> {
 /// The scenarios of cases: the path below `scenarios/`, and the case that the name says.
 fn scenarios_of_cases() -> Vec<(String, Option<String>)> {
     let names = UPSTREAM.iter().flat_map(|below| {
-        let folder = tests_folder().join("scenarios").join(below);
+        let folder = root().join("tests/scenarios").join(below);
         let names = std::fs::read_dir(folder).unwrap();
         names.map(move |entry| (below, entry.unwrap().file_name().into_string().unwrap()))
     });
@@ -298,10 +224,6 @@ fn scenarios_of_cases() -> Vec<(String, Option<String>)> {
             (format!("{below}/{name}"), case)
         })
         .collect()
-}
-
-fn assert_none(problems: &[String]) {
-    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 #[test]
@@ -334,7 +256,7 @@ fn every_statement_and_every_case_has_one_row() {
 
 #[test]
 fn every_test_that_conformance_md_names_exists() {
-    let functions = functions(&sources());
+    let functions = functions(&all());
     let mut problems = Vec::new();
     for row in rows() {
         if row.is_covered() && row.named().next().is_none() {
@@ -345,7 +267,7 @@ fn every_test_that_conformance_md_names_exists() {
         }
         for test in row.named() {
             let exists = match test.strip_suffix(".txt") {
-                Some(_) => tests_folder().join("scenarios").join(test).exists(),
+                Some(_) => root().join("tests/scenarios").join(test).exists(),
                 None => functions.contains_key(test),
             };
             if !exists {
@@ -358,7 +280,7 @@ fn every_test_that_conformance_md_names_exists() {
 
 #[test]
 fn every_test_of_a_case_carries_its_id() {
-    let functions = functions(&sources());
+    let functions = functions(&all());
     let not_covered = NOT_COVERED.map(|(function, number)| case(function, number));
     let mut problems = Vec::new();
     for row in rows().iter().filter(|row| is_case(&row.id)) {
@@ -367,7 +289,7 @@ fn every_test_of_a_case_carries_its_id() {
         }
         for test in row.named() {
             let carries = if test.ends_with(".txt") {
-                let text = std::fs::read_to_string(tests_folder().join("scenarios").join(test));
+                let text = std::fs::read_to_string(root().join("tests/scenarios").join(test));
                 text.is_ok_and(|text| text.starts_with(&format!("# {}:", row.id)))
             } else {
                 let body = functions.get(test);
@@ -401,7 +323,7 @@ fn every_case_that_a_test_carries_is_listed_with_that_test() {
             Some(_) => {}
         }
     }
-    for source in sources() {
+    for source in all() {
         let in_functions = functions(std::slice::from_ref(&source));
         let mut count = 0;
         for (test, body) in &in_functions {
@@ -422,7 +344,7 @@ fn every_case_that_a_test_carries_is_listed_with_that_test() {
 
 #[test]
 fn every_departure_has_its_reason_in_the_architecture() {
-    let architecture = std::fs::read_to_string(tests_folder().join("../ARCHITECTURE.md")).unwrap();
+    let architecture = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let departures = architecture.split("## Departures").nth(1).unwrap();
     let departures = departures.split("\n## ").next().unwrap();
     let explained: BTreeSet<&str> = departures
@@ -432,7 +354,7 @@ fn every_departure_has_its_reason_in_the_architecture() {
         .collect();
     let mut problems = Vec::new();
     for row in rows() {
-        let Some((_, after)) = row.behaviour.split_once("Ours differs") else {
+        let Some((_, after)) = row.cells[0].split_once("Ours differs") else {
             continue;
         };
         // The reason stands at another ID, or at this one.

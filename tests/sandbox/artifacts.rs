@@ -1,7 +1,7 @@
 //! Hostile files in the place of a provider's module: nothing of them may run, each is refused for its own reason, and the
 //! version that serves goes on serving. Through the real host, whose compile child this program is, too.
 //!
-//! `rows` lists the cases A1 to A18 and where each is shown; a test holds the list against the tests.
+//! `tests/hostile.md` lists the cases A1 to A18 and where each is shown.
 //!
 //! - `files`: what is wrong with a file before anything of it is compiled.
 //! - `bombs`: what is made to cost the compiler, and what the host feels of it.
@@ -11,7 +11,6 @@ mod bombs;
 mod files;
 mod made;
 mod mutants;
-mod rows;
 mod serving;
 
 use ccm_tests::harness;
@@ -20,6 +19,6 @@ use libtest_mimic::Trial;
 pub(crate) use bombs::{MEASURE, measure, memory, memory_of};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests = [files::TESTS, bombs::TESTS, mutants::TESTS, rows::TESTS];
+    let tests = [files::TESTS, bombs::TESTS, mutants::TESTS];
     harness::table("artifacts", &tests.concat())
 }

@@ -14,7 +14,7 @@ use super::reason;
 use crate::artifact::Evidence;
 
 #[test]
-fn b5_g14_the_time_of_signing_counts_and_not_the_clock() {
+fn g14_the_time_of_signing_counts_and_not_the_clock() {
     let world = World::new();
     let bundle = evidence(&world.bundle(WASM, &world.signer(&Wanted::default())));
     let artifact = artifact(WASM, vec![bundle]);

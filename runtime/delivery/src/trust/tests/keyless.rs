@@ -41,7 +41,7 @@ fn a_signature_of_a_named_identity_is_told_with_its_time() {
 }
 
 #[test]
-fn b5_a13_each_thing_that_is_wrong_with_a_keyless_signature_has_its_reason() {
+fn a13_each_thing_that_is_wrong_with_a_keyless_signature_has_its_reason() {
     let world = World::new();
     let stranger = World::new();
     let signer = world.signer(&Wanted::default());
@@ -331,7 +331,7 @@ fn b5_a13_each_thing_that_is_wrong_with_a_keyless_signature_has_its_reason() {
 }
 
 #[test]
-fn b5_a13_the_identity_and_its_issuer_have_to_be_the_named_ones() {
+fn a13_the_identity_and_its_issuer_have_to_be_the_named_ones() {
     let world = World::new();
     let bundle = evidence(&world.bundle(WASM, &world.signer(&Wanted::default())));
     let artifact = artifact(WASM, vec![bundle]);

@@ -15,7 +15,7 @@ fn envelope(key: &KeyPair, kind: &str, statement: &serde_json::Value) -> Evidenc
 }
 
 #[test]
-fn b5_a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
+fn a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
     let (signing, public) = key();
     let (stranger, _) = key();
     let manifest = MANIFEST.strip_prefix("sha256:").unwrap();

@@ -34,7 +34,7 @@ fn in_place(artifact: Artifact) -> Artifact {
 }
 
 #[test]
-fn b5_a13_nothing_is_trusted_unless_the_operator_said_so() {
+fn a13_nothing_is_trusted_unless_the_operator_said_so() {
     let (_, key) = key();
     let plain = || artifact(WASM, Vec::new());
     let module = plain().digest.to_string();
@@ -133,7 +133,7 @@ fn bytes_that_are_not_those_of_the_artifacts_digest_are_refused() {
 }
 
 #[test]
-fn b5_a14_an_older_signed_version_is_refused_by_its_own_reason() {
+fn a14_an_older_signed_version_is_refused_by_its_own_reason() {
     let table = [
         ("1.2.3", "1.2.3", "trusted"),
         ("1.2.3", "1.2.4", "trusted"),
