@@ -296,7 +296,7 @@ fn status() -> Value {
         "state": State::Canary.as_str(),
         "shortDigest": "0f0f0f0f0f0f",
         "observedSource": "configmap://a/b/c",
-        "active": with(json!({"since": at})),
+        "active": with(json!({"since": at, "requests": "{}", "untried": "1.2.2 is gone"})),
         "previous": release,
         "trial": with(json!({"since": at, "phase": "Canary", "lines": ["+ GET /x"]})),
         "rejected": [{"digest": digest, "version": "1.2.4", "reason": "it trapped", "at": at}],
@@ -349,6 +349,7 @@ async fn a_provider_holds_what_is_written_down_and_shows_it_as_a_table() {
         ("/trial/phase", json!("Guessing")),
         ("/approved", json!(["latest"])),
         ("/rejected/0/reason", json!("x".repeat(1025))),
+        ("/active/requests", json!("x".repeat(131_073))),
     ] {
         let mut status = status();
         *status.pointer_mut(place).unwrap() = bad;

@@ -16,7 +16,7 @@ use crate::services::{Services, load_balancer};
 use crate::world::{Setup, World, manifests, until};
 
 const OWNER: &str = "wasm-ccm.dev/provider";
-const APPROVE: &str = "wasm-ccm.dev/approve";
+pub(crate) const APPROVE: &str = "wasm-ccm.dev/approve";
 pub(crate) const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";
 /// The function that only some calls of a canary meet: no read of the shadow comes there.
 const ENSURE: &str = "ccm:provider/load-balancer@0.1.0#ensure";
@@ -38,12 +38,12 @@ pub(crate) fn version(number: &str) -> Vec<u8> {
 }
 
 /// What the wider version requests, too. It is granted from the beginning.
-fn more() -> Value {
+pub(crate) fn more() -> Value {
     json!({"methods": ["GET"], "path": "/server_types", "access": "read"})
 }
 
 /// An entry with the wider version's rule among its grants.
-fn entry(delivered: &Delivered<'_>, source: &str) -> Value {
+pub(crate) fn entry(delivered: &Delivered<'_>, source: &str) -> Value {
     let mut entry = delivered.entry("hcloud", source);
     let rules = entry["grants"]["targets"][0]["rules"].as_array_mut();
     rules.unwrap().push(more());

@@ -3,11 +3,12 @@
 use std::io::Write as _;
 
 use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::versions::wider;
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
 use crate::delivered::{CONFIG_MAP, Delivered, digest};
-use crate::providers::{ROLL_BACK, joins, version, world};
+use crate::providers::{APPROVE, ROLL_BACK, entry, joins, more, version, world};
 
 /// Two of them do not fit into an object as they are.
 fn packed(wasm: &[u8]) -> Vec<u8> {
@@ -112,5 +113,55 @@ async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_tol
     joins(&world, &mut ccm, "worker-3", json!({}), "hcloud").await;
     let status = delivered.serves(&mut ccm, "hcloud", &first).await;
     assert_eq!(status["rejected"][0]["digest"], digest(&second), "{status}");
+    world.stop(ccm).await;
+}
+
+#[tokio::test]
+async fn nothing_that_asks_for_more_takes_the_place_of_a_lost_module_before_a_person_approves_it() {
+    let world = world().await;
+    let delivered = Delivered::of(&world).await;
+    for name in ["worker-1", "worker-2"] {
+        world.cloud.add_server(ServerSpec::named(name));
+    }
+    let first = version("1.0.0");
+    delivered.apply(&first).await;
+    delivered.configure(&[entry(&delivered, CONFIG_MAP)]);
+    let mut ccm = delivered.ccm(&[]);
+    let status = delivered.serves(&mut ccm, "hcloud", &first).await;
+    let requests = status["active"]["requests"].as_str().unwrap();
+    assert!(requests.contains("/load_balancers/{id}"), "{status}");
+    joins(&world, &mut ccm, "worker-1", json!({}), "hcloud").await;
+    world.stop(ccm).await;
+
+    // A new pod: its cache is empty, and the ConfigMap has been edited.
+    std::fs::remove_dir_all(delivered.cache()).unwrap();
+    let second = wider(&version("2.0.0"), &more());
+    delivered.apply(&second).await;
+    let mut ccm = delivered.ccm(&[]);
+    let waits = |status: &Value| status["trial"]["phase"] == "WaitsForApproval";
+    let what = "to wait for approval";
+    let status = delivered.until(&mut ccm, "hcloud", what, waits).await;
+    assert_eq!(status["trial"]["digest"], digest(&second), "{status}");
+    assert_eq!(status["active"]["digest"], digest(&first), "{status}");
+    let lines = status["trial"]["lines"].as_array().unwrap();
+    let asks = |line: &&Value| {
+        line.as_str()
+            .unwrap()
+            .contains("GET api.hetzner.cloud/v1/server_types")
+    };
+    assert_eq!(lines.iter().filter(asks).count(), 1, "{status}");
+    delivered
+        .told(&mut ccm, "hcloud", "PermissionsPending")
+        .await;
+    delivered
+        .annotate("hcloud", APPROVE, &digest(&second))
+        .await;
+    let status = delivered.serves(&mut ccm, "hcloud", &second).await;
+    let untried = status["active"]["untried"].as_str().unwrap();
+    assert!(
+        untried.starts_with("it was not tried beside 1.0.0"),
+        "{status}"
+    );
+    joins(&world, &mut ccm, "worker-2", json!({}), "hcloud").await;
     world.stop(ccm).await;
 }

@@ -12,7 +12,8 @@
 //!
 //! # Guarantees
 //! - A rejected digest never serves and is never tried, until a person orders `retry`.
-//! - A version that requests more than the one that serves is not started before somebody approves it.
+//! - A version that requests more than the one that serves is not started before somebody approves it: also where the one
+//!   that is written down as serving cannot be had any more, and this one would stand in for it.
 //! - One that would change many load balancers which the one that serves leaves alone answers no call before somebody
 //!   allows it.
 //! - What is at fault decides what follows: a module's own fault rejects it; the operator's side (grants,
@@ -40,8 +41,8 @@ pub use facts::{
 };
 pub use plans::Plans;
 pub use record::{
-    MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, Orders, Phase, Placed, Record, Rejected,
-    Release, Trial,
+    MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Orders, Phase,
+    Placed, Record, Rejected, Release, Trial,
 };
 pub use rules::RolloutRules;
 pub use state::{State, state};

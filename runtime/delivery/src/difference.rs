@@ -13,12 +13,14 @@
 mod requests;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::fmt;
 
 use ccm_host::limits::{CALL, CALL_CEILING, MEMORY_BYTES, MEMORY_CEILING_BYTES};
 use ccm_host::manifest::{Manifest, prefix_covers};
-use ccm_host::{CONTRACT_PACKAGE, Inspection};
+
+pub use written::Requests;
 
 /// What stands before a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub struct Difference {
 
 impl Difference {
     /// Compares what two modules ask for.
-    pub fn between(old: &Inspection, new: &Inspection) -> Difference {
+    pub fn between(old: &Requests, new: &Requests) -> Difference {
         let mut difference = Difference::default();
         let (was, is) = (&old.manifest, &new.manifest);
         difference.named(&was.name, &is.name);
@@ -56,22 +58,8 @@ impl Difference {
             &is.schemes,
             |old, new| old == new,
         );
-        let all = |names: &[String]| interfaces(names, "");
-        difference.words(
-            "import",
-            &all(&old.imports),
-            &all(&new.imports),
-            |old, new| old == new,
-        );
-        // Others are nobody's business: toolchains add some of their own, and the host calls none of them.
-        let package = format!("{CONTRACT_PACKAGE}/");
-        let ours = |names: &[String]| interfaces(names, &package);
-        difference.words(
-            "export",
-            &ours(&old.exports),
-            &ours(&new.exports),
-            |old, new| old == new,
-        );
+        difference.words("import", &old.imports, &new.imports, |old, new| old == new);
+        difference.words("export", &old.exports, &new.exports, |old, new| old == new);
         difference.limits(was, is);
         difference.words(
             "required configuration key",
@@ -109,7 +97,7 @@ impl Difference {
 
     /// The name gives no rights, but a person should see that this is somebody else.
     fn named(&mut self, old: &str, new: &str) {
-        if old != new {
+        if old != new && !old.is_empty() {
             self.add(
                 Sign::Within,
                 format!("name in the manifest: {new} (before: {old})"),
@@ -173,23 +161,6 @@ fn line((sign, text): &(Sign, String)) -> String {
         Sign::Gone => '-',
     };
     format!("{sign} {text}")
-}
-
-/// Interfaces of one package without their versions: this host speaks one version of each, and links to the same
-/// functions whichever a module names.
-fn interfaces(names: &[String], package: &str) -> Vec<String> {
-    let bare = |name: &String| match name.split_once('@') {
-        Some((bare, _)) => bare.to_owned(),
-        None => name.clone(),
-    };
-    let mut found: Vec<String> = names
-        .iter()
-        .filter(|name| name.starts_with(package))
-        .map(bare)
-        .collect();
-    found.sort();
-    found.dedup();
-    found
 }
 
 fn required(manifest: &Manifest) -> Vec<String> {

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use ccm_core::permit::Mode;
+use ccm_core::rollout::{Orders, Phase, Record};
 use ccm_delivery::source::SourceError;
 use ccm_delivery::stage::Served;
 
-use crate::rollout::world::{PLACE, Start, World, block_on, module};
+use crate::rollout::world::{PLACE, Start, World, block_on, module, wider};
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -17,6 +18,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "a_rejected_version_is_not_tried_again_after_a_restart",
         a_rejected_version_is_not_tried_again_after_a_restart,
+    ),
+    (
+        "a_module_that_is_lost_is_stood_in_for_by_one_that_requests_no_more_and_by_none_that_does",
+        a_module_that_is_lost_is_stood_in_for_by_one_that_requests_no_more_and_by_none_that_does,
     ),
     (
         "a_process_that_does_not_lead_is_ready_and_writes_nothing",
@@ -80,6 +85,72 @@ fn a_rejected_version_is_not_tried_again_after_a_restart() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(world.record().unwrap(), before);
         assert_eq!(world.serving().await, one.digest.to_string());
+    });
+}
+
+fn a_module_that_is_lost_is_stood_in_for_by_one_that_requests_no_more_and_by_none_that_does() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let start = |has_lost| Start {
+            folder: Some(folder.path()),
+            has_lost,
+            ..Start::default()
+        };
+        let one = module("1.0.0", "honest");
+        let world = World::start(start(false));
+        world.offer(&one);
+        world.serves(&one).await;
+        let is_known = |record: &Record| {
+            let active = record.active.as_ref();
+            active.is_some_and(|active| active.noted.requests.is_some())
+        };
+        world
+            .recorded("what it requests is written down", is_known)
+            .await;
+        world.ends().await;
+
+        // A new pod, in which nothing is kept; and the source has another one, which requests more.
+        let modules = folder.path().join("modules");
+        std::fs::remove_dir_all(&modules).unwrap();
+        let more = wider("2.0.0");
+        let world = World::start(start(true));
+        world.offer(&more);
+        let waits = |record: &Record| {
+            let trial = record.trial.as_ref();
+            trial.is_some_and(|trial| trial.phase == Phase::WaitsForApproval)
+        };
+        let record = world.recorded("it waits for approval", waits).await;
+        let line = &record.trial.unwrap().lines[0];
+        assert!(line.starts_with("+ "), "{line}");
+        assert!(matches!(
+            *world.served.borrow(),
+            Served::Failed {
+                is_final: false,
+                ..
+            }
+        ));
+        world.order(Orders {
+            approve: Some(more.digest.to_string()),
+            ..Orders::default()
+        });
+        world.serves(&more).await;
+        world.ends().await;
+
+        // And again, with one that requests less.
+        std::fs::remove_dir_all(&modules).unwrap();
+        let less = module("3.0.0", "honest");
+        let world = World::start(start(true));
+        world.offer(&less);
+        world.serves(&less).await;
+        let stands = |record: &Record| {
+            let active = record.active.as_ref();
+            active.is_some_and(|active| active.release.digest == less.digest.to_string())
+        };
+        let record = world.recorded("it is written down", stands).await;
+        let untried = record.active.unwrap().untried.unwrap();
+        for part in ["it was not tried beside 2.0.0", "it is nowhere"] {
+            assert!(untried.contains(part), "{untried}");
+        }
     });
 }
 

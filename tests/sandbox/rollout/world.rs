@@ -76,6 +76,7 @@ fn artifact(version: Version<'_>) -> Artifact {
 /// A source that brings what it is told to.
 struct Scripted {
     offers: mpsc::UnboundedReceiver<Result<Artifact, SourceError>>,
+    has_lost: bool,
 }
 
 impl Source for Scripted {
@@ -89,7 +90,12 @@ impl Source for Scripted {
     }
 
     fn again<'a>(&'a self, _: &'a Release) -> Brought<'a> {
-        Box::pin(async { Err(SourceError::unavailable(PLACE, "it is down")) })
+        Box::pin(async {
+            Err(match self.has_lost {
+                true => SourceError::absent(PLACE, "it is nowhere"),
+                false => SourceError::unavailable(PLACE, "it is down"),
+            })
+        })
     }
 
     fn place(&self) -> &str {
@@ -154,6 +160,8 @@ pub(crate) struct Start<'a> {
     pub(crate) book: Option<Arc<MemoryBook>>,
     /// The terms, where the guest is another one.
     pub(crate) terms: Option<Arc<dyn TermsOf>>,
+    /// Whether the source has nothing any more but what it offers.
+    pub(crate) has_lost: bool,
 }
 
 impl Default for Start<'_> {
@@ -168,6 +176,7 @@ impl Default for Start<'_> {
             },
             book: None,
             terms: None,
+            has_lost: false,
         }
     }
 }
@@ -181,6 +190,7 @@ impl World {
             trust,
             book,
             terms,
+            has_lost,
         } = start;
         let own = || match folder {
             Some(folder) => MemoryBook::kept_in(folder, "cloud"),
@@ -190,7 +200,10 @@ impl World {
         let store = folder.map(|folder| folder.join("modules"));
         let (offers, offered) = mpsc::unbounded_channel();
         let (sources, source) = mpsc::channel(1);
-        let scripted: Box<dyn Source> = Box::new(Scripted { offers: offered });
+        let scripted: Box<dyn Source> = Box::new(Scripted {
+            offers: offered,
+            has_lost,
+        });
         assert!(sources.try_send(scripted).is_ok());
         let granting = terms.unwrap_or_else(|| {
             Arc::new(Granting {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ccm_delivery::difference::Difference;
+use ccm_delivery::difference::{Difference, Requests};
 use ccm_host::Inspection;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(super) async fn diff(options: &Diff, screen: Screen) -> anyhow::Result<Verdi
     let [old, new] = found.as_slice() else {
         anyhow::bail!("two modules are compared");
     };
-    let difference = Difference::between(old, new);
+    let difference = Difference::between(&Requests::of(old), &Requests::of(new));
     let text = match options.printed.output {
         Form::Json => output::json(&json!({
             "old": version(old),

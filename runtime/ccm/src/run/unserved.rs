@@ -1,6 +1,6 @@
 //! Before any provider serves: no lease is held, because whoever leads without a provider keeps those from leading that
-//! have one (EDGE-095). Where nobody leads at all, the lease is taken for a moment, so that what stands in the way is
-//! written down where people look. Writes nothing itself.
+//! have one (EDGE-095). Where nobody leads at all, the lease is taken for a moment, again and again, so that what stands in the
+//! way is written down where people look, and what they say about it is heard. Writes nothing itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,10 @@ use crate::leadership::{Leadership, Lock};
 
 /// How long a provider has to start. Compiling and a first look at a registry take seconds.
 const START: Duration = Duration::from_secs(20);
-/// How long writing down takes at most: what is written down before is read first.
+/// How long the lease is left alone before it is taken once more. Somebody may have approved the version that is offered
+/// in the place of one that is lost.
+const AGAIN: Duration = Duration::from_secs(30);
+/// How long writing down takes at most: what is written down before is read first. What is begun meanwhile goes on.
 const TELLING: Duration = Duration::from_secs(5);
 
 impl Manager {
@@ -28,19 +31,18 @@ impl Manager {
         if self.provided.borrow().is_empty() {
             tracing::warn!("no provider serves yet, so no lease is stood for");
         }
-        let is_unserved = tokio::select! {
-            () = self.served() => false,
-            () = stop.clone().told() => false,
-            () = tokio::time::sleep(START) => true,
-        };
-        if is_unserved && self.settings.mode == Mode::Enforce {
-            self.tell_that_nothing_serves(groups, &stop).await?;
+        let mut wait = START;
+        loop {
+            tokio::select! {
+                () = self.served() => return Ok(()),
+                () = stop.clone().told() => return Ok(()),
+                () = tokio::time::sleep(wait) => {}
+            }
+            if self.settings.mode == Mode::Enforce {
+                self.tell_that_nothing_serves(groups, &stop).await?;
+            }
+            wait = AGAIN;
         }
-        tokio::select! {
-            () = self.served() => {}
-            () = stop.told() => {}
-        }
-        Ok(())
     }
 
     /// Ends when a provider serves.
@@ -63,7 +65,13 @@ impl Manager {
                 tenure: Arc::new(Tenure::unlimited()),
                 ..self.settings.clone()
             };
-            return self.lead_fleet(&settings, None);
+            self.lead_fleet(&settings, None)?;
+            // It goes on leading.
+            tokio::select! {
+                () = self.served() => {}
+                () = stop.clone().told() => {}
+            }
+            return Ok(());
         };
         let timing = settings.timing;
         let lock = Lock {

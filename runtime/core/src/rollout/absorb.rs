@@ -23,12 +23,13 @@ impl Facts {
         match end {
             // Nobody asks what is only loaded.
             End::Planned(_) => {}
-            End::Fine { release, .. } => {
+            End::Fine { release, noted, .. } => {
                 self.named(&release);
                 self.setbacks.remove(&wanted.digest);
                 self.ready = Some(Loaded {
                     release,
                     terms: self.terms,
+                    noted: *noted,
                 });
             }
             End::Ungranted(lines) => {
@@ -52,6 +53,7 @@ impl Facts {
                 release,
                 wider,
                 fits,
+                noted,
             } => {
                 let step = match (work, &candidate.step) {
                     (Work::Examine(_), _) => Step::Examined(wider),
@@ -67,6 +69,7 @@ impl Facts {
                     self.ready = Some(Loaded {
                         release: release.clone(),
                         terms: self.terms,
+                        noted: *noted,
                     });
                 }
                 self.setbacks.remove(digest);

@@ -3,7 +3,7 @@
 
 use super::facts::{Cause, Decision, Effect, Facts, Happening, Now, Setback, Standing, Work};
 use super::orders::{self, Ordered};
-use super::record::{Phase, Record, Release, cut};
+use super::record::{Record, Release, cut};
 use super::trial;
 use crate::cloud::EventType;
 use crate::permit::Moment;
@@ -54,13 +54,14 @@ impl<'a> Turn<'a> {
     /// What is written down has to serve. As long as nothing is, whatever is offered may: whoever does not lead acts on
     /// nothing, and is ready sooner when it leads.
     fn follow(&mut self) -> Option<Vec<Effect>> {
-        if self.facts.candidate.is_some() {
+        // What was begun for a version that is lost is worth the same when this process leads again.
+        if self.facts.candidate.is_some() && self.lost().is_none() {
             return Some(self.end_trial());
         }
         let serving = self.facts.serving.as_ref().map(|it| &it.release);
         let target = match &self.record.active {
             Some(active) => Some(&active.release),
-            None => serving.or_else(|| self.first()),
+            None => serving.or_else(|| orders::chosen(self)),
         };
         match self.placing(target?) {
             Placing::Do(effects) => Some(effects),
@@ -80,7 +81,7 @@ impl<'a> Turn<'a> {
         if let Some(effects) = self.serve() {
             return Some(effects);
         }
-        if self.facts.serving.is_some()
+        if (self.facts.serving.is_some() || self.lost().is_some())
             && let Some(effects) = trial::advance(self)
         {
             return Some(effects);
@@ -88,25 +89,27 @@ impl<'a> Turn<'a> {
         self.note()
     }
 
-    /// What is written down has to serve; what cannot be had any more makes room for what is offered.
+    /// What is written down has to serve; what cannot be had any more makes room for what is offered, once that was found to
+    /// request no more, or is approved.
     fn serve(&mut self) -> Option<Vec<Effect>> {
         if let Some(active) = &self.record.active {
             match self.placing(&active.release) {
                 Placing::Serves | Placing::Loading => return None,
                 Placing::Do(effects) => return Some(effects),
-                Placing::SetBack(setback) => {
-                    let is_passing = setback.cause == Cause::Circumstances;
-                    if is_passing || self.facts.serving.is_some() {
-                        return None;
-                    }
-                }
+                Placing::SetBack(_) if self.lost().is_none() => return None,
+                Placing::SetBack(_) => {}
             }
         }
         // What this process had ready before it led, and nobody has written down.
         if let (None, Some(serving)) = (&self.record.active, &self.facts.serving) {
             return Some(self.activate(Vec::new(), &serving.release));
         }
-        let release = self.first()?;
+        let release = orders::chosen(self)?;
+        let active = self.record.active.as_ref();
+        let is_other = active.is_some_and(|active| active.release.digest != release.digest);
+        if is_other && !trial::is_admitted(self, release) {
+            return None;
+        }
         match self.placing(release) {
             Placing::Serves => None,
             Placing::Do(effects) => {
@@ -124,21 +127,12 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// What is offered, if it may serve without having been compared with anything. What was seen to request more than
-    /// its predecessor goes on waiting for its approval, also when the predecessor is gone.
-    fn first(&self) -> Option<&'a Release> {
-        let release = &self.facts.offer.as_ref()?.release;
-        let digest = &release.digest;
-        let waits = self.record.trial.as_ref().is_some_and(|trial| {
-            trial.phase == Phase::WaitsForApproval && trial.release.digest == *digest
-        });
-        let is_approved = self.record.is_approved(digest);
-        let pin = self.facts.orders.pin.as_ref();
-        let is_free = pin.is_none_or(|pin| pin == digest)
-            && !self.facts.orders.pause
-            && !self.record.is_rejected(digest)
-            && (!waits || is_approved);
-        is_free.then_some(release)
+    /// Why the version that is written down as serving cannot, where nothing else does and waiting alone would not help.
+    pub(super) fn lost(&self) -> Option<(&'a Release, &'a Setback)> {
+        let active = &self.record.active.as_ref()?.release;
+        let setback = self.facts.setback(&active.digest)?;
+        let is_lost = self.facts.serving.is_none() && setback.cause != Cause::Circumstances;
+        is_lost.then_some((active, setback))
     }
 
     /// What it takes to have this version serve, on the present terms.
@@ -154,6 +148,11 @@ impl<'a> Turn<'a> {
         }
         if let Some(setback) = facts.setback(&release.digest) {
             let is_due = setback.again.is_some_and(|at| at <= self.now.moment);
+            let is_other = |work: &Work| work.release().digest != release.digest;
+            // What has failed before gives nothing else up for another try.
+            if is_due && facts.work.as_ref().is_some_and(is_other) {
+                return Placing::SetBack(setback);
+            }
             if !is_due {
                 self.wake_at(setback.again);
                 return Placing::SetBack(setback);
@@ -168,15 +167,20 @@ impl<'a> Turn<'a> {
 
     /// `release` serves from now on: writes it down after these effects, and says so.
     pub(super) fn activate(&self, mut effects: Vec<Effect>, release: &Release) -> Vec<Effect> {
+        let untried = self.lost().map(|(lost, setback)| {
+            let why = format!(
+                "it was not tried beside {}, which cannot be loaded: {}",
+                shown(lost),
+                setback.why
+            );
+            cut(&why)
+        });
+        let mut text = format!("{} serves from now on", shown(release));
+        text.extend(untried.iter().flat_map(|why| ["; ", why]));
         let mut record = self.record.clone();
-        record.activate(release.clone(), self.now.wall);
+        record.activate(release.clone(), self.now.wall, untried);
         effects.push(Effect::Keep(Box::new(record)));
-        effects.push(told(
-            EventType::Normal,
-            "ProviderActivated",
-            release,
-            format!("{} serves from now on", shown(release)),
-        ));
+        effects.push(told(EventType::Normal, "ProviderActivated", release, text));
         effects
     }
 
@@ -218,15 +222,20 @@ impl<'a> Turn<'a> {
         let mut record = self.record.clone();
         let facts = self.facts;
         let has_heard = facts.offer.is_some() || !facts.source_trouble.is_empty();
-        if facts.serving.is_some() && has_heard {
+        if (facts.serving.is_some() || facts.candidate.is_some()) && has_heard {
             record.trial = trial::shown(self);
+        }
+        if let (Some(active), Some(serving)) = (&mut record.active, &facts.serving)
+            && serving.is(&active.release.digest)
+        {
+            active.noted.clone_from(&serving.noted);
         }
         record.trouble = self.trouble();
         let unserved = self.unserved(&record);
         if record == *self.record {
             return unserved.map(|told| vec![told]);
         }
-        let told = trial::news(self.record.trial.as_ref(), record.trial.as_ref());
+        let told = trial::news(self, record.trial.as_ref());
         let keep = Effect::Keep(Box::new(record));
         Some([keep].into_iter().chain(told).chain(unserved).collect())
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::plans::Plans;
-use super::record::{Orders, Record, Release, cut};
+use super::record::{Noted, Orders, Record, Release, cut};
 use super::rules::RolloutRules;
 use super::tally::Tally;
 use crate::cloud::EventType;
@@ -45,6 +45,8 @@ pub struct Loaded {
     pub release: Release,
     /// Which terms; see [`Facts::terms`].
     pub terms: u64,
+    /// What is written down of it when it serves.
+    pub noted: Noted,
 }
 
 impl Loaded {
@@ -63,7 +65,8 @@ pub enum Step {
     Ungranted(Vec<String>),
     /// Nobody vouches for it, for this reason.
     Distrusted(String),
-    /// It is vouched for and within the grants. It requests more than the version that serves, by these lines.
+    /// It is vouched for and within the grants. It requests more than the version that serves, or that is written down as
+    /// serving, by these lines.
     Examined(Vec<String>),
     /// It is compiled and has started under its limits.
     Compiled {
@@ -180,10 +183,12 @@ pub enum End {
     Fine {
         /// The version, by its own account.
         release: Release,
-        /// Of [`Work::Examine`]: what it requests beyond the version that serves.
+        /// Of [`Work::Examine`]: what it requests beyond the version that serves, or that is written down as serving.
         wider: Vec<String>,
         /// Of [`Work::Compile`]: whether it can be compared call by call with the version that serves.
         fits: bool,
+        /// Of [`Work::Load`] and [`Work::Compile`]: what is written down of it when it serves.
+        noted: Box<Noted>,
     },
     /// Of [`Work::Plan`]: what would be changed.
     Planned(Plans),

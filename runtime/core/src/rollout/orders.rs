@@ -87,7 +87,7 @@ fn taken_back(
 ) -> Ordered {
     let mut record = turn.record.clone();
     if let Some(to) = to {
-        record.activate(to.clone(), turn.now.wall);
+        record.activate(to.clone(), turn.now.wall, None);
     }
     record.reject(from, "a person ordered to go back", turn.now.wall);
     record.trial = None;
@@ -115,23 +115,27 @@ fn impossible(release: Option<&Release>, why: &str) -> Ordered {
     ])
 }
 
-/// What is to be tried, as far as people have a say in it: what is offered, or what is pinned.
+/// What is to be tried, as far as people have a say in it.
 pub(super) fn wanted<'a>(turn: &Turn<'a>) -> Option<&'a Release> {
+    let active = turn.record.active.as_ref();
+    chosen(turn).filter(|it| active.is_none_or(|active| active.release.digest != it.digest))
+}
+
+/// What should serve: what is offered, or what is pinned.
+pub(super) fn chosen<'a>(turn: &Turn<'a>) -> Option<&'a Release> {
     let facts = turn.facts;
     if facts.orders.pause {
         return None;
     }
     let offered = facts.offer.as_ref().map(|offer| &offer.release);
-    let wanted = match &facts.orders.pin {
+    let chosen = match &facts.orders.pin {
         None => offered,
         Some(pin) => {
             let known = offered.into_iter().chain(&turn.record.previous);
             known.into_iter().find(|release| release.digest == *pin)
         }
-    }?;
-    let active = turn.record.active.as_ref();
-    let is_new = active.is_none_or(|active| active.release.digest != wanted.digest);
-    (is_new && !turn.record.is_rejected(&wanted.digest)).then_some(wanted)
+    };
+    chosen.filter(|release| !turn.record.is_rejected(&release.digest))
 }
 
 /// What is wrong with the orders.

@@ -10,6 +10,8 @@ pub const MOST_APPROVED: usize = 32;
 pub const MOST_LINES: usize = 64;
 /// Bytes of a reason, of a line and of the trouble.
 pub const MOST_REASON: usize = 1024;
+/// Bytes of what a version requests: the largest manifest, and as much again.
+pub const MOST_REQUESTS: usize = 128 << 10;
 
 /// One version of a provider's module: these bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +36,14 @@ impl Release {
     }
 }
 
+/// What is written down of a version that serves, in the words of whoever reads modules.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Noted {
+    /// What it requests. A process that cannot have the module any more compares with it what is offered in its place.
+    /// `None`: not known, and then everything is more.
+    pub requests: Option<String>,
+}
+
 /// A version that serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
@@ -41,6 +51,10 @@ pub struct Placed {
     pub release: Release,
     /// Since when, in seconds since the Unix epoch.
     pub since: u64,
+    /// See [`Noted`]. The default, until it was read.
+    pub noted: Noted,
+    /// Why it was not tried beside its predecessor before it served, for people; `None`: it was, or it is the first one.
+    pub untried: Option<String>,
 }
 
 /// How far a version has come that does not serve yet.
@@ -186,8 +200,8 @@ impl Record {
         self.approved.truncate(MOST_APPROVED);
     }
 
-    /// `release` serves from now on, and what served before is kept.
-    pub(super) fn activate(&mut self, release: Release, at: u64) {
+    /// `release` serves from now on, and what served before is kept. What is to be noted of it follows once it serves.
+    pub(super) fn activate(&mut self, release: Release, at: u64, untried: Option<String>) {
         if let Some(active) = self.active.take()
             && active.release.digest != release.digest
             && !self.is_rejected(&active.release.digest)
@@ -196,7 +210,12 @@ impl Record {
         }
         self.previous
             .take_if(|previous| previous.digest == release.digest);
-        self.active = Some(Placed { release, since: at });
+        self.active = Some(Placed {
+            release,
+            since: at,
+            noted: Noted::default(),
+            untried,
+        });
         self.trial = None;
     }
 }

@@ -99,7 +99,7 @@ pub fn state(record: &Record, orders: &Orders) -> State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Placed, Release, Trial};
+    use super::super::record::{Noted, Placed, Release, Trial};
     use super::*;
 
     fn release(digest: &str) -> Release {
@@ -116,6 +116,8 @@ mod tests {
             active: Some(Placed {
                 release: release("one"),
                 since: 0,
+                noted: Noted::default(),
+                untried: None,
             }),
             trouble: "the registry is down".to_owned(),
             ..Record::default()

@@ -7,6 +7,7 @@
 )]
 
 mod journeys;
+mod lost;
 mod orders;
 mod property;
 mod verdicts;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::decide::{Turn, shown as named, told};
 use super::facts::{Candidate, Effect, Step, Trying, Work};
 use super::orders;
-use super::record::{MOST_LINES, Phase, Trial, cut};
+use super::record::{MOST_LINES, Phase, Release, Trial, cut};
 use super::tally::Verdict;
 use crate::cloud::EventType;
 
@@ -60,7 +60,8 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Option<Vec<Effect>> {
     match (&facts.candidate, wanted) {
         (None, None) => None,
         (None, Some(release)) => {
-            let offer = facts.offer.as_ref();
+            // Where nothing serves, nobody is spared by waiting.
+            let offer = facts.offer.as_ref().filter(|_| facts.serving.is_some());
             let offered = offer.filter(|offer| offer.release.digest == release.digest);
             let settled = offered.map(|offer| offer.since.after(facts.rules.settle));
             if let Some(settled) = settled.filter(|settled| *settled > turn.now.moment) {
@@ -90,6 +91,8 @@ fn step(turn: &mut Turn<'_>, candidate: &Candidate) -> Option<Vec<Effect>> {
         Step::Ungranted(_) | Step::Failed(_) => return None,
         Step::Distrusted(_) => Effect::Begin(Work::Examine(release())),
         Step::Examined(_) if waits_for_approval(turn, candidate) => return None,
+        // There is nothing to try it beside: it is placed.
+        Step::Examined(_) if turn.facts.serving.is_none() => return None,
         Step::Examined(_) => Effect::Begin(Work::Compile(release())),
         Step::Compiled { .. } => Effect::Begin(Work::SelfTest(release())),
         Step::SelfTested { .. } => Effect::Begin(Work::Plan(release())),
@@ -159,6 +162,17 @@ fn promote(turn: &Turn<'_>, candidate: &Candidate) -> Vec<Effect> {
     turn.activate(vec![Effect::Place(release.clone())], release)
 }
 
+/// Whether `release` was found to request no more than the version that is written down as serving, or may do so.
+pub(super) fn is_admitted(turn: &Turn<'_>, release: &Release) -> bool {
+    let candidate = turn.facts.candidate.as_ref();
+    candidate.is_some_and(|candidate| {
+        candidate.release.digest == release.digest
+            && candidate.terms == turn.facts.terms
+            && matches!(candidate.step, Step::Examined(_))
+            && !waits_for_approval(turn, candidate)
+    })
+}
+
 /// Whether it requests more than the version that serves, and nobody has approved it.
 fn waits_for_approval(turn: &Turn<'_>, candidate: &Candidate) -> bool {
     let Step::Examined(wider) = &candidate.step else {
@@ -220,8 +234,8 @@ pub(super) fn shown(turn: &Turn<'_>) -> Option<Trial> {
 }
 
 /// What people should hear of, once.
-pub(super) fn news(before: Option<&Trial>, after: Option<&Trial>) -> Option<Effect> {
-    let after = after?;
+pub(super) fn news(turn: &Turn<'_>, after: Option<&Trial>) -> Option<Effect> {
+    let (before, after) = (turn.record.trial.as_ref(), after?);
     let is_told = before.is_some_and(|before| {
         before.release.digest == after.release.digest
             && before.phase == after.phase
@@ -231,12 +245,21 @@ pub(super) fn news(before: Option<&Trial>, after: Option<&Trial>) -> Option<Effe
         return None;
     }
     let (reason, what) = match after.phase {
-        Phase::WaitsForGrants => ("PermissionsPending", "is not loaded, for want of grants"),
-        Phase::WaitsForApproval => (
+        Phase::WaitsForGrants => (
             "PermissionsPending",
-            "requests more than the version that serves, and waits for approval",
+            "is not loaded, for want of grants".to_owned(),
         ),
-        Phase::Fetched if !after.lines.is_empty() => ("ProviderDistrusted", "is not trusted"),
+        Phase::WaitsForApproval => {
+            let than = match turn.lost() {
+                None => "the version that serves".to_owned(),
+                Some((lost, _)) => format!("{}, which cannot be loaded", named(lost)),
+            };
+            let what = format!("requests more than {than}, and waits for approval");
+            ("PermissionsPending", what)
+        }
+        Phase::Fetched if !after.lines.is_empty() => {
+            ("ProviderDistrusted", "is not trusted".to_owned())
+        }
         _ => return None,
     };
     let text = format!(

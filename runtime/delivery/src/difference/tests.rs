@@ -2,14 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use ccm_core::cloud::Capabilities;
+use ccm_core::rollout::MOST_REQUESTS;
 use ccm_host::manifest::Manifest;
 use ccm_host::{Digest, Inspection};
 use serde_json::{Value, json};
 
-use super::Difference;
+use super::{Difference, Requests};
 
 /// A module with this manifest, patched into a usual one.
-fn module(patch: Value, imports: &[&str], exports: &[&str]) -> Inspection {
+fn module(patch: Value, imports: &[&str], exports: &[&str]) -> Requests {
     let mut manifest = json!({
         "contract": "0.1.0",
         "name": "sample",
@@ -23,7 +24,7 @@ fn module(patch: Value, imports: &[&str], exports: &[&str]) -> Inspection {
         manifest[key] = value.clone();
     }
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    Inspection {
+    Requests::of(&Inspection {
         digest: Digest::of(manifest.to_string().as_bytes()),
         size: 1,
         manifest: Manifest::parse(manifest.to_string().as_bytes()).unwrap(),
@@ -31,7 +32,7 @@ fn module(patch: Value, imports: &[&str], exports: &[&str]) -> Inspection {
         self_check: false,
         imports: names(imports),
         exports: names(exports),
-    }
+    })
 }
 
 fn target(name: &str, endpoint: &str, auth: &str, rules: &[Value]) -> Value {
@@ -306,6 +307,34 @@ fn what_is_asked_for_is_compared_line_by_line() {
         wider.retain(|line| line.starts_with('+'));
         assert_eq!(difference.wider_lines(), wider, "{name}");
     }
+}
+
+#[test]
+fn what_was_written_down_is_compared_as_the_module_itself() {
+    let (import, export) = ("ccm:provider/http@0.1.0", "ccm:provider/instances@0.1.0");
+    for (name, old, new, ..) in rows() {
+        let [old, new] = [old, new].map(|patch| module(patch, &[import], &[export]));
+        let read = Requests::read(old.write().as_deref());
+        let difference = Difference::between(&read, &new);
+        assert_eq!(difference, Difference::between(&old, &new), "{name}");
+    }
+}
+
+#[test]
+fn compared_with_what_is_not_known_everything_is_more() {
+    let any = module(json!({}), &[], &["ccm:provider/lifecycle@0.1.0"]);
+    let written = any.write().unwrap();
+    let of_another_form = written.replace("0.1.0", "next");
+    for known in [None, Some(""), Some("{}"), Some(of_another_form.as_str())] {
+        let difference = Difference::between(&Requests::read(known), &any);
+        let mut lines = difference.lines();
+        assert_eq!(difference.wider_lines(), lines, "{known:?}");
+        lines.retain(|line| line.contains("export ") || line.contains("GET"));
+        assert_eq!(lines.len(), 2, "{known:?}");
+    }
+    // More than anybody writes down.
+    let long = "x".repeat(MOST_REQUESTS);
+    assert_eq!(module(json!({}), &[&long], &[]).write(), None);
 }
 
 #[test]

@@ -81,10 +81,11 @@ impl Condition {
 fn ready(report: &Report) -> Condition {
     let record = &report.record;
     let (reason, message) = match &record.active {
-        Some(active) if report.is_serving => (
-            "Serving",
-            format!("version {} serves", active.release.version),
-        ),
+        Some(active) if report.is_serving => {
+            let mut message = format!("version {} serves", active.release.version);
+            message.extend(active.untried.iter().flat_map(|why| ["; ", why]));
+            ("Serving", message)
+        }
         Some(_) => ("NotLoaded", record.trouble.clone()),
         None => ("NothingYet", record.trouble.clone()),
     };

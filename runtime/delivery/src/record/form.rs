@@ -2,8 +2,8 @@
 //! of the form is left out, because somebody else may have written it.
 
 use ccm_core::rollout::{
-    MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, Phase, Placed, Record, Rejected,
-    Release, Trial,
+    MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Phase, Placed,
+    Record, Rejected, Release, Trial,
 };
 use ccm_host::clean;
 use jiff::Timestamp;
@@ -31,6 +31,11 @@ pub(super) fn write(record: &Record) -> Map<String, Value> {
     let active = record.active.as_ref().map(|active| {
         let mut value = release(&active.release);
         value.insert("since".to_owned(), time(active.since));
+        value.insert("requests".to_owned(), json!(active.noted.requests));
+        value.insert(
+            "untried".to_owned(),
+            active.untried.as_deref().map(text).into(),
+        );
         Value::Object(value)
     });
     let trial = record.trial.as_ref().map(|trial| {
@@ -88,6 +93,14 @@ pub(super) fn read(status: &Value) -> Record {
         Some(Placed {
             release: read_release(value)?,
             since: read_time(value, "since"),
+            noted: Noted {
+                requests: value
+                    .get("requests")
+                    .and_then(Value::as_str)
+                    .filter(|text| text.len() <= MOST_REQUESTS)
+                    .map(str::to_owned),
+            },
+            untried: Some(read_text(value, "untried", MOST_REASON)).filter(|why| !why.is_empty()),
         })
     });
     let approved = list("approved")

@@ -10,7 +10,7 @@ mod cluster;
 mod form;
 mod memory;
 
-use ccm_core::rollout::{Phase, Placed, Record, Rejected, Release, Trial};
+use ccm_core::rollout::{Noted, Phase, Placed, Record, Rejected, Release, Trial};
 
 fn digest(number: u8) -> String {
     format!("sha256:{}", format!("{number:02x}").repeat(32))
@@ -30,6 +30,10 @@ fn full() -> Record {
         active: Some(Placed {
             release: release(1),
             since: 1_700_000_000,
+            noted: Noted {
+                requests: Some(r#"{"manifest":{}}"#.to_owned()),
+            },
+            untried: Some("1.0.2 is gone".to_owned()),
         }),
         previous: Some(release(2)),
         trial: Some(Trial {

@@ -3,7 +3,8 @@
 use ccm_core::rollout::{Cause, Facts};
 
 /// Why nothing serves, and whether a person has to change something first. Nothing, while something may still come: a
-/// rejected offer is no end of what is written down as serving.
+/// rejected offer is no end of what is written down as serving. What is offered in its place is not waited for: only
+/// whoever leads decides about it, and nobody would stand for that.
 pub(super) fn failed(facts: &Facts) -> Option<(String, bool)> {
     let record = facts.record.as_ref()?;
     let active = record.active.as_ref().map(|active| &active.release);
@@ -18,10 +19,14 @@ pub(super) fn failed(facts: &Facts) -> Option<(String, bool)> {
     {
         if let Some(rejected) = record.rejected.iter().find(|it| it.digest == *digest) {
             reasons.push(format!("{digest} is rejected: {}", rejected.reason));
-        } else {
-            let setback = facts.setbacks.get(digest)?;
+        } else if let Some(setback) = facts.setbacks.get(digest) {
             reasons.push(setback.why.clone());
             is_final &= matches!(setback.cause, Cause::Module | Cause::Terms | Cause::Trust);
+        } else if reasons.is_empty() {
+            return None;
+        } else {
+            reasons.push(format!("whoever leads decides about {digest}"));
+            is_final = false;
         }
     }
     if reasons.is_empty() {
@@ -36,7 +41,7 @@ mod tests {
     use std::time::Duration;
 
     use ccm_core::permit::Moment;
-    use ccm_core::rollout::{Now, Placed, Record, Rejected, Release, Setback};
+    use ccm_core::rollout::{Noted, Now, Placed, Record, Rejected, Release, Setback};
 
     use super::*;
 
@@ -90,7 +95,14 @@ mod tests {
                 None,
                 Some(("Terms; v4 is rejected: bad", true)),
             ),
-            (Some("v3"), Some(Cause::Gone), Some("v4"), false, None, None),
+            (
+                Some("v3"),
+                Some(Cause::Gone),
+                Some("v4"),
+                false,
+                None,
+                Some(("Gone; whoever leads decides about v4", false)),
+            ),
             (
                 Some("v3"),
                 Some(Cause::Terms),
@@ -130,6 +142,8 @@ mod tests {
                 active: active.map(|name| Placed {
                     release: release(name),
                     since: 0,
+                    noted: Noted::default(),
+                    untried: None,
                 }),
                 ..Record::default()
             };

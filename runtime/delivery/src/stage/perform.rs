@@ -105,11 +105,17 @@ impl Stage {
             granted: self.inputs.terms.borrow().clone(),
             allows_downgrade: self.facts.orders.allow_downgrade.clone(),
             serving: self.serving.clone(),
+            recorded: self.recorded(),
             active: self.active.clone(),
             ready: self.ready.clone(),
             permit: self.permit(),
         };
         self.works.spawn(run(self.room.clone(), job));
+    }
+
+    fn recorded(&self) -> Option<String> {
+        let active = self.facts.record.as_ref()?.active.as_ref()?;
+        active.noted.requests.clone()
     }
 
     /// A permit for reads within the tenure.

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Permit;
-use ccm_core::rollout::{End, Release, Work};
+use ccm_core::rollout::{End, Noted, Release, Work};
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
 
 use super::Generated;
@@ -14,7 +14,7 @@ use super::fault::{chain, of_call, of_load, of_source};
 use super::feed::Asks;
 use crate::active::{Active, Generation};
 use crate::artifact::Artifact;
-use crate::difference::Difference;
+use crate::difference::{Difference, Requests};
 use crate::metrics::Metrics;
 use crate::source::Location;
 use crate::store::ModuleStore;
@@ -42,6 +42,8 @@ pub(super) struct Job {
     pub(super) granted: Arc<dyn TermsOf>,
     pub(super) allows_downgrade: Option<String>,
     pub(super) serving: Option<Arc<Inspection>>,
+    /// What the version requests that is written down as serving; see [`Requests::read`].
+    pub(super) recorded: Option<String>,
     pub(super) active: Option<Arc<Active>>,
     pub(super) ready: Option<Generated>,
     pub(super) permit: Option<Arc<Permit>>,
@@ -97,7 +99,12 @@ pub(super) async fn run(room: Arc<Room>, job: Job) -> Ended {
             Err(end) => end,
         },
         Work::Examine(release) => match job.examine(&room, release).await {
-            Ok((examined, wider)) => fine(examined.release(), wider, false),
+            Ok((examined, wider)) => End::Fine {
+                release: examined.release(),
+                wider,
+                fits: false,
+                noted: Box::default(),
+            },
             Err(end) => end,
         },
         Work::SelfTest(release) => job.self_test(release).await,
@@ -112,11 +119,12 @@ pub(super) async fn run(room: Arc<Room>, job: Job) -> Ended {
     }
 }
 
-fn fine(release: Release, wider: Vec<String>, fits: bool) -> End {
+fn fine(release: Release) -> End {
     End::Fine {
         release,
-        wider,
-        fits,
+        wider: Vec::new(),
+        fits: false,
+        noted: Box::default(),
     }
 }
 
@@ -179,14 +187,16 @@ impl Job {
         if let Err(missing) = examined.inspection.manifest.narrow(grants) {
             return Err(End::Ungranted(missing.lines));
         }
-        let wider = self.serving.as_ref().map(|serving| {
-            let difference = Difference::between(serving, &examined.inspection);
-            match difference.is_wider() {
-                true => difference.lines(),
-                false => Vec::new(),
-            }
-        });
-        Ok((examined, wider.unwrap_or_default()))
+        let before = match &self.serving {
+            Some(serving) => Requests::of(serving),
+            None => Requests::read(self.recorded.as_deref()),
+        };
+        let difference = Difference::between(&before, &Requests::of(&examined.inspection));
+        let wider = match difference.is_wider() {
+            true => difference.lines(),
+            false => Vec::new(),
+        };
+        Ok((examined, wider))
     }
 
     /// Up to the terms that it is loaded on.
@@ -261,11 +271,19 @@ impl Job {
             .active
             .as_ref()
             .is_some_and(|active| active.fits(&generation));
+        let end = End::Fine {
+            release: known,
+            wider: Vec::new(),
+            fits,
+            noted: Box::new(Noted {
+                requests: Requests::of(&inspection).write(),
+            }),
+        };
         let generated = Generated {
             generation,
             inspection,
         };
-        Ok((generated, fine(known, Vec::new(), fits)))
+        Ok((generated, end))
     }
 
     /// The candidate proves its credential. When the version that serves cannot either, it is nothing about the
@@ -275,7 +293,7 @@ impl Job {
             return End::Trouble("it is not loaded any more".to_owned());
         };
         let Err(error) = ready.generation.provider.self_check(permit.clone()).await else {
-            return fine(release.clone(), Vec::new(), false);
+            return fine(release.clone());
         };
         let end = of_call(&error);
         if let (End::Fault(why), ProviderError::Denied(_) | ProviderError::Invalid(_)) =
@@ -316,7 +334,7 @@ impl Job {
             && active.candidate().is_some()
         {
             active.read_each_capability(permit).await;
-            return fine(release.clone(), Vec::new(), false);
+            return fine(release.clone());
         }
         let alone = Active::alone(room.name.clone(), ready.generation.clone());
         alone.read_each_capability(permit).await;
@@ -326,7 +344,7 @@ impl Job {
         }
         let kinds: Vec<&str> = tally.candidate.errors.keys().copied().collect();
         match kinds.as_slice() {
-            [] => fine(release.clone(), Vec::new(), false),
+            [] => fine(release.clone()),
             passing
                 if passing
                     .iter()

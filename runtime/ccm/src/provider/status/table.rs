@@ -36,6 +36,7 @@ struct Version {
     at: String,
     reason: String,
     lines: Vec<String>,
+    untried: Option<String>,
 }
 
 /// The table.
@@ -87,6 +88,9 @@ fn detail(text: &mut String, name: &str, shown: &Shown, is_wide: bool) {
     }
     if let Some(active) = shown.active.as_ref().filter(|_| is_wide) {
         let _ = writeln!(block, "  serves: {} since {}", active.origin, active.since);
+    }
+    if let Some(why) = shown.active.as_ref().and_then(|it| it.untried.as_ref()) {
+        let _ = writeln!(block, "  serves, and {why}");
     }
     if let Some(previous) = shown.previous.as_ref().filter(|_| is_wide) {
         let _ = writeln!(block, "  previous: {}", title(previous));

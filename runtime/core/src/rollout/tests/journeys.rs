@@ -186,61 +186,6 @@ fn g7_a_version_that_would_change_everything_is_rejected_before_it_is_tried_unti
 }
 
 #[test]
-fn a_version_that_waits_for_approval_waits_also_when_its_predecessor_is_gone() {
-    let mut world = World::serving();
-    world.offer(2, Kind::Wider);
-    world.run(LONG);
-    // The next process finds nothing of version 1 any more.
-    world.restart();
-    world.offer(2, Kind::Wider);
-    world.settle();
-    let work = world.facts.work.clone().unwrap();
-    assert_eq!(work.release().digest, digest(1));
-    for _ in 0..20 {
-        let now = world.now();
-        if let Some(work) = world.facts.work.clone() {
-            assert_eq!(work.release().digest, digest(1));
-            world.facts.ended(
-                &work,
-                world.facts.terms,
-                End::Gone("it is gone".to_owned()),
-                now,
-            );
-        }
-        world.settle();
-        world.seconds += 20;
-    }
-    assert_eq!(world.serves(), None);
-    assert_eq!(
-        world.stored.trial.as_ref().unwrap().phase,
-        Phase::WaitsForApproval
-    );
-    world.order(Orders {
-        approve: Some(digest(2)),
-        ..Orders::default()
-    });
-    world.settle();
-    let now = world.now();
-    if let Some(work) = world
-        .facts
-        .work
-        .clone()
-        .filter(|work| work.release().digest == digest(1))
-    {
-        world.facts.ended(
-            &work,
-            world.facts.terms,
-            End::Gone("it is gone".to_owned()),
-            now,
-        );
-    }
-    world.settle();
-    world.work();
-    world.settle();
-    assert_eq!(world.serves(), Some(digest(2)));
-}
-
-#[test]
 fn when_the_terms_change_the_same_version_is_loaded_anew_at_once() {
     let mut world = World::serving();
     world.facts.changed_terms();

@@ -12,6 +12,8 @@ use crate::rollout::*;
 enum Event {
     Offer(u8, Kind),
     Withdraw,
+    /// Of this version there are no bytes any more.
+    Vanish(u8),
     Unreachable,
     Seconds(u64),
     Restart,
@@ -35,6 +37,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => (number.clone(), select(&KINDS[..])).prop_map(|(number, kind)| Event::Offer(number, kind)),
         1 => Just(Event::Withdraw),
+        1 => number.clone().prop_map(Event::Vanish),
         1 => Just(Event::Unreachable),
         8 => (1..90_u64).prop_map(Event::Seconds),
         2 => Just(Event::Restart),
@@ -62,6 +65,9 @@ fn happens(world: &mut World, event: Event) {
             world.offer(number, kind);
         }
         Event::Withdraw => world.facts.unoffered("there is nothing", true),
+        Event::Vanish(number) => {
+            world.gone.insert(digest(number));
+        }
         Event::Unreachable => world.facts.unoffered("cannot be asked", false),
         Event::Seconds(seconds) => world.run(seconds),
         Event::Restart => world.restart(),
@@ -145,19 +151,25 @@ proptest! {
         }
         quiet(&mut world, 100, last);
         let covered = world.facts.terms >= world.enough;
-        let had_none = world.stored.previous.is_none() && world.serves() == Some(digest(100));
+        let serves = world.serves() == Some(digest(100));
+        let had_none = world.stored.previous.is_none() && serves;
+        // What served before is nowhere any more.
+        let active = world.stored.active.clone();
+        let stands_in = active.as_ref().is_some_and(|it| it.untried.is_some()) && serves;
         let expected = match last {
             Kind::Good | Kind::Reshaped | Kind::Flaky => true,
             Kind::Ungranted | Kind::Distrusted => covered,
             // Serves only if it was the first.
             Kind::Wider => had_none,
-            kind => kind.starts() && had_none,
+            // Or if there is nothing that it could be tried beside.
+            kind => kind.starts() && (had_none || stands_in),
         };
         prop_assert_eq!(world.serves() == Some(digest(100)), expected, "{:?} {:?}", last, world.stored);
         prop_assert_eq!(world.stored.is_rejected(&digest(100)), last.is_bad() && !expected);
-        // Written down is what is.
-        let active = world.stored.active.as_ref().map(|it| it.release.digest.clone());
-        prop_assert_eq!(active, world.serves());
+        // Written down is what is, unless that is nowhere any more: then what this process has goes on serving, if anything.
+        let active = active.map(|it| it.release.digest);
+        let is_lost = active.as_ref().is_some_and(|it| world.gone.contains(it));
+        prop_assert!(active == world.serves() || is_lost);
         // And it is quiet: much later nothing has changed.
         let before = (world.stored.clone(), world.begun(|work| matches!(work, Work::Compile(_))));
         world.run(900);

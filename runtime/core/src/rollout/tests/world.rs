@@ -1,7 +1,7 @@
 //! A world for one provider: a source, people, a book, and modules that behave as they are told. It performs what is
 //! decided, and holds whatever must never happen against every single effect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::permit::Moment;
@@ -69,6 +69,8 @@ pub(super) struct World {
     pub(super) stored: Record,
     pub(super) orders: Orders,
     pub(super) kinds: BTreeMap<String, Kind>,
+    /// Of these there are no bytes any more, unless they are offered.
+    pub(super) gone: BTreeSet<String>,
     /// Whether the book can be written.
     pub(super) is_online: bool,
     /// The terms that cover everything.
@@ -98,6 +100,7 @@ impl World {
             stored: Record::default(),
             orders: Orders::default(),
             kinds: BTreeMap::new(),
+            gone: BTreeSet::new(),
             is_online: true,
             enough: u64::MAX,
             done: Vec::new(),
@@ -233,7 +236,6 @@ impl World {
         let approved = |digest: &str| {
             record.is_approved(digest)
                 || self.facts.rules.approve_within_grants
-                || serves.is_none()
                 // Nothing was compared with anything yet, or what is written down is obeyed.
                 || record.active.as_ref().is_none_or(|it| it.release.digest == digest)
                 || serves.as_deref() == Some(digest)
@@ -256,7 +258,8 @@ impl World {
                 let digest = &work.release().digest;
                 assert!(self.facts.work.is_none(), "two works at a time");
                 assert!(!record.is_rejected(digest), "a rejected version is tried");
-                if matches!(work, Work::Compile(_)) && self.kinds[digest] == Kind::Wider {
+                let starts = matches!(work, Work::Compile(_) | Work::Load(_));
+                if starts && self.kinds[digest] == Kind::Wider {
                     assert!(approved(digest), "a wider version is started unapproved");
                 }
             }
@@ -320,15 +323,26 @@ impl World {
         let digest = work.release().digest.clone();
         let number = u8::from_str_radix(&digest[7..9], 16).unwrap();
         let kind = self.kinds[&digest];
+        let requests = match kind {
+            Kind::Wider => "POST /servers",
+            _ => "GET /servers",
+        };
         let fine = |wider: Vec<String>, fits| End::Fine {
             release: release(number),
             wider,
             fits,
+            noted: Box::new(Noted {
+                requests: Some(requests.to_owned()),
+            }),
         };
+        let offer = self.facts.offer.as_ref();
+        let is_offered = offer.is_some_and(|offer| offer.release.digest == digest);
+        let is_gone = self.gone.contains(&digest) && !is_offered;
         let terms = self.facts.terms;
         self.attempts += 1;
         let covered = terms >= self.enough;
         let end = match (&work, kind) {
+            (Work::Load(_) | Work::Examine(_), _) if is_gone => End::Gone("it is gone".to_owned()),
             (Work::Load(_) | Work::Examine(_), Kind::Ungranted) if !covered => {
                 End::Ungranted(vec!["+ DELETE /servers/*".to_owned()])
             }

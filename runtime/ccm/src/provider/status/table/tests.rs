@@ -29,7 +29,8 @@ fn what_serves_waits_and_was_rejected_is_shown() {
                 "hcloud",
                 json!({
                     "state": "WaitsForApproval",
-                    "active": { "digest": DIGEST, "version": "1.2.0", "origin": "file:///x.wasm", "since": "2026-01-02T03:04:05Z" },
+                    "active": { "digest": DIGEST, "version": "1.2.0", "origin": "file:///x.wasm", "since": "2026-01-02T03:04:05Z",
+                        "untried": "it was not tried beside 1.1.0, which cannot be loaded: it is gone" },
                     "trial": {
                         "digest": OTHER, "version": "2.0.0", "phase": "WaitsForApproval", "since": "2026-01-03T03:04:05Z",
                         "lines": ["+ target api: DELETE /servers/{id} (write)"],
@@ -46,7 +47,8 @@ fn what_serves_waits_and_was_rejected_is_shown() {
          fresh    -         -              -                  -\n\
          hcloud   1.2.0     111111111111   WaitsForApproval   -\n\
          \n\
-         hcloud:\n  waits for approval: 2.0.0 ({OTHER}), since 2026-01-03T03:04:05Z\n    \
+         hcloud:\n  serves, and it was not tried beside 1.1.0, which cannot be loaded: it is gone\n  \
+         waits for approval: 2.0.0 ({OTHER}), since 2026-01-03T03:04:05Z\n    \
          + target api: DELETE /servers/{{id}} (write)\n    \
          approve it with: kubectl annotate provider hcloud --overwrite wasm-ccm.dev/approve={OTHER}\n  \
          rejected: 1.9.0 ({OTHER}), at 2026-01-01T03:04:05Z: it traps\n  \

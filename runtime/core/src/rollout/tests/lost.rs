@@ -1,0 +1,141 @@
+//! Versions that are written down as serving and cannot be had any more, and what is offered in their place.
+
+use super::world::{Kind, World, digest, release};
+use crate::rollout::*;
+
+/// Longer than any rollout that waits for nobody takes.
+const LONG: u64 = 400;
+
+/// A world in which version 1 serves by what is written down, and a process that has not got it and cannot get it.
+fn lost() -> World {
+    let mut world = World::serving();
+    world.gone.insert(digest(1));
+    world.restart();
+    world.done.clear();
+    world
+}
+
+fn is_loaded(world: &World, number: u8) -> bool {
+    let digest = digest(number);
+    world.begun(|work| !matches!(work, Work::Examine(_)) && work.release().digest == digest) > 0
+}
+
+#[test]
+fn what_requests_no_more_stands_in_for_a_version_that_is_lost_and_it_is_said_why_it_was_not_tried()
+{
+    let mut world = lost();
+    world.offer(2, Kind::Good);
+    world.run(5);
+    assert_eq!(world.serves(), Some(digest(2)));
+    let active = world.stored.active.clone().unwrap();
+    let why =
+        "it was not tried beside 1.0.1 (sha256:010101010101), which cannot be loaded: it is gone";
+    assert_eq!(active.untried.as_deref(), Some(why));
+    assert_eq!(active.noted.requests.as_deref(), Some("GET /servers"));
+    assert_eq!(world.stored.previous.as_ref().unwrap().digest, digest(1));
+    let said = world.done.iter().find_map(|effect| match effect {
+        Effect::Tell(happening) => Some((happening.reason, happening.message.clone())),
+        _ => None,
+    });
+    let (reason, message) = said.unwrap();
+    assert_eq!(
+        reason, "ProviderActivated",
+        "and not first that nothing serves"
+    );
+    assert!(message.ends_with(why), "{message}");
+    // What comes after it is tried again.
+    world.offer(3, Kind::Good);
+    world.run(LONG);
+    let active = world.stored.active.clone().unwrap();
+    assert_eq!((active.release.digest, active.untried), (digest(3), None));
+}
+
+#[test]
+fn what_requests_more_than_a_version_that_is_lost_is_not_started_before_somebody_approves_it() {
+    for was_seen_before in [false, true] {
+        let mut world = World::serving();
+        if was_seen_before {
+            world.offer(2, Kind::Wider);
+            world.run(LONG);
+        }
+        world.gone.insert(digest(1));
+        world.restart();
+        world.offer(2, Kind::Wider);
+        world.run(LONG);
+        assert_eq!(world.serves(), None);
+        assert!(!is_loaded(&world, 2));
+        let trial = world.stored.trial.clone().unwrap();
+        assert_eq!(trial.phase, Phase::WaitsForApproval);
+        assert_eq!(trial.lines, ["+ POST /servers"]);
+        assert_eq!(state(&world.stored, &world.orders), State::WaitsForApproval);
+        let told = world.told();
+        let asked = told.iter().filter(|it| **it == "PermissionsPending");
+        assert_eq!(asked.count(), 1, "{told:?}");
+        world.order(Orders {
+            approve: Some(digest(2)),
+            ..Orders::default()
+        });
+        world.run(LONG);
+        assert_eq!(world.serves(), Some(digest(2)));
+        assert!(world.stored.active.as_ref().unwrap().untried.is_some());
+    }
+}
+
+#[test]
+fn a_version_that_is_found_again_serves_and_ends_the_wait_of_the_other_one() {
+    let mut world = lost();
+    world.offer(2, Kind::Wider);
+    world.run(LONG);
+    assert_eq!(world.serves(), None);
+    world.gone.clear();
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(1)));
+    assert_eq!(world.stored.active.as_ref().unwrap().untried, None);
+    assert!(!is_loaded(&world, 2));
+}
+
+#[test]
+fn a_version_that_stands_in_is_looked_at_by_the_leader_alone_and_not_given_up_with_the_lease() {
+    let mut world = lost();
+    world.facts.follows();
+    world.offer(2, Kind::Good);
+    world.run(LONG);
+    assert_eq!(
+        (world.serves(), world.facts.candidate.clone()),
+        (None, None)
+    );
+    world.facts.leads(Some(world.stored.clone()));
+    // It leads for a moment, which is too short to load anything.
+    world.settle();
+    assert!(!is_loaded(&world, 2));
+    world.work();
+    world.settle();
+    assert!(is_loaded(&world, 2));
+    world.facts.follows();
+    world.settle();
+    world.work();
+    world.settle();
+    assert_eq!(
+        world.serves(),
+        None,
+        "it writes nothing down, so it places nothing"
+    );
+    world.facts.leads(Some(world.stored.clone()));
+    world.settle();
+    assert_eq!(world.serves(), Some(digest(2)));
+    assert_eq!(world.begun(|work| *work.release() == release(2)), 1);
+}
+
+#[test]
+fn what_is_written_down_without_its_requests_gets_them_when_it_serves() {
+    let mut world = World::serving();
+    let active = world.stored.active.as_mut().unwrap();
+    assert_eq!(
+        active.noted.requests.take().as_deref(),
+        Some("GET /servers")
+    );
+    world.restart();
+    world.run(2);
+    let active = world.stored.active.as_ref().unwrap();
+    assert_eq!(active.noted.requests.as_deref(), Some("GET /servers"));
+}
