@@ -296,7 +296,7 @@ fn status() -> Value {
         "state": State::Canary.as_str(),
         "shortDigest": "0f0f0f0f0f0f",
         "observedSource": "configmap://a/b/c",
-        "active": with(json!({"since": at, "requests": "{}", "untried": "1.2.2 is gone"})),
+        "active": with(json!({"since": at, "requests": "{}", "highestVersion": "1.2.3", "untried": "1.2.2 is gone"})),
         "previous": release,
         "trial": with(json!({"since": at, "phase": "Canary", "lines": ["+ GET /x"]})),
         "rejected": [{"digest": digest, "version": "1.2.4", "reason": "it trapped", "at": at}],

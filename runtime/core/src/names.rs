@@ -44,7 +44,7 @@ pub const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";
 pub const APPROVE: &str = "wasm-ccm.dev/approve";
 /// Set by a person on a Provider: this digest may be tried again. Taken away when it is done.
 pub const RETRY: &str = "wasm-ccm.dev/retry";
-/// Set by a person on a Provider: this digest may be older than the minimum version.
+/// Set by a person on a Provider: this digest may be older than what has served and than the minimum version.
 pub const ALLOW_DOWNGRADE: &str = "wasm-ccm.dev/allow-downgrade";
 /// Set by a person on a Provider: this digest may change many load balancers that the version that serves leaves alone.
 pub const ALLOW_CHANGES: &str = "wasm-ccm.dev/allow-changes";

@@ -37,7 +37,7 @@ mod trial;
 pub use decide::decide;
 pub use facts::{
     Candidate, Cause, Decision, Effect, End, Facts, Happening, Loaded, Now, Offer, Order, Setback,
-    Standing, Step, Work,
+    Standing, Step, Word, Work,
 };
 pub use plans::Plans;
 pub use record::{

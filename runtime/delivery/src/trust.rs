@@ -25,6 +25,7 @@ mod version;
 
 use std::time::SystemTime;
 
+use ccm_core::rollout::Word;
 use ccm_host::Digest;
 
 use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
@@ -35,7 +36,7 @@ pub use key::PublicKey;
 pub use keyless::{Identity, Keyless};
 pub use refusal::Refusal;
 pub use roots::Roots;
-pub use version::MinimumVersion;
+pub use version::{Highest, MinimumVersion};
 
 /// Bytes that signatures of one artifact may make us hash in all. A signature over a module has to hash all of it, for
 /// each key that is tried; this is 32 of the largest modules, or about a second.
@@ -108,6 +109,28 @@ impl TrustPolicy {
         match &self.minimum_version {
             Some(minimum) => minimum.check(version, provenance),
             None => Ok(provenance),
+        }
+    }
+
+    /// Whether `artifact`, which this policy trusts, may follow versions of which this was the highest, and what the highest
+    /// is once it serves. Whoever is trusted by his signature has signed older versions, too; bytes that are named by their
+    /// digest are meant; and where nobody has to vouch, a version says whatever somebody likes.
+    ///
+    /// # Errors
+    /// It is older, and nobody has named it.
+    pub fn follow(
+        &self,
+        highest: &Highest,
+        artifact: &Artifact,
+        version: &str,
+        provenance: &Provenance,
+        word: Word,
+    ) -> Result<Highest, Distrust> {
+        let is_named = artifact.is_pinned || self.digest.is_some();
+        match provenance {
+            Provenance::Unsigned => Ok(highest.clone()),
+            _ if is_named => highest.followed_by(version, Word::Ordered),
+            _ => highest.followed_by(version, word),
         }
     }
 

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::rollout::{Orders, Phase};
+use ccm_core::rollout::{Orders, Phase, Record};
 use ccm_delivery::source::SourceError;
 use ccm_delivery::trust::TrustPolicy;
 
-use crate::rollout::world::{PLACE, Start, World, block_on, in_time, module, wider};
+use crate::rollout::world::{
+    PLACE, Start, World, block_on, in_time, module, signed, trusting, wider,
+};
 use ccm_tests::harness::Test;
+use rcgen::KeyPair;
 
 pub(crate) const TESTS: &[Test] = &[
     (
@@ -46,6 +49,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "whom_nobody_vouches_for_does_not_serve",
         whom_nobody_vouches_for_does_not_serve,
+    ),
+    (
+        "a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_names_it",
+        a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_names_it,
     ),
 ];
 
@@ -280,5 +287,71 @@ fn whom_nobody_vouches_for_does_not_serve() {
             ..TrustPolicy::default()
         });
         world.serves(&one).await;
+    });
+}
+
+/// Whoever can write to the registry moves its tag back to what was signed once.
+fn a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_names_it() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = KeyPair::generate().unwrap();
+        let start = |has_lost| Start {
+            folder: Some(folder.path()),
+            trust: trusting(&key),
+            has_lost,
+            ..Start::default()
+        };
+        let version = |number| signed(&key, module(number, "honest"));
+        let [old, new] = ["1.0.0", "1.1.0"].map(version);
+        let highest = |record: &Record| {
+            let active = record.active.as_ref();
+            active.and_then(|active| active.noted.highest.clone())
+        };
+        let is = |number: &'static str| {
+            move |record: &Record| highest(record).as_deref() == Some(number)
+        };
+        let refused = |record: &Record| {
+            let lines = record.trial.iter().flat_map(|trial| &trial.lines);
+            let mut lines = lines.chain([&record.trouble]);
+            lines.any(|line| line.contains("version 1.0.0 is not 1.1.0 or higher"))
+        };
+        let world = World::start(start(false));
+        world.offer(&old);
+        world.serves(&old).await;
+        world.recorded("it is the highest", is("1.0.0")).await;
+        world.offer(&new);
+        world.serves(&new).await;
+        world.recorded("it is the highest", is("1.1.0")).await;
+        world.offer(&old);
+        let record = world.recorded("it is not trusted", refused).await;
+        assert!(!record.is_rejected(&old.digest.to_string()));
+        assert_eq!(world.serving().await, new.digest.to_string());
+        world.ends().await;
+
+        // Nor where the newer one is nowhere any more.
+        std::fs::remove_dir_all(folder.path().join("modules")).unwrap();
+        let world = World::start(start(true));
+        world.offer(&old);
+        world.recorded("it does not stand in", refused).await;
+        let (why, _) = world.fails().await;
+        assert!(why.contains("it is nowhere"), "{why}");
+        world.order(Orders {
+            allow_downgrade: Some(old.digest.to_string()),
+            ..Orders::default()
+        });
+        world.serves(&old).await;
+        world.recorded("a person has named it", is("1.0.0")).await;
+        // From there on it goes upwards again, and a person goes back once more.
+        world.order(Orders::default());
+        let next = version("1.0.1");
+        world.offer(&next);
+        world.serves(&next).await;
+        world.recorded("it is the highest", is("1.0.1")).await;
+        world.order(Orders {
+            roll_back: true,
+            ..Orders::default()
+        });
+        world.serves(&old).await;
+        world.recorded("a person has ordered it", is("1.0.0")).await;
     });
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ccm_core::permit::Mode;
 use ccm_core::rollout::{Orders, Phase, Record};
+use ccm_delivery::artifact::Artifact;
 use ccm_delivery::source::SourceError;
-use ccm_delivery::stage::Served;
 
 use crate::rollout::world::{PLACE, Start, World, block_on, module, wider};
 use ccm_tests::harness::Test;
@@ -122,18 +122,21 @@ fn a_module_that_is_lost_is_stood_in_for_by_one_that_requests_no_more_and_by_non
         let record = world.recorded("it waits for approval", waits).await;
         let line = &record.trial.unwrap().lines[0];
         assert!(line.starts_with("+ "), "{line}");
-        assert!(matches!(
-            *world.served.borrow(),
-            Served::Failed {
-                is_final: false,
-                ..
-            }
-        ));
+        let (why, is_final) = world.fails().await;
+        assert!(why.contains("it is nowhere") && !is_final, "{why}");
         world.order(Orders {
             approve: Some(more.digest.to_string()),
             ..Orders::default()
         });
         world.serves(&more).await;
+        let stands = |artifact: &Artifact| {
+            let digest = artifact.digest.to_string();
+            move |record: &Record| {
+                let active = record.active.as_ref();
+                active.is_some_and(|active| active.release.digest == digest)
+            }
+        };
+        world.recorded("it is written down", stands(&more)).await;
         world.ends().await;
 
         // And again, with one that requests less.
@@ -142,11 +145,7 @@ fn a_module_that_is_lost_is_stood_in_for_by_one_that_requests_no_more_and_by_non
         let world = World::start(start(true));
         world.offer(&less);
         world.serves(&less).await;
-        let stands = |record: &Record| {
-            let active = record.active.as_ref();
-            active.is_some_and(|active| active.release.digest == less.digest.to_string())
-        };
-        let record = world.recorded("it is written down", stands).await;
+        let record = world.recorded("it is written down", stands(&less)).await;
         let untried = record.active.unwrap().untried.unwrap();
         for part in ["it was not tried beside 2.0.0", "it is nowhere"] {
             assert!(untried.contains(part), "{untried}");

@@ -9,16 +9,18 @@ use ccm_core::permit::{Mode, Permit};
 use ccm_core::rollout::{Orders, Record, Release, RolloutRules};
 use ccm_core::tenure::Tenure;
 use ccm_delivery::active::Active;
-use ccm_delivery::artifact::Artifact;
+use ccm_delivery::artifact::{Artifact, Evidence};
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::record::{Book as _, MemoryBook, Seen};
 use ccm_delivery::source::{Brought, Source, SourceError};
 use ccm_delivery::stage::{Lead, Served, Stage, StageParts};
 use ccm_delivery::store::ModuleStore;
 use ccm_delivery::terms::{Terms, TermsOf};
-use ccm_delivery::trust::TrustPolicy;
+use ccm_delivery::trust::{PublicKey, TrustPolicy};
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{Digest, GuestConfig, Inspection};
+use rcgen::{KeyPair, SigningKey as _};
+use serde_json::json;
 use test_guests::Version;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -70,6 +72,39 @@ fn artifact(version: Version<'_>) -> Artifact {
         manifest_digest: None,
         is_pinned: false,
         evidence: Vec::new(),
+    }
+}
+
+/// The same with a signature of this key, in the form that cosign leaves in a registry.
+pub(crate) fn signed(key: &KeyPair, artifact: Artifact) -> Artifact {
+    let manifest = artifact.digest.to_string();
+    let payload = json!({"critical": {
+        "type": "cosign container image signature",
+        "image": {"docker-manifest-digest": manifest},
+        "identity": {"docker-reference": "registry.example/provider"},
+    }});
+    let payload = payload.to_string().into_bytes();
+    let signature = key.sign(&payload).unwrap();
+    let evidence = Evidence::SimpleSigning {
+        payload,
+        signature,
+        certificate: None,
+        chain: None,
+        log_entry: None,
+        time_stamp: None,
+    };
+    Artifact {
+        manifest_digest: Some(manifest),
+        evidence: vec![evidence],
+        ..artifact
+    }
+}
+
+/// Whoever has this key may vouch, and nobody else.
+pub(crate) fn trusting(key: &KeyPair) -> TrustPolicy {
+    TrustPolicy {
+        keys: vec![PublicKey::from_pem(&key.public_key_pem()).unwrap()],
+        ..TrustPolicy::default()
     }
 }
 

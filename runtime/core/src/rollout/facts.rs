@@ -145,6 +145,19 @@ pub struct Setback {
     pub why: String,
 }
 
+/// Whose word there is for a version, beside those who vouch for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// Nobody's: it is only offered.
+    Nobodys,
+    /// It is written down as serving.
+    Recorded,
+    /// A person has ordered that this very version serves.
+    Ordered,
+    /// A person has allowed this very version to be older than any other.
+    Allowed,
+}
+
 /// Long work. One at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
@@ -298,6 +311,26 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Whose word there is for this version.
+    pub fn word(&self, digest: &str) -> Word {
+        let orders = &self.orders;
+        let is_it = |named: &Option<String>| named.as_deref() == Some(digest);
+        let record = self.record.as_ref();
+        let previous = record.and_then(|record| record.previous.as_ref());
+        let active = record.and_then(|record| record.active.as_ref());
+        if is_it(&orders.allow_downgrade) {
+            Word::Allowed
+        } else if is_it(&orders.pin)
+            || (orders.roll_back && previous.is_some_and(|it| it.digest == digest))
+        {
+            Word::Ordered
+        } else if active.is_some_and(|active| active.release.digest == digest) {
+            Word::Recorded
+        } else {
+            Word::Nobodys
+        }
+    }
+
     /// What is written down was read. The leader's own word holds against what is read later.
     pub fn read(&mut self, record: Option<Record>) {
         if self.standing == Standing::Follower || self.record.is_none() {
@@ -330,8 +363,17 @@ impl Facts {
             Order::RollBack => orders.roll_back,
             Order::Retry(digest) => orders.retry.as_ref() == Some(digest),
         });
-        // Somebody has the last word about a minimum version.
-        if self.orders.allow_downgrade != orders.allow_downgrade {
+        // A person has the last word about how old a version may be.
+        let named = |orders: &Orders| {
+            let Orders {
+                pin,
+                allow_downgrade,
+                roll_back,
+                ..
+            } = orders;
+            (pin.clone(), allow_downgrade.clone(), *roll_back)
+        };
+        if named(&self.orders) != named(&orders) {
             self.setbacks
                 .retain(|_, setback| setback.cause != Cause::Trust);
         }

@@ -42,6 +42,9 @@ pub struct Noted {
     /// What it requests. A process that cannot have the module any more compares with it what is offered in its place.
     /// `None`: not known, and then everything is more.
     pub requests: Option<String>,
+    /// The highest version that has served, this one included, since a person last ordered a lower one. `None`: none that
+    /// can be compared, or for which somebody had to vouch.
+    pub highest: Option<String>,
 }
 
 /// A version that serves.
@@ -142,7 +145,7 @@ pub struct Orders {
     pub approve: Option<String>,
     /// `wasm-ccm.dev/retry`: this digest may be tried again. Taken away when it is done.
     pub retry: Option<String>,
-    /// `wasm-ccm.dev/allow-downgrade`: the minimum version does not hold for this digest.
+    /// `wasm-ccm.dev/allow-downgrade`: neither the minimum version nor the highest that has served holds for this digest.
     pub allow_downgrade: Option<String>,
     /// `wasm-ccm.dev/allow-changes`: this digest may change what the version that serves leaves alone. Another order than
     /// an approval, which is given before anybody knows what a version would change.
@@ -202,18 +205,20 @@ impl Record {
 
     /// `release` serves from now on, and what served before is kept. What is to be noted of it follows once it serves.
     pub(super) fn activate(&mut self, release: Release, at: u64, untried: Option<String>) {
-        if let Some(active) = self.active.take()
-            && active.release.digest != release.digest
-            && !self.is_rejected(&active.release.digest)
-        {
-            self.previous = Some(active.release);
+        let mut noted = Noted::default();
+        if let Some(active) = self.active.take() {
+            noted.highest = active.noted.highest;
+            let digest = &active.release.digest;
+            if *digest != release.digest && !self.is_rejected(digest) {
+                self.previous = Some(active.release);
+            }
         }
         self.previous
             .take_if(|previous| previous.digest == release.digest);
         self.active = Some(Placed {
             release,
             since: at,
-            noted: Noted::default(),
+            noted,
             untried,
         });
         self.trial = None;

@@ -32,6 +32,9 @@ pub(super) fn write(record: &Record) -> Map<String, Value> {
         let mut value = release(&active.release);
         value.insert("since".to_owned(), time(active.since));
         value.insert("requests".to_owned(), json!(active.noted.requests));
+        let highest = active.noted.highest.as_deref();
+        let highest = highest.map(|version| clean(version, VERSION_BYTES));
+        value.insert("highestVersion".to_owned(), json!(highest));
         value.insert(
             "untried".to_owned(),
             active.untried.as_deref().map(text).into(),
@@ -99,8 +102,9 @@ pub(super) fn read(status: &Value) -> Record {
                     .and_then(Value::as_str)
                     .filter(|text| text.len() <= MOST_REQUESTS)
                     .map(str::to_owned),
+                highest: some(read_text(value, "highestVersion", VERSION_BYTES)),
             },
-            untried: Some(read_text(value, "untried", MOST_REASON)).filter(|why| !why.is_empty()),
+            untried: some(read_text(value, "untried", MOST_REASON)),
         })
     });
     let approved = list("approved")
@@ -201,6 +205,10 @@ fn text(text: &str) -> Value {
 fn read_text(value: &Value, name: &str, most: usize) -> String {
     let found = value.get(name).and_then(Value::as_str).unwrap_or_default();
     clean(found, most)
+}
+
+fn some(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Seconds since the epoch as RFC 3339; the epoch itself for what is beyond all calendars.

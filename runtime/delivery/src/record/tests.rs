@@ -32,6 +32,7 @@ fn full() -> Record {
             since: 1_700_000_000,
             noted: Noted {
                 requests: Some(r#"{"manifest":{}}"#.to_owned()),
+                highest: Some("1.0.7".to_owned()),
             },
             untried: Some("1.0.2 is gone".to_owned()),
         }),

@@ -7,7 +7,7 @@ use ccm_core::audit::NoAudit;
 use ccm_core::cloud::EventType;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::rollout::{
-    Candidate, Cause, Effect, End, Happening, Record, Setback, Standing, Work, state,
+    Candidate, Cause, Effect, End, Happening, Noted, Record, Setback, Standing, Work, state,
 };
 use ccm_host::Digest;
 use ccm_host::egress::now;
@@ -103,7 +103,7 @@ impl Stage {
                 .is_some_and(is_distrust),
             policy: self.inputs.trust.borrow().clone(),
             granted: self.inputs.terms.borrow().clone(),
-            allows_downgrade: self.facts.orders.allow_downgrade.clone(),
+            word: self.facts.word(&work.release().digest),
             serving: self.serving.clone(),
             recorded: self.recorded(),
             active: self.active.clone(),
@@ -113,9 +113,12 @@ impl Stage {
         self.works.spawn(run(self.room.clone(), job));
     }
 
-    fn recorded(&self) -> Option<String> {
-        let active = self.facts.record.as_ref()?.active.as_ref()?;
-        active.noted.requests.clone()
+    fn recorded(&self) -> Noted {
+        let record = self.facts.record.as_ref();
+        let active = record.and_then(|record| record.active.as_ref());
+        active
+            .map(|active| active.noted.clone())
+            .unwrap_or_default()
     }
 
     /// A permit for reads within the tenure.

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Permit;
-use ccm_core::rollout::{End, Noted, Release, Work};
+use ccm_core::rollout::{End, Noted, Release, Word, Work};
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
 
 use super::Generated;
@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::source::Location;
 use crate::store::ModuleStore;
 use crate::terms::TermsOf;
-use crate::trust::{Distrust, TrustPolicy};
+use crate::trust::{Distrust, Highest, TrustPolicy};
 
 /// What all work of one provider is done with.
 pub(super) struct Room {
@@ -40,10 +40,10 @@ pub(super) struct Job {
     pub(super) is_anew: bool,
     pub(super) policy: Arc<TrustPolicy>,
     pub(super) granted: Arc<dyn TermsOf>,
-    pub(super) allows_downgrade: Option<String>,
+    pub(super) word: Word,
     pub(super) serving: Option<Arc<Inspection>>,
-    /// What the version requests that is written down as serving; see [`Requests::read`].
-    pub(super) recorded: Option<String>,
+    /// What is written down of the version that should serve.
+    pub(super) recorded: Noted,
     pub(super) active: Option<Arc<Active>>,
     pub(super) ready: Option<Generated>,
     pub(super) permit: Option<Arc<Permit>>,
@@ -133,6 +133,8 @@ struct Examined {
     artifact: Arc<Artifact>,
     inspection: Arc<Inspection>,
     loading: Loading,
+    /// Once it serves.
+    highest: Highest,
 }
 
 impl Examined {
@@ -189,7 +191,7 @@ impl Job {
         }
         let before = match &self.serving {
             Some(serving) => Requests::of(serving),
-            None => Requests::read(self.recorded.as_deref()),
+            None => Requests::read(self.recorded.requests.as_deref()),
         };
         let difference = Difference::between(&before, &Requests::of(&examined.inspection));
         let wider = match difference.is_wider() {
@@ -202,7 +204,7 @@ impl Job {
     /// Up to the terms that it is loaded on.
     async fn admit(&self, room: &Room, release: &Release) -> Result<Examined, End> {
         let artifact = self.bytes(room, release).await?;
-        let inspection = self.vouched(artifact.clone()).await?;
+        let (inspection, highest) = self.vouched(artifact.clone()).await?;
         let terms = self.granted.terms(&inspection).map_err(End::Ungranted)?;
         let loading = Loading {
             name: Some(room.name.clone()),
@@ -215,26 +217,29 @@ impl Job {
             artifact,
             inspection: Arc::new(inspection),
             loading,
+            highest,
         })
     }
 
     /// Hashing, scanning and verifying take up to a second: on another thread.
-    async fn vouched(&self, artifact: Arc<Artifact>) -> Result<Inspection, End> {
-        let (policy, allowed) = (self.policy.clone(), self.allows_downgrade.clone());
+    async fn vouched(&self, artifact: Arc<Artifact>) -> Result<(Inspection, Highest), End> {
+        let (policy, word) = (self.policy.clone(), self.word);
+        let highest = Highest::read(self.recorded.highest.as_deref());
         let look = tokio::task::spawn_blocking(move || {
             let inspection = ccm_host::inspect(&artifact.origin, &artifact.wasm)
                 .map_err(|error| of_load(&error))?;
             let version = &inspection.manifest.version;
-            match policy.verify(&artifact, version, SystemTime::now()) {
-                Ok(provenance) => {
-                    tracing::info!(target: "rollout", digest = %artifact.digest, %provenance, "trusted");
-                    Ok(inspection)
-                }
-                Err(Distrust::TooOld { .. })
-                    if allowed.as_deref() == Some(artifact.digest.to_string().as_str()) =>
-                {
-                    Ok(inspection)
-                }
+            let provenance = match policy.verify(&artifact, version, SystemTime::now()) {
+                Err(Distrust::TooOld { provenance, .. }) if word == Word::Allowed => Ok(provenance),
+                verified => verified,
+            };
+            let followed = provenance.and_then(|provenance| {
+                let followed = policy.follow(&highest, &artifact, version, &provenance, word)?;
+                tracing::info!(target: "rollout", digest = %artifact.digest, %provenance, "trusted");
+                Ok(followed)
+            });
+            match followed {
+                Ok(highest) => Ok((inspection, highest)),
                 Err(distrust) => Err(End::Distrusted(distrust.to_string())),
             }
         });
@@ -255,6 +260,7 @@ impl Job {
         let Examined {
             inspection,
             loading,
+            highest,
             ..
         } = examined;
         let loaded = room.host.load_as(module, loading).await;
@@ -277,6 +283,7 @@ impl Job {
             fits,
             noted: Box::new(Noted {
                 requests: Requests::of(&inspection).write(),
+                highest: highest.write(),
             }),
         };
         let generated = Generated {

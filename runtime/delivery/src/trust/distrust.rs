@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ccm_core::names::ALLOW_DOWNGRADE;
 use ccm_host::clean;
 use thiserror::Error;
 
@@ -87,6 +88,13 @@ pub enum Distrust {
         /// Who vouches for it.
         provenance: Provenance,
     },
+    /// It is older than a version that has served, or cannot be compared with it. Everything else holds.
+    Downgrade {
+        /// What its manifest says.
+        version: String,
+        /// The highest that has served.
+        highest: String,
+    },
     /// Its version cannot be compared with the one that is demanded.
     VersionUnreadable {
         /// What its manifest says.
@@ -105,6 +113,7 @@ impl Distrust {
             Distrust::Unsigned | Distrust::Unvouched => "unsigned",
             Distrust::Refused { reasons } => reasons.first().map_or("unsigned", Refusal::reason),
             Distrust::TooOld { .. } => "too-old",
+            Distrust::Downgrade { .. } => "downgrade",
             Distrust::VersionUnreadable { .. } => "version-unreadable",
         }
     }
@@ -133,6 +142,10 @@ impl fmt::Display for Distrust {
                 version, minimum, ..
             } => format!(
                 "version {version} is older than {minimum}, the oldest that `trust.minimumVersion` allows"
+            ),
+            Distrust::Downgrade { version, highest } => format!(
+                "version {version} is not {highest} or higher, which has served: whoever offers it may want back what was \
+                 mended since. If it is meant, set {ALLOW_DOWNGRADE} to its digest"
             ),
             Distrust::VersionUnreadable { version } => format!(
                 "its version {version:?} is not of the form 1.2.3, so `trust.minimumVersion` cannot be checked"

@@ -1,5 +1,6 @@
-//! The oldest version that may run: an old one with a known hole stays signed for ever.
+//! How old a version may be: an old one with a known hole stays signed for ever.
 
+use ccm_core::rollout::Word;
 use semver::Version;
 
 use super::{Distrust, Misread, Provenance};
@@ -36,5 +37,42 @@ impl MinimumVersion {
             });
         }
         Ok(provenance)
+    }
+}
+
+/// The highest version that has served.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Highest(Option<Version>);
+
+impl Highest {
+    /// Reads what was written down. What is no version is none.
+    pub fn read(text: Option<&str>) -> Highest {
+        Highest(text.and_then(|text| Version::parse(text).ok()))
+    }
+
+    /// As it is written down.
+    pub fn write(&self) -> Option<String> {
+        self.0.as_ref().map(ToString::to_string)
+    }
+
+    /// The highest once this version has served, for which there is this word: a lower one may serve only where it was
+    /// named by its digest, and is the highest then.
+    ///
+    /// # Errors
+    /// It may not: [`Distrust::Downgrade`].
+    pub(super) fn followed_by(&self, version: &str, word: Word) -> Result<Highest, Distrust> {
+        let found = Version::parse(version).ok();
+        let is_lower = self.0.as_ref().is_some_and(|highest| {
+            let found = found.as_ref();
+            found.is_none_or(|found| found.cmp_precedence(highest).is_lt())
+        });
+        match word {
+            Word::Nobodys if is_lower => Err(Distrust::Downgrade {
+                version: version.to_owned(),
+                highest: self.write().unwrap_or_default(),
+            }),
+            Word::Recorded if is_lower => Ok(self.clone()),
+            _ => Ok(Highest(found.or_else(|| self.0.clone()))),
+        }
     }
 }

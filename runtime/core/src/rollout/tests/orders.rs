@@ -165,3 +165,65 @@ fn what_was_rejected_where_the_record_is_kept_from_now_on_is_not_tried() {
     world.run(400);
     assert_eq!(world.serves(), Some(digest(3)));
 }
+
+#[test]
+fn whose_word_there_is_for_a_version() {
+    let mut world = World::serving();
+    world.offer(2, Kind::Good);
+    world.run(LONG);
+    let word = |world: &World, number| world.facts.word(&digest(number));
+    let all = |world: &World| [1, 2, 3].map(|number| word(world, number));
+    assert_eq!(all(&world), [Word::Nobodys, Word::Recorded, Word::Nobodys]);
+    let named = Some(digest(3));
+    for (orders, expected) in [
+        (
+            Orders {
+                pin: named.clone(),
+                ..Orders::default()
+            },
+            [Word::Nobodys, Word::Recorded, Word::Ordered],
+        ),
+        (
+            Orders {
+                allow_downgrade: named.clone(),
+                pin: named,
+                ..Orders::default()
+            },
+            [Word::Nobodys, Word::Recorded, Word::Allowed],
+        ),
+        (
+            Orders {
+                roll_back: true,
+                ..Orders::default()
+            },
+            [Word::Ordered, Word::Recorded, Word::Nobodys],
+        ),
+    ] {
+        world.facts.ordered(orders.clone());
+        assert_eq!(all(&world), expected, "{orders:?}");
+    }
+}
+
+#[test]
+fn what_was_not_trusted_is_looked_at_again_when_a_person_names_it() {
+    let named = Some(digest(2));
+    for orders in [
+        Orders {
+            pin: named.clone(),
+            ..Orders::default()
+        },
+        Orders {
+            allow_downgrade: named,
+            ..Orders::default()
+        },
+    ] {
+        let mut world = World::serving();
+        world.offer(2, Kind::Distrusted);
+        world.run(LONG);
+        let examined = |world: &World| world.begun(|work| matches!(work, Work::Examine(_)));
+        let before = examined(&world);
+        world.order(orders);
+        world.settle();
+        assert_eq!(examined(&world), before + 1, "at once");
+    }
+}

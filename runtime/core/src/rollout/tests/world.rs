@@ -333,6 +333,7 @@ impl World {
             fits,
             noted: Box::new(Noted {
                 requests: Some(requests.to_owned()),
+                highest: None,
             }),
         };
         let offer = self.facts.offer.as_ref();

@@ -1,7 +1,9 @@
 use super::super::sample::{
     MANIFEST, WASM, artifact, evidence, key, now, sign, simple_signing, trusting,
 };
-use super::super::{Distrust, MinimumVersion, Pin, Provenance, Refusal, TrustPolicy};
+use ccm_core::rollout::Word;
+
+use super::super::{Distrust, Highest, MinimumVersion, Pin, Provenance, Refusal, TrustPolicy};
 use super::{reason, told, verdict};
 use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
 
@@ -185,6 +187,81 @@ fn too_old_is_said_only_of_what_holds_otherwise() {
             .unwrap_err()
             .reason(),
         "too-old"
+    );
+}
+
+/// What follows on what, by whose word; `Err`: it may not. The highest version once it serves.
+type Step = (
+    Option<&'static str>,
+    &'static str,
+    Word,
+    Result<Option<&'static str>, &'static str>,
+);
+
+#[test]
+fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_it() {
+    use Word::{Allowed, Nobodys, Ordered, Recorded};
+    let steps: &[Step] = &[
+        (None, "1.0.0", Nobodys, Ok(Some("1.0.0"))),
+        (Some("1.0.0"), "1.1.0", Nobodys, Ok(Some("1.1.0"))),
+        (Some("1.1.0"), "1.0.0", Nobodys, Err("downgrade")),
+        (Some("1.1.0"), "1.1.0-rc.1", Nobodys, Err("downgrade")),
+        (Some("1.10.0"), "1.9.0", Nobodys, Err("downgrade")),
+        // Other bytes of the same version, and another build of it.
+        (Some("1.1.0"), "1.1.0", Nobodys, Ok(Some("1.1.0"))),
+        (Some("1.1.0"), "1.1.0+2", Nobodys, Ok(Some("1.1.0+2"))),
+        // What is no version cannot be compared.
+        (Some("1.1.0"), "newest", Nobodys, Err("downgrade")),
+        (None, "newest", Nobodys, Ok(None)),
+        (Some("newest"), "1.0.0", Nobodys, Ok(Some("1.0.0"))),
+        // A person names it: it is the highest from then on. What is written down as serving serves.
+        (Some("1.1.0"), "1.0.0", Allowed, Ok(Some("1.0.0"))),
+        (Some("1.1.0"), "1.0.0", Ordered, Ok(Some("1.0.0"))),
+        (Some("1.1.0"), "newest", Ordered, Ok(Some("1.1.0"))),
+        (Some("1.1.0"), "1.0.0", Recorded, Ok(Some("1.1.0"))),
+        (Some("1.1.0"), "1.2.0", Recorded, Ok(Some("1.2.0"))),
+    ];
+    let (signing, public) = key();
+    let signed = artifact(WASM, vec![evidence(&sign::file(&signing, WASM))]);
+    let followed = |policy: &TrustPolicy, artifact, highest, version, word| {
+        let highest = Highest::read(highest);
+        let provenance = policy.verify(artifact, version, now()).unwrap();
+        let followed = policy.follow(&highest, artifact, version, &provenance, word);
+        followed
+            .map(|highest| highest.write())
+            .map_err(|distrust| distrust.reason())
+    };
+    let policy = trusting(&public);
+    for (highest, version, word, expected) in steps {
+        let expected = expected.map(|version| version.map(str::to_owned));
+        let found = followed(&policy, &signed, *highest, version, *word);
+        assert_eq!(found, expected, "{version} by {word:?} after {highest:?}");
+    }
+    // Bytes that the operator has named are meant.
+    let named = TrustPolicy {
+        digest: Some(Pin::parse(&signed.digest.to_string()).unwrap()),
+        ..trusting(&public)
+    };
+    let pinned = Artifact {
+        is_pinned: true,
+        ..signed.clone()
+    };
+    for (policy, artifact) in [(&named, &signed), (&policy, &pinned)] {
+        let found = followed(policy, artifact, Some("1.1.0"), "1.0.0", Nobodys);
+        assert_eq!(found, Ok(Some("1.0.0".to_owned())));
+    }
+    // Where nobody vouches, a version is anybody's word: it neither bars nor is barred.
+    for version in ["1.0.0", "999.0.0"] {
+        let found = followed(&unsigned(), &signed, Some("1.1.0"), version, Nobodys);
+        assert_eq!(found, Ok(Some("1.1.0".to_owned())));
+    }
+    let distrust = Highest::read(Some("1.1.0"))
+        .followed_by("1.0.0", Nobodys)
+        .unwrap_err();
+    assert_eq!(
+        distrust.to_string(),
+        "version 1.0.0 is not 1.1.0 or higher, which has served: whoever offers it may want back what was mended \
+         since. If it is meant, set wasm-ccm.dev/allow-downgrade to its digest"
     );
 }
 
