@@ -1,5 +1,6 @@
 //! `deploy/kustomize` as users apply it: put together by kustomize itself, and taken by a real API server, field by field.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -92,10 +93,15 @@ fn daemon_set(objects: &[Value]) -> DaemonSet {
     serde_json::from_value(sets.next().unwrap().clone()).unwrap()
 }
 
-fn configuration(objects: &[Value]) -> String {
+/// The files that are mounted at `/etc/ccm`, by name.
+fn files(objects: &[Value]) -> BTreeMap<String, String> {
     let mut maps = objects.iter().filter(|one| one["kind"] == "ConfigMap");
     let map: ConfigMap = serde_json::from_value(maps.next().unwrap().clone()).unwrap();
-    map.data.unwrap().remove("ccm.yaml").unwrap()
+    map.data.unwrap()
+}
+
+fn configuration(objects: &[Value]) -> String {
+    files(objects).remove("ccm.yaml").unwrap()
 }
 
 /// Whether this API server mounts images; those before Kubernetes 1.35 do not unless they are told to. The oldest one of
@@ -244,6 +250,23 @@ async fn the_pod_is_restricted_in_everything_but_the_hosts_network() {
         pods.create(&params, &pod).await.unwrap();
         pods.delete("ccm", &Default::default()).await.unwrap();
     }
+}
+
+#[test]
+fn the_keys_that_a_variants_configuration_names_are_brought_with_it() {
+    let mut brought = 0;
+    for folder in FOLDERS {
+        let objects = built(folder);
+        let configuration: Value = serde_saphyr::from_str(&configuration(&objects)).unwrap();
+        let keys = configuration["providers"][0]["trust"]["keys"].as_array();
+        for key in keys.into_iter().flatten() {
+            let file = key["file"].as_str().unwrap();
+            let name = file.strip_prefix("/etc/ccm/").unwrap();
+            assert!(files(&objects).contains_key(name), "{folder}: {file}");
+            brought += 1;
+        }
+    }
+    assert!(brought >= 3, "{brought}");
 }
 
 #[test]

@@ -131,9 +131,13 @@ pub(super) fn trust(
     });
     let mut keys = Vec::new();
     for pem in raw.keys {
-        match text(&pem, surroundings)
-            .and_then(|pem| PublicKey::from_pem(&pem).map_err(|error| error.to_string()))
-        {
+        let key = text(&pem, surroundings).and_then(|text| {
+            PublicKey::from_pem(&text).map_err(|error| match &pem {
+                RawPem::Pem(_) => error.to_string(),
+                RawPem::File(path) => format!("{}: {error}", path.display()),
+            })
+        });
+        match key {
             Ok(key) => keys.push(key),
             Err(error) => noted("keys", error),
         }

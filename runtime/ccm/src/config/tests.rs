@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod hostile;
+use std::path::PathBuf;
 
 use super::*;
 
@@ -411,19 +412,71 @@ fn the_configurations_that_operators_are_shown_are_valid() {
         // A docker configuration without log-ins, and a token as good as any.
         secret: &|_| Ok(r#"{"auths":{}}"#.to_owned()),
     };
-    for page in [
-        include_str!("../../../../deploy/docs/providers.md"),
-        include_str!("../../../../deploy/docs/load-balancers.md"),
-        include_str!("../../../../deploy/kustomize/variants/configmap/ccm.yaml"),
-        include_str!("../../../../deploy/kustomize/variants/configmap-volume/ccm.yaml"),
-        include_str!("../../../../deploy/kustomize/variants/image-volume/ccm.yaml"),
-        include_str!("../../../../deploy/kustomize/variants/registry/ccm.yaml"),
-    ] {
-        // The first one of a page, or all of a file.
-        let block = page.split("```yaml\n").nth(1);
-        let text = block.and_then(|rest| rest.split("```").next());
-        let text = text.unwrap_or(page);
-        let read = parse(text, &surroundings);
+    let pages = ["deploy/docs/providers.md", "deploy/docs/load-balancers.md"];
+    let pages = pages.into_iter().map(|page| {
+        let text = std::fs::read_to_string(root().join(page)).unwrap();
+        // The first one of a page.
+        let block = text.split("```yaml\n").nth(1);
+        let block = block.and_then(|rest| rest.split("```").next());
+        block.unwrap().to_owned()
+    });
+    let variants = variants();
+    assert!(variants.len() >= 4);
+    let variants = variants.iter().map(|folder| configuration(folder));
+    for text in pages.chain(variants) {
+        let read = parse(&text, &surroundings);
         assert_eq!(read.err().map(|Mistakes(all)| all), None, "{text}");
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The folders of all ways of delivery that are shipped.
+fn variants() -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(root().join("deploy/kustomize/variants")).unwrap();
+    folders.map(|folder| folder.unwrap().path()).collect()
+}
+
+fn configuration(variant: &Path) -> String {
+    std::fs::read_to_string(variant.join("ccm.yaml")).unwrap()
+}
+
+#[test]
+fn no_variant_that_is_shipped_runs_a_module_that_nobody_vouches_for() {
+    for variant in variants() {
+        let text = configuration(&variant);
+        let shipped = |path: &Path| match path.extension() {
+            Some(end) if end == "pub" => {
+                let key = variant.join(path.file_name().unwrap());
+                std::fs::read_to_string(key).map_err(|error| error.to_string())
+            }
+            _ => Ok("a-token".to_owned()),
+        };
+        let with = |file: &dyn Fn(&Path) -> Result<String, String>| {
+            let surroundings = Surroundings {
+                variable: &|_| None,
+                file,
+                secret: &|_| Ok(r#"{"auths":{}}"#.to_owned()),
+            };
+            parse(&text, &surroundings).map_err(|Mistakes(mistakes)| mistakes)
+        };
+        let signed = with(&|path| match path.extension() {
+            Some(end) if end == "pub" => Ok(PUBLIC_KEY.to_owned()),
+            _ => shipped(path),
+        });
+        let mut keys = 0;
+        for provider in signed.unwrap() {
+            let is_pinned = matches!(&provider.source, Location::Oci(at) if at.digest.is_some());
+            let is_vouched = !provider.trust.allows_unsigned;
+            assert!(is_vouched || is_pinned, "{}: {text}", variant.display());
+            keys += provider.trust.keys.len();
+        }
+        // The key that is shipped is none: nothing starts before somebody has put his own in its place.
+        let mistakes = with(&shipped).err().unwrap_or_default();
+        let expected = "provider \"hcloud\": trust: keys: /etc/ccm/provider.pub: a public key is wanted in PEM, \
+                        beginning with -----BEGIN PUBLIC KEY-----";
+        assert_eq!(mistakes, vec![expected; keys], "{}", variant.display());
     }
 }
