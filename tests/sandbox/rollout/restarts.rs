@@ -6,6 +6,7 @@ use ccm_core::permit::Mode;
 use ccm_core::rollout::{Orders, Phase, Record};
 use ccm_delivery::artifact::Artifact;
 use ccm_delivery::source::SourceError;
+use ccm_delivery::stage::Served;
 
 use crate::rollout::world::{PLACE, Start, World, block_on, module, wider};
 use ccm_tests::harness::Test;
