@@ -3,7 +3,12 @@
 //!
 //! Each connection that the egress opens must be one that the granted server accepts, and no datagram may be sent. Needs
 //! `unshare` (util-linux), `ip` (iproute2) and the right to make a namespace: root, or user namespaces.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "tests"
+)]
 
 use std::collections::BTreeMap;
 use std::io;
