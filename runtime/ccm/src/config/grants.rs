@@ -106,6 +106,11 @@ pub(super) fn ranges(place: &str, texts: &[String], mistakes: &mut Vec<String>) 
 }
 
 fn rules(place: &str, raw: Vec<RawRule>, mistakes: &mut Vec<String>) -> Vec<Rule> {
+    if raw.is_empty() {
+        mistakes.push(format!(
+            "{place}: rules: without one nothing can be asked for; leave the target out if that is meant"
+        ));
+    }
     let mut rules = Vec::new();
     for rule in raw {
         match rule.read() {

@@ -109,6 +109,8 @@ fn an_endpoint_to_which_no_request_can_go_is_a_mistake_that_shows_no_password() 
         ("https://user:pa55@api example.com/", "invalid"),
         ("http://10.0.0.1/", "loopback only"),
         ("https://api.example.com:0/", "port 0"),
+        ("http://./10.0.0.1/v1", "a part of it is empty"),
+        ("https://api..example.com/", "a part of it is empty"),
         ("https://api.example.com/?a=b", "base path only"),
     ] {
         let text = GOOD.replace("https://api.example.com/v1", &format!("{endpoint:?}"));

@@ -138,7 +138,13 @@ pub(super) fn endpoint(endpoint: &Url, granted: &[IpNet]) -> Result<Vec<IpNet>, 
     let literal = match endpoint.host() {
         Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
         Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),
-        Some(Host::Domain(_)) => None,
+        Some(Host::Domain(name)) => {
+            let labels = name.strip_suffix('.').unwrap_or(name);
+            if labels.split('.').any(str::is_empty) {
+                return bad("the host is no name: a part of it is empty");
+            }
+            None
+        }
         None => return bad("no host"),
     };
     if let Some(literal) = literal {

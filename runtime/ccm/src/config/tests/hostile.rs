@@ -1,5 +1,7 @@
 //! The configuration file, whatever stands in it. The corpus stands with those of `tests/fuzz`.
 
+use std::net::IpAddr;
+
 use ccm_core::syntax::is_dns_label;
 use ccm_tests::fuzz::{Target, Verdict};
 
@@ -88,18 +90,20 @@ fn is_safe(provider: &ProviderConfig, text: &str) -> Result<(), String> {
     }
     for target in provider.grants.iter().flat_map(|grants| &grants.targets) {
         let endpoint = &target.endpoint;
-        let host = endpoint.host_str().unwrap_or_default();
         let is_plain = endpoint.username().is_empty()
             && endpoint.password().is_none()
             && endpoint.query().is_none()
             && endpoint.fragment().is_none();
-        // Unencrypted requests to a name are sent only if it is one of this machine; addresses are judged here.
-        let is_address =
-            host.starts_with('[') || host.bytes().all(|one| one.is_ascii_digit() || one == b'.');
-        let is_loopback =
-            host.starts_with("127.") || host == "[::1]" || host.starts_with("[::ffff:7f");
-        let is_private = endpoint.scheme() == "https" || !is_address || is_loopback;
-        let is_metadata = host.starts_with("169.254.") || host.starts_with("[::ffff:a9fe:");
+        // What a name means is seen when it is looked up; addresses are judged here.
+        let host = endpoint.host_str().unwrap_or_default();
+        let address = host.trim_matches(['[', ']']).parse::<IpAddr>().ok();
+        let address = address.map(|address| address.to_canonical());
+        let is_private =
+            endpoint.scheme() == "https" || address.is_none_or(|address| address.is_loopback());
+        let is_metadata = address.is_some_and(|address| match address {
+            IpAddr::V4(address) => address.is_link_local(),
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+        });
         if !is_plain || !is_private || is_metadata || target.rules.is_empty() {
             return Err(format!("requests may go to {endpoint}"));
         }
