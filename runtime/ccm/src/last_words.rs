@@ -1,22 +1,11 @@
-//! What a process leaves behind that dies: where it was, in one line of its log. Never the message of a panic, which may hold
-//! whatever was at hand, and never a copy of its memory.
+//! What a process says that dies of a panic: where it was, in one line of its log. Never the panic's message, which may hold
+//! whatever was at hand. That it leaves no copy of its memory is `ccm_host::confine`'s.
 
 use std::panic::PanicHookInfo;
 
-use anyhow::Context as _;
-use rustix::process::{Resource, Rlimit, setrlimit};
-
 /// Holds for the whole process from now on.
-///
-/// # Errors
-/// The operating system lets no process do without core files.
-pub(crate) fn keep_few() -> anyhow::Result<()> {
+pub(crate) fn keep_few() {
     std::panic::set_hook(Box::new(tell));
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
-    setrlimit(Resource::Core, none).context("cannot switch core files off")
 }
 
 fn tell(panic: &PanicHookInfo<'_>) {
@@ -36,28 +25,12 @@ fn tell(panic: &PanicHookInfo<'_>) {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
-
     use tracing_subscriber::fmt;
 
     use super::*;
+    use crate::telemetry::tests::Lines;
 
     const CANARY: &str = "canary-4c1e";
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn h4_a_panic_is_told_by_its_place_and_not_by_its_message() {
@@ -72,7 +45,7 @@ mod tests {
         let composed = std::panic::catch_unwind(|| panic!("it is {secret}"));
         std::panic::set_hook(before);
         assert!(plain.is_err() && composed.is_err());
-        let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let log = lines.text();
         let told: Vec<_> = log.lines().filter(|line| line.contains(file!())).collect();
         assert_eq!(told.len(), 2, "{log}");
         assert!(!log.contains(CANARY), "{log}");

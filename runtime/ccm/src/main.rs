@@ -26,8 +26,12 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(answer) => return answer.print(),
     };
-    // Credentials are in it. Children begin anew.
-    if let Err(error) = ccm_host::confine::keep_memory_private() {
+    // Credentials are in it. Children hold none, and do the same once they have what they need of /proc.
+    let is_child = matches!(
+        command,
+        cli::Command::CompileChild | cli::Command::SandboxChild
+    );
+    if !is_child && let Err(error) = ccm_host::confine::keep_memory_private() {
         return report(Err(
             anyhow::Error::new(error).context("cannot keep this process's memory private")
         ));

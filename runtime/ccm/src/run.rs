@@ -50,7 +50,7 @@ use leading::{Groups, Manager};
 /// Anything that keeps the manager from starting, or that ended it.
 pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
     telemetry::start(flags.verbosity, flags.log_json)?;
-    last_words::keep_few()?;
+    last_words::keep_few();
     for warning in &flags.warnings {
         tracing::warn!("{warning}");
     }

@@ -49,7 +49,7 @@ fn directives(verbosity: u32) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::io::Write;
@@ -63,8 +63,15 @@ mod tests {
 
     use super::*;
 
+    /// A log that can be read. Clones are the same.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Lines {
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
 
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -103,7 +110,7 @@ mod tests {
                 assert!(api.get("hcloud").await.is_err());
                 assert!(api.delete("hcloud", &Default::default()).await.is_err());
             }
-            let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            let log = lines.text();
             assert!(log.contains("this is seen"), "-v {verbosity}: {log}");
             assert!(!log.contains("Y2FuYXJ5"), "-v {verbosity}: {log}");
         }

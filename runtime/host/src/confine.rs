@@ -9,9 +9,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetStatus, Scope,
-};
+use landlock::{ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, Scope};
 use libc::c_long;
 use rlimit::Resource;
 use rustix::process::DumpableBehavior;
@@ -94,15 +92,15 @@ pub fn keep_memory_private() -> io::Result<()> {
     Ok(())
 }
 
-/// Confines this process, which must have one thread only: later ones inherit it. Says whether Landlock is in force as
-/// well.
+/// Confines this process, which must have one thread only: later ones inherit it.
 ///
 /// # Errors
 /// The operating system refuses. The process must not go on then.
-pub fn confine(child: Child) -> io::Result<bool> {
+pub fn confine(child: Child) -> io::Result<()> {
     keep_memory_private()?;
     rustix::thread::set_no_new_privs(true)?;
-    let landlocked = landlock().unwrap_or(false);
+    // Without it the filter stands alone.
+    let _ = landlock();
     let allowed: Vec<c_long> = match child {
         Child::Compiler => ALLOWED.to_vec(),
         Child::Sandbox => [ALLOWED, RUNNING].concat(),
@@ -111,19 +109,19 @@ pub fn confine(child: Child) -> io::Result<bool> {
     for filter in filters.map_err(io::Error::other)? {
         apply_filter(&filter).map_err(io::Error::other)?;
     }
-    Ok(landlocked)
+    Ok(())
 }
 
 /// No path, no port, no signal to a process outside.
-fn landlock() -> Result<bool, landlock::RulesetError> {
+fn landlock() -> Result<(), landlock::RulesetError> {
     const NEWEST: ABI = ABI::V6;
-    let status = Ruleset::default()
+    Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?
-        .restrict_self()?;
-    Ok(status.ruleset != RulesetStatus::NotEnforced)
+        .restrict_self()
+        .map(drop)
 }
 
 /// "There is no such call" for `clone3`: glibc then uses `clone`, which a filter can look into.

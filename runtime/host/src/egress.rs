@@ -61,7 +61,7 @@ pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse
 pub use permit::now;
 pub use resolve::{Lookup, SystemLookup};
 pub use scope::CallScope;
-pub(crate) use scope::MAX_TOGETHER;
+pub(crate) use scope::{MAX_TOGETHER, side_by_side};
 
 use crate::manifest::Granted;
 use crate::text;

@@ -204,8 +204,7 @@ fn restrict(limits: ChildLimits) -> std::io::Result<()> {
     Resource::NOFILE.set(16, 16)?;
     Resource::CPU.set(limits.cpu_seconds, limits.cpu_seconds + 1)?;
     Resource::AS.set(memory, memory)?;
-    confine(confine::Child::Compiler)?;
-    Ok(())
+    confine(confine::Child::Compiler)
 }
 
 /// The outer error is the child's, the inner one the module's.

@@ -87,11 +87,7 @@ impl CallScope {
             return vec![Err(self.too_many(requests.len())); requests.len()];
         }
         let width = self.0.egress.limits.in_flight_per_call;
-        let answers = requests.into_iter().map(|request| self.fetch(request));
-        futures::stream::iter(answers)
-            .buffered(width)
-            .collect()
-            .await
+        side_by_side(width, requests, |request| self.fetch(request)).await
     }
 
     /// What is said to so many requests at once, which are more than a call may send.
@@ -154,6 +150,19 @@ impl CallScope {
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.0.records.exchanges()
     }
+}
+
+/// So many requests at a time, with the answers in the order of the requests.
+pub(crate) async fn side_by_side<F: Future<Output = Result<FetchResponse, FetchError>>>(
+    width: usize,
+    requests: Vec<FetchRequest>,
+    fetch: impl FnMut(FetchRequest) -> F,
+) -> Vec<F::Output> {
+    let answers = requests.into_iter().map(fetch);
+    futures::stream::iter(answers)
+        .buffered(width)
+        .collect()
+        .await
 }
 
 impl Call {

@@ -21,11 +21,12 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use wasmtime::Engine;
 
-use super::protocol::{Caps, Frame, Load, ToChild, ToParent, read};
-use super::{Ask, Exports, InProcess, Performance, Turns};
+use super::protocol::{Caps, Frame, Head, Load, ToChild, ToParent, read};
+use super::{Exports, InProcess, Performance, Turns};
 use crate::compile::cache;
 use crate::compile::child::Compiled;
 use crate::confine::{Child, confine};
+use crate::egress::FetchError;
 use crate::guest_log::GuestLog;
 use crate::ticker::Ticker;
 use crate::way_out::WayOut;
@@ -104,17 +105,18 @@ async fn serve(engine: Engine, socket: StdUnixStream) -> io::Result<()> {
                 fresh,
                 open,
             } => {
-                let deadline = Instant::now() + Duration::from_millis(milliseconds);
-                let way = parent.call(call);
-                let begun = Begun {
+                let parent = parent.call(call);
+                let performance = Performance {
                     ask: *ask,
-                    deadline,
+                    deadline: Instant::now() + Duration::from_millis(milliseconds),
                     fresh,
-                    open,
+                    way_out: open.then(|| WayOut::Parent(parent.clone())),
+                    log: GuestLog::of_child(parent.clone()),
                 };
-                let performed = perform(sandbox.clone(), begun, way.clone(), calls.clone());
+                let performed =
+                    perform(sandbox.clone(), performance, parent.clone(), calls.clone());
                 let task = tokio::spawn(performed).abort_handle();
-                calls.begun(call, task, way);
+                calls.begun(call, task, parent);
             }
             ToChild::Cancel { call } => calls.cancel(call),
             ToChild::Answered { call, request, end } => calls.answered(call, request, end, body),
@@ -139,26 +141,17 @@ fn open(engine: &Engine, load: Load, code: Bytes) -> wasmtime::Result<InProcess>
     })
 }
 
-struct Begun {
-    ask: Ask,
-    deadline: Instant,
-    fresh: bool,
-    open: bool,
-}
-
-async fn perform(sandbox: Arc<InProcess>, begun: Begun, way: Parent, calls: Arc<Calls>) {
-    let log = GuestLog::of_child(way.clone());
-    let performance = Performance {
-        ask: begun.ask,
-        deadline: begun.deadline,
-        fresh: begun.fresh,
-        way_out: begun.open.then(|| WayOut::Parent(way.clone())),
-        log: log.clone(),
-    };
+async fn perform(
+    sandbox: Arc<InProcess>,
+    performance: Performance,
+    parent: Parent,
+    calls: Arc<Calls>,
+) {
+    let log = performance.log.clone();
     let end = sandbox.perform(performance, |answer| answer).await;
     log.finish();
-    calls.cancel(way.number());
-    way.ended(end);
+    calls.forget(parent.number());
+    parent.ended(end);
 }
 
 /// The calls under way.
@@ -172,18 +165,16 @@ impl Calls {
     }
 
     fn cancel(&self, number: u64) {
-        if let Some((task, _)) = self.all().remove(&number) {
+        if let Some((task, _)) = self.forget(number) {
             task.abort();
         }
     }
 
-    fn answered(
-        &self,
-        number: u64,
-        request: u64,
-        end: Result<super::protocol::Head, crate::egress::FetchError>,
-        body: Bytes,
-    ) {
+    fn forget(&self, number: u64) -> Option<(AbortHandle, Parent)> {
+        self.all().remove(&number)
+    }
+
+    fn answered(&self, number: u64, request: u64, end: Result<Head, FetchError>, body: Bytes) {
         if let Some((_, call)) = self.all().get(&number) {
             call.answered(request, end, body);
         }

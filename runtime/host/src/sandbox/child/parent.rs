@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use futures::StreamExt as _;
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 
 use crate::bindings::common;
-use crate::egress::{EgressLimits, FetchError, FetchRequest, FetchResponse};
+use crate::egress::{
+    EgressLimits, FetchError, FetchRequest, FetchResponse, MAX_TOGETHER, side_by_side,
+};
 use crate::guest_log::Level;
 use crate::sandbox::protocol::{Frame, Head, Request, ToParent};
 use crate::sandbox::{Answer, End};
@@ -79,17 +80,13 @@ impl Parent {
 
     /// See [`crate::egress::CallScope::fetch_all`].
     pub(crate) async fn fetch_all(&self, requests: Vec<FetchRequest>) -> Vec<Fetched> {
-        if requests.len() > crate::egress::MAX_TOGETHER {
+        if requests.len() > MAX_TOGETHER {
             let count = requests.len();
             let end = self.ask(Request::Together(count), Bytes::new()).await;
             return vec![end; count];
         }
         let width = EgressLimits::standard().in_flight_per_call;
-        let answers = requests.into_iter().map(|request| self.fetch(request));
-        futures::stream::iter(answers)
-            .buffered(width)
-            .collect()
-            .await
+        side_by_side(width, requests, |request| self.fetch(request)).await
     }
 
     /// See [`crate::egress::CallScope::fetch_url`].
