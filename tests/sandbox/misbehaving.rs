@@ -3,6 +3,7 @@
 //!
 //! - `behaviours`: every behaviour, one test each, at the host.
 //! - `memory`: by how much the host grows, whatever the guest leaves with it.
+//! - `turns`: what every behaviour costs a neighbour.
 //! - `repeated`: what is left of calls that end badly, or are given up.
 //! - `load_balancers`: the same for a maker of load balancers, which may change things at the cloud.
 //! - `routes`: the same for a maker of routes.
@@ -27,6 +28,7 @@ mod services;
 pub(crate) mod stage;
 mod steps;
 pub(crate) mod target;
+mod turns;
 
 use ccm_tests::harness::{self, Test};
 use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};
@@ -39,6 +41,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(cluster::trials());
     trials.extend(memory::trials());
     trials.extend(load_balancers::trials());
+    trials.extend(turns::trials());
     trials.extend(routes::trials());
     trials.extend(routed::trials());
     trials.extend(services::trials());

@@ -99,7 +99,7 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
         .build();
     let transcript = Transcript::default();
     let subscriber = tracing_subscriber::registry().with(transcript.clone());
-    let _listening = tracing::subscriber::set_default(subscriber);
+    let _listening = ccm_tests::log::listen(subscriber);
     runtime.map_err(|error| error.to_string())?.block_on(async {
         let mut stage = Stage::new(run, transcript.clone());
         let mut text = String::new();

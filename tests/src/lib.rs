@@ -9,6 +9,7 @@ pub mod counts;
 pub mod fuzz;
 pub mod harness;
 pub mod link;
+pub mod log;
 pub mod observed;
 pub mod process;
 pub mod random;

@@ -37,7 +37,7 @@ mod tests {
         let lines = Lines::default();
         let writer = lines.clone();
         let log = fmt().json().with_writer(move || writer.clone()).finish();
-        let _guard = tracing::subscriber::set_default(log);
+        let _guard = ccm_tests::log::listen(log);
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(tell));
         let plain = std::panic::catch_unwind(|| panic!("canary-4c1e"));

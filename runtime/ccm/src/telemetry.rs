@@ -99,7 +99,7 @@ pub(crate) mod tests {
             let writer = lines.clone();
             let layer = fmt::layer().with_writer(move || writer.clone());
             let registry = tracing_subscriber::registry().with(filter(verbosity));
-            let _guard = tracing::subscriber::set_default(registry.with(layer));
+            let _guard = ccm_tests::log::listen(registry.with(layer));
             tracing::warn!("this is seen");
             for text in [
                 r#"{"kind":"SecretList","apiVersion":"v1","items":[{"data":{"token":"Y2FuYXJ5"}}"#,

@@ -19,6 +19,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use ccm_core::rollout::{Happening, Order, Orders, Record};
+use ccm_host::CallLimits;
+use serde::Serialize;
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -82,6 +84,21 @@ pub struct Report {
     pub source_trouble: String,
     /// Whether a version answers calls in the process that writes.
     pub is_serving: bool,
+    /// What that version may use.
+    pub limits: Option<Limits>,
+}
+
+/// What the version that serves may use, by the operator's limits, its manifest and the machine of the leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// One call.
+    #[serde(flatten)]
+    pub call: CallLimits,
+    /// All calls under way together, what the host holds for them included, in MiB. `None`: nothing says how much memory
+    /// there is.
+    #[serde(rename = "memoryShareMiB")]
+    pub memory_share_mib: Option<u32>,
 }
 
 /// Why nothing was written or read.

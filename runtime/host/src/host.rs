@@ -223,6 +223,7 @@ impl Host {
         Ok(Provider {
             name,
             call_limit: granted_limits.call_limit(&manifest),
+            limits: granted_limits,
             capabilities: enabled,
             warnings,
             calls,

@@ -57,7 +57,7 @@ pub use digest::Digest;
 pub use guest_config::GuestConfig;
 pub use host::{Host, HostError, HostOptions, Module};
 pub use load_error::LoadError;
-pub use loading::{LimitsGranted, Loading};
+pub use loading::{CallLimits, LimitsGranted, Loading};
 pub use provider::Provider;
 pub use sandbox::{Isolation, SandboxProgram, sandbox_child};
 pub use text::clean;

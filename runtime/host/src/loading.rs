@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::grant::Grants;
 use crate::guest_config::GuestConfig;
 use crate::limits;
@@ -34,6 +36,20 @@ pub struct LimitsGranted {
     pub call_seconds: Option<u32>,
 }
 
+/// What one call gets, as people read it in `ccm provider inspect` and in the `status` of the object Provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallLimits {
+    /// Linear memory of the guest, in MiB.
+    #[serde(rename = "memoryMiB")]
+    pub memory_mib: usize,
+    /// Time, waiting included, in seconds.
+    pub call_seconds: u64,
+    /// What the host holds for it beside the guest's memory, in MiB: answers of the cloud, header fields, paths, log.
+    #[serde(rename = "heldMiB")]
+    pub held_mib: usize,
+}
+
 impl LimitsGranted {
     /// Linear memory of one call: what is granted or else wanted, up to the ceiling; or the usual.
     pub fn memory_bytes(self, manifest: &Manifest) -> usize {
@@ -51,6 +67,15 @@ impl LimitsGranted {
             .or(manifest.limits.call_seconds)
             .map_or(limits::CALL, |seconds| Duration::from_secs(seconds.into()))
             .min(limits::CALL_CEILING)
+    }
+
+    /// What one call gets of this module on these terms.
+    pub fn call(self, manifest: &Manifest) -> CallLimits {
+        CallLimits {
+            memory_mib: self.memory_bytes(manifest) >> 20,
+            call_seconds: self.call_limit(manifest).as_secs(),
+            held_mib: limits::HELD_BYTES >> 20,
+        }
     }
 
     /// What is asked for, by the manifest or by the operator, and not to be had.

@@ -47,6 +47,7 @@ fn available(limits: &[String], machine: Option<&str>) -> Option<u64> {
 /// Room for guests, in mebibytes.
 pub(crate) struct Room {
     all: u32,
+    is_known: bool,
     free: Semaphore,
 }
 
@@ -58,6 +59,7 @@ impl Room {
         let all = mebibytes.map_or(most, |all| u32::try_from(all).unwrap_or(most));
         Room {
             all: all.clamp(1, most),
+            is_known: mebibytes.is_some(),
             free: Semaphore::new(all.clamp(1, most) as usize),
         }
     }
@@ -67,8 +69,14 @@ impl Room {
         let all = (self.all / 2).max(1);
         Room {
             all,
+            is_known: self.is_known,
             free: Semaphore::new(all as usize),
         }
+    }
+
+    /// All of it, taken or not, in mebibytes. `None`: nothing says how much memory there is.
+    pub(crate) fn mebibytes(&self) -> Option<u32> {
+        self.is_known.then_some(self.all)
     }
 
     /// Waits until there is room for a call whose guest may have so much memory, with what the host holds for it. One that
@@ -132,6 +140,8 @@ mod tests {
         };
         let under_way: Vec<_> = std::iter::from_fn(take).collect();
         assert_eq!(under_way.len(), 2);
+        assert_eq!(part.mebibytes(), Some(768));
+        assert_eq!(Room::new(None).part().mebibytes(), None, "nothing says so");
     }
 
     #[test]

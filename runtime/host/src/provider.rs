@@ -10,8 +10,9 @@ use ccm_core::permit::Permit;
 use crate::call::{Call, Calls, deadline};
 use crate::digest::Digest;
 use crate::egress::{Egress, now};
+use crate::loading::{CallLimits, LimitsGranted};
 use crate::manifest::Manifest;
-use crate::sandbox::{Answer, Ask};
+use crate::sandbox::{Answer, Ask, Sandbox};
 
 /// A cloud provider in the sandbox. Made by [`crate::Host::load`]; calls under way keep what they need of it.
 ///
@@ -27,6 +28,7 @@ pub struct Provider {
     pub(crate) checks_itself: bool,
     pub(crate) egress: Arc<Egress>,
     pub(crate) call_limit: Duration,
+    pub(crate) limits: LimitsGranted,
 }
 
 impl fmt::Debug for Provider {
@@ -44,6 +46,26 @@ impl Provider {
     /// What the module says about itself.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// What each of its calls gets.
+    pub fn call_limits(&self) -> CallLimits {
+        self.limits.call(&self.manifest)
+    }
+
+    /// The memory that all its calls under way may have together, what the host holds for them included, in MiB. A call for
+    /// which nothing is left waits. `None`: nothing says how much memory there is.
+    pub fn memory_share_mib(&self) -> Option<u32> {
+        self.calls.room.mebibytes()
+    }
+
+    /// How many turns its calls have had so far: each computes between two waits, or until the next tick. `None`: they compute
+    /// in a process of their own, which the kernel schedules.
+    pub fn turns(&self) -> Option<u64> {
+        match &self.calls.sandbox {
+            Sandbox::InProcess(sandbox) => Some(sandbox.turns.taken()),
+            Sandbox::Process(_) => None,
+        }
     }
 
     /// What the operator should know and nothing forbids, such as grants that the module does not request.

@@ -34,6 +34,16 @@ pub(crate) fn trials() -> Vec<Trial> {
     Behaviour::ALL.iter().map(trial).collect()
 }
 
+/// Whether a module that does this can be loaded.
+pub(crate) fn is_loaded(behaviour: Behaviour) -> bool {
+    !matches!(law(behaviour).end, End::NotLoaded(_))
+}
+
+/// How the cloud of a module that does this answers.
+pub(crate) fn mood(behaviour: Behaviour) -> Mood {
+    law(behaviour).cloud
+}
+
 /// What a host has to do about each behaviour. Every behaviour has its line: without one this does not compile.
 fn law(behaviour: Behaviour) -> Law {
     match behaviour {
@@ -155,7 +165,7 @@ fn law(behaviour: Behaviour) -> Law {
         Behaviour::ManyEvents => fails("internal", &["100000 events, at most 256"]),
         Behaviour::EventOutOfRange => fails("internal", &["an event about node 4294967295 of 2"]),
         Behaviour::BadEvent => fails("internal", &["event about node 0", "not a CamelCase word"]),
-        Behaviour::GarbageError => {
+        Behaviour::GarbageError | Behaviour::HugeGarbageError => {
             fails("internal", &["[redacted] ", "\\u{1b}[31mall is well", "…"])
         }
         Behaviour::GoneWithoutAsking => answers(|replies| {

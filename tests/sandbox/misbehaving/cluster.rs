@@ -126,7 +126,8 @@ async fn run(
     over: impl Future<Output = ()> + Send,
 ) {
     let provider = stage::load(behaviour, NOWHERE).await.unwrap();
-    // From here on a minute of waiting passes in no time; a guest that computes is not waiting.
+    // From here on a minute of waiting passes in no time. A guest that computes is not waiting; one that computes for long
+    // would wait for a lane, which guests of other tests have in real time.
     if call_time == PATIENCE {
         tokio::time::pause();
     }

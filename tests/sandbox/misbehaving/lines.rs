@@ -40,7 +40,7 @@ impl Lines {
             .finish();
         Lines {
             written,
-            _listening: tracing::subscriber::set_default(subscriber),
+            _listening: ccm_tests::log::listen(subscriber),
         }
     }
 

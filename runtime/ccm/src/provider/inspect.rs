@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ccm_host::egress::rules::Rule;
 use ccm_host::manifest::{AuthKind, Manifest, Target};
-use ccm_host::{Inspection, LimitsGranted, limits};
+use ccm_host::{Inspection, LimitsGranted};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -35,29 +35,6 @@ fn capabilities(found: &Inspection) -> Vec<&'static str> {
         .filter(|(_, has)| *has)
         .map(|(name, _)| name)
         .collect()
-}
-
-/// What one call gets where the configuration grants nothing else.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Limits {
-    #[serde(rename = "memoryMiB")]
-    memory_mib: usize,
-    call_seconds: u64,
-    /// What the host holds for it beside the guest's own memory.
-    #[serde(rename = "heldMiB")]
-    held_mib: usize,
-}
-
-impl Limits {
-    fn of(manifest: &Manifest) -> Limits {
-        let granted = LimitsGranted::default();
-        Limits {
-            memory_mib: granted.memory_bytes(manifest) >> 20,
-            call_seconds: granted.call_limit(manifest).as_secs(),
-            held_mib: limits::HELD_BYTES >> 20,
-        }
-    }
 }
 
 fn describe(found: &Inspection) -> String {
@@ -108,7 +85,7 @@ fn describe(found: &Inspection) -> String {
         let need = if key.required { "required" } else { "optional" };
         row("config", &format!("{} ({need}) – {}", key.key, key.why));
     }
-    let call = Limits::of(manifest);
+    let call = LimitsGranted::default().call(manifest);
     row(
         "limits",
         &format!(
@@ -145,7 +122,7 @@ fn as_json(found: &Inspection) -> Value {
         "config": manifest.config.iter().map(|key| json!({
             "key": key.key, "required": key.required, "why": key.why,
         })).collect::<Vec<_>>(),
-        "limits": Limits::of(manifest),
+        "limits": LimitsGranted::default().call(manifest),
         "imports": found.imports,
         "exports": found.exports,
     })

@@ -37,6 +37,7 @@ pub(super) fn fields(
             "observedSource",
             json!(ccm_host::clean(&report.source, 2048)),
         ),
+        ("limits", json!(report.limits)),
         ("conditions", conditions.collect()),
     ];
     fields

@@ -18,7 +18,7 @@ use super::work::{Ended, Job, run};
 use super::{Generated, Served, Stage};
 use crate::active::Active;
 use crate::metrics;
-use crate::record::Report;
+use crate::record::{Limits, Report};
 
 /// How long a call on trial may take.
 const CALL: Duration = Duration::from_secs(60);
@@ -88,6 +88,13 @@ impl Stage {
             source: self.room.place(),
             source_trouble: self.facts.source_trouble.clone(),
             is_serving: self.facts.serving.is_some(),
+            limits: self.active.as_ref().map(|active| {
+                let provider = &active.serving().provider;
+                Limits {
+                    call: provider.call_limits(),
+                    memory_share_mib: provider.memory_share_mib(),
+                }
+            }),
         });
     }
 

@@ -102,12 +102,18 @@ impl Share {
     /// # Errors
     /// It would have to wait for longer than `most`: so long. Then nothing was taken.
     pub(super) fn take(&self, now: Instant, most: Duration) -> Result<Duration, Duration> {
-        let tried = match self.is_on_trial() {
-            true => self.account.tried.take(self.budget.tenth(), now, most)?,
-            false => Duration::ZERO,
-        };
-        let sent = self.account.sent.take(self.budget, now, most)?;
-        Ok(tried.max(sent))
+        if !self.is_on_trial() {
+            return self.account.sent.take(self.budget, now, most);
+        }
+        let tenth = self.budget.tenth();
+        let tried = self.account.tried.take(tenth, now, most)?;
+        match self.account.sent.take(self.budget, now, most) {
+            Ok(sent) => Ok(tried.max(sent)),
+            Err(wait) => {
+                self.account.tried.put_back(tenth);
+                Err(wait)
+            }
+        }
     }
 
     /// How long there is no request left in the budget.
@@ -217,6 +223,15 @@ mod tests {
         assert_eq!(sent(&next, now), 0);
         tried.serves(true);
         assert_eq!(sent(&tried, now), 90);
+    }
+
+    #[test]
+    fn what_the_whole_budget_refuses_costs_nothing_of_the_tenth() {
+        let ([serving, tried], now) = (shares(100), Instant::now());
+        assert_eq!((sent(&serving, now), sent(&tried, now)), (100, 0));
+        // In six minutes ten come back to the whole, and one would to the tenth.
+        let later = now + Duration::from_secs(360);
+        assert_eq!(sent(&tried, later), 10);
     }
 
     #[test]

@@ -39,6 +39,12 @@ impl Bucket {
         end
     }
 
+    /// Puts one request back that was taken and not sent.
+    pub(super) fn put_back(&self, budget: RequestBudget) {
+        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        *full = full.and_then(|full| full.checked_sub(budget.per / budget.requests.get()));
+    }
+
     /// How long the next one would have to wait.
     pub(super) fn wait(&self, budget: RequestBudget, now: Instant) -> Duration {
         let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,10 +20,20 @@ pub(super) struct Meter {
     budget: Duration,
     used: Duration,
     turns: Turns,
-    next_turn: Option<Wait<Turn>>,
+    place: Place,
     next_lane: Option<Wait<Lane>>,
     lane: Option<Lane>,
     rest: Option<Pin<Box<Sleep>>>,
+}
+
+/// How far a call is from computing.
+enum Place {
+    /// It asks for nothing: it waits for something else, or has not begun.
+    None,
+    /// Another call of its provider has the turn.
+    Waits(Wait<Turn>),
+    /// It has the turn, and goes on with the next part of the call.
+    Has(Option<Turn>),
 }
 
 impl Meter {
@@ -34,7 +44,7 @@ impl Meter {
             budget,
             used: Duration::ZERO,
             turns,
-            next_turn: None,
+            place: Place::None,
             next_lane: None,
             lane: None,
             rest: None,
@@ -95,7 +105,10 @@ impl Meter {
         let before = cpu_time();
         let poll = part.poll(context);
         let spent = cpu_time().saturating_sub(before);
-        drop(turn);
+        match poll.is_ready() {
+            true => self.place = Place::Has(turn),
+            false => drop(turn),
+        }
         self.used += spent;
         if self.lane.is_none() {
             return poll;
@@ -112,15 +125,19 @@ impl Meter {
     }
 
     fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Option<Turn>> {
-        if self.next_turn.is_none()
-            && let Some(turn) = self.turns.turn()
-        {
-            return Poll::Ready(Some(turn));
+        let mut wait = match std::mem::replace(&mut self.place, Place::None) {
+            Place::Has(turn) => return Poll::Ready(turn),
+            Place::Waits(wait) => wait,
+            Place::None => match self.turns.turn() {
+                Some(turn) => return Poll::Ready(Some(turn)),
+                None => self.turns.next_turn(),
+            },
+        };
+        let turn = wait.as_mut().poll(context);
+        if turn.is_pending() {
+            self.place = Place::Waits(wait);
         }
-        let wait = self.next_turn.get_or_insert_with(|| self.turns.next_turn());
-        let turn = ready!(wait.as_mut().poll(context));
-        self.next_turn = None;
-        Poll::Ready(turn)
+        turn
     }
 }
 

@@ -1,16 +1,22 @@
 //! Whose turn it is to compute. A guest that computes for long would take a thread of the runtime from everybody else, and
 //! the calls of one hostile provider all of them. So:
 //!
-//! - Of the calls of one provider one computes at a time. They wait for the cloud most of the time, side by side.
+//! - Of the calls of one provider one computes at a time. They wait for the cloud most of the time, side by side. Whose turn
+//!   it was is told to the next one after all who are in line for the thread: between two steps of another provider's call
+//!   there is one turn, however many short calls there are.
 //! - One that has computed for long goes on in a lane of its own: one for each provider, and for all together one less
 //!   than there are processors. After each tick it rests for half as long, so that a thread finds time for the network.
 //!
 //! A provider whose calls end badly again and again begins them ever more rarely: see `backoff`.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::thread::available_parallelism;
 
 use futures::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The turns of one provider. Clones are the same.
@@ -18,15 +24,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) struct Turns {
     /// One for the only call of the provider that may compute.
     computing: Arc<Semaphore>,
+    /// How many there were.
+    taken: Arc<AtomicU64>,
     /// One for its only long call.
     own: Arc<Semaphore>,
     /// One for each long call of all providers together.
     all: Arc<Semaphore>,
 }
 
-/// A call that computes, during one poll.
+/// A call that computes, during one poll. Its end is heard by the next one a little later.
 pub(super) struct Turn {
-    _computing: OwnedSemaphorePermit,
+    computing: Option<OwnedSemaphorePermit>,
 }
 
 /// A long call that computes or rests.
@@ -40,11 +48,39 @@ pub(super) struct Lane {
 pub(super) type Wait<T> = BoxFuture<'static, Option<T>>;
 
 impl Turn {
-    fn of(computing: OwnedSemaphorePermit) -> Turn {
+    fn new(computing: OwnedSemaphorePermit, taken: &AtomicU64) -> Turn {
+        taken.fetch_add(1, Ordering::Relaxed);
         Turn {
-            _computing: computing,
+            computing: Some(computing),
         }
     }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let computing = self.computing.take();
+        // Without a runtime, nobody is in line.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                end_of_line().await;
+                drop(computing);
+            });
+        }
+    }
+}
+
+/// Ends when everybody has come to their turn who is in line for this thread. `yield_now` would wait for the network as well,
+/// which a busy thread looks at rarely.
+async fn end_of_line() {
+    let mut is_polled = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut is_polled, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 impl Turns {
@@ -53,6 +89,7 @@ impl Turns {
         let processors = available_parallelism().map_or(1, usize::from);
         Turns {
             computing: Arc::new(Semaphore::new(1)),
+            taken: Arc::default(),
             own: Arc::new(Semaphore::new(1)),
             all: Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))),
         }
@@ -69,13 +106,23 @@ impl Turns {
     /// A turn, if it can be had at once.
     pub(super) fn turn(&self) -> Option<Turn> {
         let computing = self.computing.clone().try_acquire_owned();
-        computing.ok().map(Turn::of)
+        computing
+            .ok()
+            .map(|computing| Turn::new(computing, &self.taken))
     }
 
     /// The next turn.
     pub(super) fn next_turn(&self) -> Wait<Turn> {
-        let computing = self.computing.clone();
-        Box::pin(async move { computing.acquire_owned().await.ok().map(Turn::of) })
+        let (computing, taken) = (self.computing.clone(), self.taken.clone());
+        Box::pin(async move {
+            let computing = computing.acquire_owned().await;
+            computing.ok().map(|computing| Turn::new(computing, &taken))
+        })
+    }
+
+    /// How many turns calls of this provider had so far.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// The next time that a long call may compute.

@@ -1,7 +1,7 @@
 //! The credential goes to its target and nowhere else.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use bytes::Bytes;
 use ccm_core::permit::Mode;
@@ -9,6 +9,8 @@ use ccm_host::egress::{Egress, EgressError, EgressLimits, FetchError, FetchReque
 use ccm_host::grant::{Credential, Secret};
 use http::{Method, Request};
 use tokio::time::Instant;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::server::{Reply, Server, answer, ok};
@@ -105,6 +107,14 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
+/// What this thread logs goes to `subscriber`. There is another one beside it: while a program has one only, tracing asks that
+/// of the thread which comes to a line of the program first, and keeps its answer for all threads.
+fn listen(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
+    static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+    LazyLock::force(&ANOTHER);
+    tracing::subscriber::set_default(subscriber)
+}
+
 #[tokio::test]
 async fn changes_that_are_refused_again_and_again_fill_no_log() {
     let lines = Lines::default();
@@ -112,7 +122,7 @@ async fn changes_that_are_refused_again_and_again_fill_no_log() {
         .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
         .with_ansi(false)
         .with_writer(lines.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let _guard = listen(subscriber.finish());
     let server = Server::start(|_| ok("")).await;
     let egress = egress(&format!("http://{}", server.address));
     let one_change = permit(Mode::Enforce, 1, &Arc::default());
@@ -134,7 +144,7 @@ async fn no_log_line_at_any_level_holds_a_credential_a_header_a_query_or_a_body(
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
         .with_writer(lines.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let _guard = listen(subscriber.finish());
     let server = Server::start(|request| match request.line.rsplit('/').next().unwrap() {
         "1" => Reply::Close(Vec::new()),
         "2" => answer(401, &[], &format!("bad token {CANARY}")),

@@ -44,13 +44,16 @@ pub fn find(behaviour: Behaviour, nodes: &[Node]) -> Result<FindReply, Error> {
         Behaviour::FailsSometimes if is_tenth_call() => {
             return Err(Error::unavailable("every tenth call fails"));
         }
-        Behaviour::GarbageError => {
-            let garbage = "\x1b[2J\x1b[31mall is well\r\n\0\u{202e}".repeat(400_000);
-            return Err(Error::internal(format!("{TOKEN} {garbage}")));
-        }
+        Behaviour::GarbageError => return Err(garbage(4_000)),
+        Behaviour::HugeGarbageError => return Err(garbage(400_000)),
         _ => {}
     }
     Ok(reply)
+}
+
+fn garbage(times: usize) -> Error {
+    let garbage = "\x1b[2J\x1b[31mall is well\r\n\0\u{202e}".repeat(times);
+    Error::internal(format!("{TOKEN} {garbage}"))
 }
 
 fn look_up(behaviour: Behaviour, node: &Node) -> Lookup {

@@ -115,8 +115,10 @@ behaviours! {
     EventOutOfRange = "event-out-of-range",
     /// An event whose reason is no CamelCase word and whose message has control characters.
     BadEvent = "bad-event",
-    /// An error whose text has the credential, control characters, terminal codes and 10 MiB of length. Cut and cleaned.
+    /// An error whose text has the credential, control characters, terminal codes and 100 KiB of length. Cut and cleaned.
     GarbageError = "garbage-error",
+    /// The same with 10 MiB.
+    HugeGarbageError = "huge-garbage-error",
     /// `gone` for every node, without any request. No proof of anything.
     GoneWithoutAsking = "gone-without-asking",
     /// Asks once per node, and says `gone` for whatever does not end 2xx. The host has to see the failed exchange.

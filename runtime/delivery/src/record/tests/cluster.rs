@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::EventType;
 use ccm_core::rollout::{Happening, Order, Orders, Record};
+use ccm_host::CallLimits;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
@@ -15,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{digest, full};
-use crate::record::{Book as _, BookError, ClusterBook, MemoryBook, Report, Seen};
+use crate::record::{Book as _, BookError, ClusterBook, Limits, MemoryBook, Report, Seen};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -80,6 +81,19 @@ fn report() -> Report {
         source: "configmap://kube-system/provider/provider.wasm".to_owned(),
         source_trouble: String::new(),
         is_serving: true,
+        limits: Some(limits()),
+    }
+}
+
+fn limits() -> Limits {
+    let call = CallLimits {
+        memory_mib: 64,
+        call_seconds: 60,
+        held_mib: 32,
+    };
+    Limits {
+        call,
+        memory_share_mib: Some(384),
     }
 }
 
@@ -100,6 +114,8 @@ async fn the_object_is_made_and_everybody_reads_what_the_leader_wrote() {
         status["observedSource"],
         "configmap://kube-system/provider/provider.wasm"
     );
+    let limits = json!({"memoryMiB": 64, "callSeconds": 60, "heldMiB": 32, "memoryShareMiB": 384});
+    assert_eq!(status["limits"], limits);
     let empty = Report::default();
     world.book.write(&empty).await.unwrap();
     world
@@ -107,6 +123,8 @@ async fn the_object_is_made_and_everybody_reads_what_the_leader_wrote() {
             record == Some(&Record::default())
         })
         .await;
+    let object = world.api().get("hcloud").await.unwrap();
+    assert!(object.data["status"].get("limits").is_none());
 }
 
 #[tokio::test]

@@ -189,6 +189,43 @@ async fn b15_a_neighbour_whose_calls_all_take_nearly_all_of_their_time_computes_
     hostile.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
+/// The same with calls that end within one poll, one after the other.
+#[tokio::test]
+async fn between_two_steps_of_a_call_a_neighbour_makes_one_short_call_at_most() {
+    const STEPS: usize = 500;
+    let (turns, counted) = (Turns::first(), Arc::<AtomicUsize>::default());
+    let hostile: Vec<_> = (0..limits::CALLS_AT_ONCE)
+        .map(|_| {
+            let (turns, counted) = (turns.clone(), counted.clone());
+            tokio::spawn(async move {
+                loop {
+                    let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+                    let call = async {
+                        counted.fetch_add(1, Ordering::SeqCst);
+                        Ok(())
+                    };
+                    meter.run(call).await.unwrap();
+                    meter.end(()).await;
+                }
+            })
+        })
+        .collect();
+    let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.beside());
+    let count = counted.clone();
+    let steps = async move {
+        let before = count.load(Ordering::SeqCst);
+        for _ in 0..STEPS {
+            give_way().await;
+        }
+        Ok(count.load(Ordering::SeqCst) - before)
+    };
+    let call = tokio::spawn(async move { meter.run(steps).await.unwrap() });
+    let meanwhile = call.await.unwrap();
+    assert!(meanwhile > 0, "there was no neighbour");
+    assert!(meanwhile <= STEPS, "{meanwhile} calls in {STEPS} steps");
+    hostile.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
 /// Computes for a tick while it is dropped, as much memory does, and notes how many others did at the same time.
 struct Heavy(Arc<AtomicUsize>, Arc<AtomicUsize>);
 

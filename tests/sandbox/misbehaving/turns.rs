@@ -1,0 +1,82 @@
+//! What a neighbour of every behaviour costs an honest provider: judged by turns, since how long each takes is the machine's
+//! affair. On one thread, where nothing happens side by side, more calls than a provider takes at once come again and again,
+//! while honest calls are made one after the other. For each turn of an honest call its neighbour has one at most: that is
+//! twice as long as in a quiet process, for every single call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ccm_core::cloud::CloudProvider as _;
+use ccm_tests::counts::Count;
+use ccm_tests::harness::trial;
+use guest_misbehaving::behaviour::Behaviour;
+use libtest_mimic::Trial;
+
+use crate::misbehaving::behaviours::{self, SHORT};
+use crate::misbehaving::stage::{self, block_on};
+use crate::misbehaving::target::Target;
+
+/// Honest calls beside each behaviour.
+const CALLS: Count = Count {
+    variable: "CCM_HONEST_CALLS",
+    default: 10,
+    ci: 30,
+    full: 1_000,
+};
+/// Its callers: more than a provider takes at once.
+const CALLERS: usize = 12;
+/// One test for each behaviour that a module can be loaded with.
+pub(crate) fn trials() -> Vec<Trial> {
+    let loaded = Behaviour::ALL
+        .iter()
+        .filter(|behaviour| behaviours::is_loaded(**behaviour));
+    let trial = |behaviour: &Behaviour| {
+        let behaviour = *behaviour;
+        trial(format!("turns::{}", behaviour.word()), move || {
+            block_on(check(behaviour));
+            Ok(())
+        })
+    };
+    loaded.map(trial).collect()
+}
+
+async fn check(behaviour: Behaviour) {
+    let cloud = Target::start(behaviours::mood(behaviour)).await;
+    let honest = stage::load(Behaviour::Honest, &cloud.endpoint())
+        .await
+        .unwrap();
+    let honest = Arc::new(honest);
+    let bad = stage::load(behaviour, &cloud.endpoint()).await.unwrap();
+    let (bad, over) = (Arc::new(bad), Arc::new(AtomicBool::new(false)));
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let (bad, over) = (bad.clone(), over.clone());
+            tokio::spawn(async move {
+                let nodes = [stage::node("one"), stage::node("two")];
+                while !over.load(Ordering::SeqCst) {
+                    // Most of these fail, which is the point.
+                    let _ = bad.find(&nodes, stage::reads_for(SHORT)).await;
+                }
+            })
+        })
+        .collect();
+    for _ in 0..CALLS.get().unwrap() {
+        let before = [&honest, &bad].map(|provider| provider.turns().unwrap());
+        let (honest, bad) = (honest.clone(), bad.clone());
+        // A task like the others: the runtime looks at what it blocks on more rarely.
+        let call = tokio::spawn(async move {
+            let nodes = [stage::node("neighbour")];
+            let call = honest.find(&nodes, stage::reads_for(stage::PATIENCE));
+            call.await.unwrap();
+            [&honest, &bad].map(|provider| provider.turns().unwrap())
+        });
+        let after = call.await.unwrap();
+        let [own, theirs] = [after[0] - before[0], after[1] - before[1]];
+        assert!(own > 0 && theirs <= own, "{theirs} turns beside {own}");
+    }
+    over.store(true, Ordering::SeqCst);
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    assert!(bad.turns() > Some(0), "there was no neighbour");
+}
