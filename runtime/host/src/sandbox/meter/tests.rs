@@ -273,7 +273,7 @@ async fn a_call_that_did_not_end_in_time_ends_in_its_turn_all_the_same() {
     assert!(poll.is_pending(), "it is not its turn");
     drop(other);
     end.await;
-    assert!(turns.turn().is_some(), "it gave its turn back");
+    assert!(turns.next_turn().await.is_some(), "it gave its turn back");
 }
 
 /// A provider's long calls leave the turns in between to its short ones: on one thread, where every poll is seen.
