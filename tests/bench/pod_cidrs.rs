@@ -85,7 +85,7 @@ fn arrive(memory: &mut Memory, count: usize) -> Vec<Duration> {
     groups.collect()
 }
 
-/// A conversation with an API server that says yes.
+/// A reconciliation with an API server that says yes.
 fn serve(memory: &mut Memory, node: &Arc<Node>) {
     black_box(memory.see(node));
     let Some(mut facts) = memory.begin(node.clone()) else {

@@ -7,7 +7,7 @@ use ccm_core::answer::{
     Known, MAX_ADDRESSES, MAX_LABELS, check as checked, check_event, faults_event,
 };
 use ccm_core::cloud::{Address, AddressType, CloudEvent, EventType, Instance};
-use ccm_core::neighbours::AddressClash;
+use ccm_core::node_index::AddressClash;
 use ccm_core::settings::AddressRules;
 use ccm_tests::fuzz::{Target, Verdict};
 

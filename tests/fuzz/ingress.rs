@@ -13,10 +13,10 @@ use ccm_core::load_balancer::{
     Protocol,
 };
 use ccm_core::node_lifecycle::Now;
-use ccm_core::ownership::Claimant;
+use ccm_core::ownership::OwnershipContext;
 use ccm_core::patch::ServicePatch;
 use ccm_core::permit::{Mode, Moment};
-use ccm_core::service::{Account, Facts, Past, Targets, World, decide};
+use ccm_core::service::{Account, Facts, RetainedState, Targets, World, decide};
 use ccm_core::settings::{IngressRules, ServiceRules};
 use ccm_tests::fuzz::{Target, Verdict};
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -93,10 +93,10 @@ static WORLD: LazyLock<Arc<World>> = LazyLock::new(|| {
         },
         ..ServiceRules::default()
     };
-    let claimant = Arc::new(Claimant::alone("sim", vec!["sim".to_owned()]));
+    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
     let prefixes = Arc::from([PREFIX.to_owned()]);
     Arc::new(World::new(
-        claimant,
+        ownership,
         prefixes,
         Arc::new(rules),
         Mode::Enforce,
@@ -112,7 +112,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         false,
         world,
         targets,
-        Past::default(),
+        RetainedState::default(),
         Account::default(),
     );
     let now = Now {
@@ -158,7 +158,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
             facts.absorb(&effect, Outcome::Service(outcome));
         }
     }
-    Err("the conversation does not end".to_owned())
+    Err("the reconciliation does not end".to_owned())
 }
 
 fn answered(reply: EnsureReply) -> Answered<EnsureReply> {

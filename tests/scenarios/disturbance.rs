@@ -22,7 +22,7 @@ pub(crate) enum Disturbance {
 pub(crate) enum RequestFault {
     /// Somebody else writes to the object, and the request is answered 409.
     Conflict,
-    /// The same for this and the next requests of its kind, more often than one conversation reads again.
+    /// The same for this and the next requests of its kind, more often than one reconciliation reads again.
     Conflicts,
     /// Somebody else writes to the object just before the request is carried out.
     Meddling,

@@ -194,7 +194,7 @@ impl Configuration {
             },
             route: self.routes.clone(),
             ipam: self.pod_networks(),
-            ledger: Some(LeaseName {
+            budget_lease: Some(LeaseName {
                 namespace: "kube-system".to_owned(),
                 name: "cloud-controller-manager".to_owned(),
             }),

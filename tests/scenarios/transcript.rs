@@ -54,7 +54,7 @@ impl Transcript {
         self.surveys.lock().unwrap().clone()
     }
 
-    /// What the controllers themselves call a defect of theirs, such as a conversation that panicked.
+    /// What the controllers themselves call a defect of theirs, such as a reconciliation that panicked.
     pub(crate) fn defects(&self) -> Vec<String> {
         self.defects.lock().unwrap().clone()
     }

@@ -25,7 +25,7 @@ pub(crate) const SOMEBODY: &str = "somebody.example";
 const SLOW: Duration = Duration::from_secs(60);
 /// What refusals ask for.
 const RETRY_AFTER: &str = "2";
-/// More conflicts than one conversation takes before it gives up and comes back later.
+/// More conflicts than one reconciliation takes before it gives up and comes back later.
 const MANY: usize = 25;
 
 /// How many events of a slow watch are on their way at once; more than any scenario has.

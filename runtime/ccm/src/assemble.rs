@@ -185,7 +185,7 @@ pub(crate) fn settings(
         route: RouteSettings::default(),
         ipam: None,
         lifecycle: lifecycle.clone(),
-        ledger: None,
+        budget_lease: None,
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),

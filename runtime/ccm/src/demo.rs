@@ -23,7 +23,7 @@ use ccm_core::permit::{Access, Mode, Moment, Permit};
 use ccm_core::settings::{LifecycleSettings, ServiceRules};
 use ccm_core::tenure::Tenure;
 use ccm_delivery::metrics::Metrics;
-use ccm_delivery::stage::Lead;
+use ccm_delivery::rollout_controller::Lead;
 use ccm_host::egress::rules::{Line, Rule};
 use ccm_host::egress::{Egress, EgressLimits, FetchRequest};
 use ccm_host::grant::{Credential, Grants, Secret};
@@ -40,7 +40,7 @@ use crate::assemble::ClusterAddresses;
 use crate::builtin;
 use crate::config::ProviderConfig;
 use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
-use crate::fleet::{Fleet, Shared, location};
+use crate::provider_manager::{ProviderManager, Shared, location};
 use lifecycle::Stage;
 use narrate::Narrator;
 use network::Network;
@@ -90,22 +90,22 @@ async fn show(narrator: &Narrator) -> anyhow::Result<()> {
     let wasm = embedded()?;
     swap::put(&file, wasm)?;
     let host = Arc::new(assemble::host(None, ProviderIsolation::default())?);
-    let mut fleet = Fleet::begin(
+    let mut provider_manager = ProviderManager::begin(
         shared(host.clone()),
         vec![configured(&file, &cloud, &network)?],
     )?;
-    fleet.baton().take(
+    provider_manager.leadership_signal().take(
         Lead {
             tenure: Arc::new(Tenure::unlimited()),
         },
         None,
     );
-    fleet.ready().await?;
-    let provided = fleet.provided();
-    let active = fleet
+    provider_manager.ready().await?;
+    let provided = provider_manager.provided();
+    let active = provider_manager
         .active("hcloud")
         .context("the provider does not serve")?;
-    let keeping = tokio::spawn(fleet.keep());
+    let keeping = tokio::spawn(provider_manager.keep());
     let manifest = active.serving().provider.manifest().clone();
     introduce(&active.serving().provider, narrator);
 

@@ -10,11 +10,11 @@ mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod flags;
-mod fleet;
 mod last_words;
 mod leadership;
 mod migration;
 mod provider;
+mod provider_manager;
 mod run;
 mod telemetry;
 mod terms;

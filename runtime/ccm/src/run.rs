@@ -25,7 +25,7 @@ use ccm_core::settings::ServiceRules;
 use ccm_core::tenure::Tenure;
 use ccm_delivery::source::Location;
 use ccm_delivery::source::file::FileSource;
-use ccm_delivery::terms::TermsOf as _;
+use ccm_delivery::terms::LoadPolicyOf as _;
 use ccm_host::Module;
 use http::header::{HeaderValue, USER_AGENT};
 use ipnet::IpNet;
@@ -39,8 +39,8 @@ use crate::audit::AuditWriter;
 use crate::builtin;
 use crate::config::{Mistakes, ProviderConfig};
 use crate::flags::{PodNetworkFlags, RunFlags};
-use crate::fleet::{Configuration, Fleet, Secrets, Shared};
 use crate::migration::Migration;
+use crate::provider_manager::{Configuration, ProviderManager, Secrets, Shared};
 use crate::{last_words, telemetry};
 use leading::{Groups, Manager};
 
@@ -127,12 +127,12 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
             .await
             .context("Cloud provider could not be initialized")?;
     }
-    let mut fleet = Fleet::begin(shared, providers)?;
-    fleet
+    let mut provider_manager = ProviderManager::begin(shared, providers)?;
+    provider_manager
         .ready()
         .await
         .context("Cloud provider could not be initialized")?;
-    let provided = fleet.provided();
+    let provided = provider_manager.provided();
     let knows_nodes = flags.node_controller || flags.node_lifecycle_controller;
     if !groups.is_idle() && knows_nodes {
         has_instances(&provided.borrow())?;
@@ -149,19 +149,19 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         // There is no leader before this one whose last writes may not be seen yet.
         ipam.settle = Duration::ZERO;
     }
-    let book = settings.plan.clone();
+    let store_of_record = settings.plan.clone();
     settings.node.rules.allowances = allowances;
     let manager = Manager {
         kubernetes,
         provided,
-        baton: fleet.baton(),
+        leadership_signal: provider_manager.leadership_signal(),
         settings,
         audit,
         metrics: ccm_controllers::Metrics::default(),
         election_metrics: ElectionMetrics::default(),
     };
     // It ends with the runtime.
-    tokio::spawn(fleet.follow(configuration));
+    tokio::spawn(provider_manager.follow(configuration));
     let plan_for = flags.safety.plan_for;
     let stop = Stop::listen(plan_for)?;
     manager.able_to_lead(&groups, stop.clone()).await?;
@@ -169,7 +169,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     tracing::info!("stopped");
     match plan_for {
         Some(_) => {
-            let mut plan = book.plan();
+            let mut plan = store_of_record.plan();
             let unserved = unserved(&manager.provided.borrow(), names);
             plan::explain(&mut plan, &unserved, &manager.kubernetes).await;
             plan::print(&plan, flags.log_json)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Once;
 
-use ccm_delivery::terms::{Terms, TermsOf};
+use ccm_delivery::terms::{LoadPolicy, LoadPolicyOf};
 use ccm_host::manifest::Manifest;
 use ccm_host::{GuestConfig, Inspection};
 
@@ -30,7 +30,10 @@ impl ConfiguredTerms {
     ///
     /// # Errors
     /// There are no terms for this module.
-    pub(crate) fn read(&self, inspection: &Inspection) -> Result<(Terms, Vec<String>), String> {
+    pub(crate) fn read(
+        &self,
+        inspection: &Inspection,
+    ) -> Result<(LoadPolicy, Vec<String>), String> {
         let config = &self.config;
         let (builtin, values) = match (&config.grants, builtin::recognise(&inspection.digest)) {
             (Some(grants), _) => (
@@ -50,7 +53,7 @@ impl ConfiguredTerms {
                 tracing::warn!(provider = config.name, "{warning}");
             }
         });
-        let terms = Terms {
+        let terms = LoadPolicy {
             grants: builtin.grants,
             config: GuestConfig {
                 cluster_name: self.cluster_name.clone(),
@@ -63,8 +66,8 @@ impl ConfiguredTerms {
     }
 }
 
-impl TermsOf for ConfiguredTerms {
-    fn terms(&self, inspection: &Inspection) -> Result<Terms, Vec<String>> {
+impl LoadPolicyOf for ConfiguredTerms {
+    fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
         match self.read(inspection) {
             Ok((terms, mistakes)) if mistakes.is_empty() => Ok(terms),
             Ok((_, mistakes)) => Err(mistakes),

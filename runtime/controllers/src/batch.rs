@@ -9,7 +9,7 @@ use std::time::Duration;
 use ccm_core::cloud::{CloudNode, FindReply, ProviderError};
 use ccm_core::cloud_node::cloud_node;
 use ccm_core::effect::Looked;
-use ccm_core::neighbours::Clashes;
+use ccm_core::node_index::Clashes;
 use k8s_openapi::api::core::v1::Node;
 use tokio::sync::{mpsc, oneshot};
 
@@ -34,7 +34,7 @@ struct Waiting {
 impl Batch {
     /// A batch that asks with `ask`, and the future that does the asking for as long as it is polled.
     ///
-    /// The queue has no limit of its own: every entry is a conversation that waits, and their number is
+    /// The queue has no limit of its own: every entry is a reconciliation that waits, and their number is
     /// bounded.
     pub(crate) fn new<Ask, Asked>(ask: Ask) -> (Batch, impl Future<Output = ()>)
     where

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_core::brake::Objects;
-use ccm_core::neighbours::Neighbours;
-use ccm_core::ownership::{Board, Claimant, owner, stored_provider_id};
+use ccm_core::node_index::NodeIndex;
+use ccm_core::ownership::{ClaimRegistry, OwnershipContext, owner, stored_provider_id};
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::core::v1::Node;
@@ -19,9 +19,9 @@ use crate::Settings;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::node::NodeChange;
-use crate::perform::{Events, Purse};
+use crate::perform::{BudgetStore, Events};
 use crate::plan::Planner;
-use crate::service::Roster;
+use crate::service::ServiceIndex;
 
 /// See the module's documentation.
 pub(crate) struct Cluster {
@@ -32,16 +32,16 @@ pub(crate) struct Cluster {
     pub(crate) metrics: Metrics,
     pub(crate) planner: Arc<Planner>,
     pub(crate) events: Events,
-    pub(crate) purse: Purse,
-    /// All nodes. Whoever watches them keeps it true, and [`Cluster::neighbours`] with it.
+    pub(crate) budget_store: BudgetStore,
+    /// All nodes. Whoever watches them keeps it true, and [`Cluster::node_index`] with it.
     pub(crate) nodes: Store<Node>,
     /// How many new nodes are written at the same time, and how many known ones. Each provider has such a bound of its
     /// own before it, so that one with thousands of nodes takes its turns one by one like all others.
     pub(crate) new: Semaphore,
     pub(crate) known: Semaphore,
-    neighbours: Mutex<Neighbours>,
-    roster: Mutex<Roster>,
-    board: Mutex<Board>,
+    node_index: Mutex<NodeIndex>,
+    service_index: Mutex<ServiceIndex>,
+    claims: Mutex<ClaimRegistry>,
     /// How many routes each provider has, as far as it was asked.
     routes: Mutex<BTreeMap<String, usize>>,
     /// By provider: whoever is woken when another one has said something that is waited for.
@@ -65,7 +65,7 @@ impl Cluster {
         );
         Cluster {
             events: Events::new(client.clone(), settings.tenure.clone()),
-            purse: Purse::new(client.clone(), settings, clock, metrics.clone()),
+            budget_store: BudgetStore::new(client.clone(), settings, clock, metrics.clone()),
             client,
             clock,
             mode: settings.mode,
@@ -75,27 +75,27 @@ impl Cluster {
             nodes,
             new: Semaphore::new(settings.node.concurrent_syncs.get()),
             known: Semaphore::new(settings.node.status_updates().get()),
-            neighbours: Mutex::default(),
-            roster: Mutex::default(),
-            board: Mutex::default(),
+            node_index: Mutex::default(),
+            service_index: Mutex::default(),
+            claims: Mutex::default(),
             routes: Mutex::default(),
             listeners: Mutex::default(),
         }
     }
 
     /// What is known of all nodes together.
-    pub(crate) fn neighbours(&self) -> MutexGuard<'_, Neighbours> {
-        locked(&self.neighbours)
+    pub(crate) fn node_index(&self) -> MutexGuard<'_, NodeIndex> {
+        locked(&self.node_index)
     }
 
     /// What is known of all Services together.
-    pub(crate) fn roster(&self) -> MutexGuard<'_, Roster> {
-        locked(&self.roster)
+    pub(crate) fn service_index(&self) -> MutexGuard<'_, ServiceIndex> {
+        locked(&self.service_index)
     }
 
     /// Who has said what about nodes that several providers could speak for.
-    pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
-        locked(&self.board)
+    pub(crate) fn claims(&self) -> MutexGuard<'_, ClaimRegistry> {
+        locked(&self.claims)
     }
 
     /// From now on `changes` hears for `provider` that a node is to be looked at again.
@@ -109,7 +109,7 @@ impl Cluster {
         for provider in providers {
             if let Some(changes) = listeners.get(provider) {
                 // Who does not listen any more needs nothing.
-                let _ = changes.send(NodeChange::Reconsidered(name.to_owned()));
+                let _ = changes.send(NodeChange::Requeued(name.to_owned()));
             }
         }
     }
@@ -118,16 +118,16 @@ impl Cluster {
     pub(crate) fn leave(&self, provider: &str) {
         locked(&self.listeners).remove(provider);
         locked(&self.routes).remove(provider);
-        self.board().withdraw(provider);
+        self.claims().withdraw(provider);
     }
 
     /// How many nodes have a machine, of this provider and of all.
-    pub(crate) fn machines(&self, claimant: &Claimant) -> Objects {
+    pub(crate) fn machines(&self, ownership: &OwnershipContext) -> Objects {
         let nodes = self.nodes.state();
         let machines = nodes
             .iter()
             .filter(|node| stored_provider_id(node).is_some());
-        let own = machines.filter(|node| owner(node, claimant).is_ours());
+        let own = machines.filter(|node| owner(node, ownership).is_ours());
         Objects {
             own: own.count(),
             all: nodes.len(),
@@ -153,10 +153,10 @@ impl Cluster {
         let names: BTreeSet<&str> = names.collect();
         let uids = nodes.iter().filter_map(|node| node.metadata.uid.as_deref());
         let uids: BTreeSet<&str> = uids.collect();
-        self.board().keep(|uid| uids.contains(uid));
-        let mut neighbours = self.neighbours();
-        neighbours.keep(|name| names.contains(name));
-        nodes.iter().for_each(|node| neighbours.apply(node));
+        self.claims().keep(|uid| uids.contains(uid));
+        let mut node_index = self.node_index();
+        node_index.keep(|name| names.contains(name));
+        nodes.iter().for_each(|node| node_index.apply(node));
     }
 }
 

@@ -21,10 +21,10 @@ use tokio::task::{Id, JoinError, JoinSet};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::node::{NodeChange, wait_until};
-use crate::perform::ClusterDoor;
-use crate::queue::{Queue, Room};
+use crate::perform::ClusterExecutor;
+use crate::provider_controllers::{Ended, when_ended};
+use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, converse};
-use crate::set::{Ended, when_ended};
 use crate::{Settings, Stopped};
 
 /// One end: the controller, for those who started it.
@@ -37,7 +37,7 @@ pub(crate) struct Ipam {
 
 /// The other end: what runs.
 struct IpamController {
-    door: Arc<ClusterDoor>,
+    executor: Arc<ClusterExecutor>,
     nodes: Store<Node>,
     settings: IpamSettings,
     changes: mpsc::UnboundedReceiver<NodeChange>,
@@ -46,7 +46,7 @@ struct IpamController {
     memory: Memory,
     /// What the metrics were told of each range.
     told: Vec<Option<Tally>>,
-    conversations: JoinSet<Conclusion<Facts>>,
+    reconciliations: JoinSet<Conclusion<Facts>>,
     /// Whom each is about.
     about: HashMap<Id, Arc<Node>>,
     /// Nothing is handed out before; `None`: not all nodes were listed yet.
@@ -73,8 +73,8 @@ impl Ipam {
         };
         cluster.planner.expect_passes(1);
         let (told, changes) = mpsc::unbounded_channel();
-        let door = Arc::new(ClusterDoor::new(cluster.clone()));
-        let mut controller = IpamController::new(door, ipam, memory, changes);
+        let executor = Arc::new(ClusterExecutor::new(cluster.clone()));
+        let mut controller = IpamController::new(executor, ipam, memory, changes);
         let (stop, stopped) = watch::channel(false);
         let (end, ended) = watch::channel(None);
         let drain = settings.drain;
@@ -111,21 +111,21 @@ impl Ipam {
 
 impl IpamController {
     fn new(
-        door: Arc<ClusterDoor>,
+        executor: Arc<ClusterExecutor>,
         settings: IpamSettings,
         memory: Memory,
         changes: mpsc::UnboundedReceiver<NodeChange>,
     ) -> IpamController {
         IpamController {
-            clock: door.clock(),
-            nodes: door.cluster.nodes.clone(),
+            clock: executor.clock(),
+            nodes: executor.cluster.nodes.clone(),
             told: vec![None; settings.families.len()],
-            door,
+            executor,
             settings,
             changes,
             queue: Queue::default(),
             memory,
-            conversations: JoinSet::new(),
+            reconciliations: JoinSet::new(),
             about: HashMap::new(),
             begins: None,
             has_passed: false,
@@ -148,7 +148,7 @@ impl IpamController {
             // An error: whoever could stop it is gone.
             _ = stopped.wait_for(|is_stopped| *is_stopped) => {}
         }
-        let drained = async { while self.conversations.join_next().await.is_some() {} };
+        let drained = async { while self.reconciliations.join_next().await.is_some() {} };
         match tokio::time::timeout(drain, drained).await {
             Ok(()) => Stopped::Drained,
             Err(_) => {
@@ -166,13 +166,13 @@ impl IpamController {
     async fn run(&mut self) {
         self.measure();
         loop {
-            self.start_conversations();
+            self.start_reconciliations();
             self.tell_that_it_passed();
             let timer = self.next_moment().map(|moment| self.clock.instant(moment));
-            // In this order, so that the same world gives the same sequence of conversations.
+            // In this order, so that the same world gives the same sequence of reconciliations.
             tokio::select! {
                 biased;
-                ended = self.conversations.join_next_with_id(), if !self.conversations.is_empty() => {
+                ended = self.reconciliations.join_next_with_id(), if !self.reconciliations.is_empty() => {
                     if let Some(ended) = ended {
                         self.conclude(ended);
                     }
@@ -203,7 +203,7 @@ impl IpamController {
             }
             NodeChange::Listed => self.see_all(),
             // Of providers, which it has none of.
-            NodeChange::Reconsidered(_) | NodeChange::Reassigned => {}
+            NodeChange::Requeued(_) | NodeChange::Reassigned => {}
         }
     }
 
@@ -228,7 +228,7 @@ impl IpamController {
         }
         if self.begins.is_none() {
             // Who writes nothing contradicts nobody.
-            let is_bold = self.door.cluster.mode != Mode::Enforce;
+            let is_bold = self.executor.cluster.mode != Mode::Enforce;
             let settle = if is_bold {
                 Duration::ZERO
             } else {
@@ -248,27 +248,27 @@ impl IpamController {
     /// Nothing is to be done about this node any more.
     fn leave(&mut self, name: &str) {
         self.queue.forget(name);
-        self.door.cluster.planner.gone(&format!("node/{name}"));
+        self.executor.cluster.planner.gone(&format!("node/{name}"));
     }
 
     fn next_moment(&self) -> Option<Moment> {
         let begins = self.begins?;
-        // With no room for another conversation, the end of one is what matters.
-        let next = self.queue.next(Room::Any).filter(|_| self.has_room());
+        // With no room for another reconciliation, the end of one is what matters.
+        let next = self.queue.next(Capacity::Any).filter(|_| self.has_room());
         next.map(|next| next.max(begins))
     }
 
     fn has_room(&self) -> bool {
-        self.conversations.len() < self.settings.concurrent_syncs.get()
+        self.reconciliations.len() < self.settings.concurrent_syncs.get()
     }
 
-    fn start_conversations(&mut self) {
+    fn start_reconciliations(&mut self) {
         let now = self.clock.now();
         if self.begins.is_none_or(|begins| now < begins) {
             return;
         }
         while self.has_room()
-            && let Some((name, _)) = self.queue.take(now, Room::Any)
+            && let Some((name, _)) = self.queue.take(now, Capacity::Any)
         {
             self.start(&name);
         }
@@ -284,18 +284,18 @@ impl IpamController {
         let Some(facts) = self.memory.begin(node.clone()) else {
             // Somebody has given it what it needs.
             let object = format!("node/{name}");
-            let planner = &self.door.cluster.planner;
+            let planner = &self.executor.cluster.planner;
             planner.concluded(&object, IPAM_CONTROLLER, &When::AwaitChange, false);
             self.queue.finish(name);
             return;
         };
-        for misfit in &facts.misfits {
-            tracing::warn!(node = name, %misfit, "the node's pod CIDRs cannot be right, and are left as they are");
+        for invalid in &facts.invalid_pod_cidrs {
+            tracing::warn!(node = name, %invalid, "the node's pod CIDRs cannot be right, and are left as they are");
         }
-        let (door, clock) = (self.door.clone(), self.clock);
+        let (executor, clock) = (self.executor.clone(), self.clock);
         let task = self
-            .conversations
-            .spawn(async move { converse(facts, &*door, clock).await });
+            .reconciliations
+            .spawn(async move { converse(facts, &*executor, clock).await });
         self.about.insert(task.id(), node);
     }
 
@@ -323,7 +323,7 @@ impl IpamController {
             Err(_) => {
                 tracing::error!(
                     node = name,
-                    "a conversation ended with a panic; this is a defect"
+                    "a reconciliation ended with a panic; this is a defect"
                 );
                 self.memory.abandon(&node);
                 Some(now.after(retry::CLOUD.after(self.memory.failures(name))))
@@ -341,16 +341,19 @@ impl IpamController {
     fn tell_that_it_passed(&mut self) {
         let now = self.clock.now();
         let is_under_way = self.begins.is_none_or(|begins| now < begins)
-            || !self.conversations.is_empty()
-            || self.queue.next(Room::Any).is_some_and(|next| next <= now);
+            || !self.reconciliations.is_empty()
+            || self
+                .queue
+                .next(Capacity::Any)
+                .is_some_and(|next| next <= now);
         if !self.has_passed && !is_under_way {
             self.has_passed = true;
-            self.door.cluster.planner.passed();
+            self.executor.cluster.planner.passed();
         }
     }
 
     fn measure(&mut self) {
-        let metrics = &self.door.cluster.metrics.ipam;
+        let metrics = &self.executor.cluster.metrics.ipam;
         for (index, tries) in self.memory.take_tries() {
             if let Some(set) = self.memory.allocator().families().get(index) {
                 metrics.tried(set, tries);

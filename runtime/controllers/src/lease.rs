@@ -11,7 +11,7 @@ mod record;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::lease::{Answer, Ask, Elector, Lost, Timing, Turn, released};
+use ccm_core::lease::{Answer, Ask, Elector, LeaseAction, Lost, Timing, released};
 use ccm_core::permit::Moment;
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -156,12 +156,12 @@ impl Election {
     /// One request or one pause. Dropped in between, it leaves nothing half-done but a write whose end is not known.
     async fn step(&mut self) -> Option<Lost> {
         let ask = match self.elector.turn((self.now)(), wall()) {
-            Turn::Lost(lost) => return Some(lost),
-            Turn::Rest(pause) => {
+            LeaseAction::Lost(lost) => return Some(lost),
+            LeaseAction::Rest(pause) => {
                 sleep(pause).await;
                 return None;
             }
-            Turn::Ask(ask) => ask,
+            LeaseAction::Ask(ask) => ask,
         };
         let renewed = self.elector.renewed();
         if ask == Ask::Read && renewed.is_some() {

@@ -10,7 +10,7 @@
 //! Every provider has a set of controllers of its own, so that one that is slow or hostile delays no other; `cluster` is
 //! what they share. The node IPAM controller needs no provider, and there is one of it.
 //!
-//! `perform` is the door: the only module that writes to the cluster and the only one that calls a
+//! `perform` is the executor: the only module that writes to the cluster and the only one that calls a
 //! [`CloudProvider`]. `lease` stands apart: it holds the Lease under which all this is done, and writes nothing
 //! else. `guarded` refuses, below everything, what is written outside of it. `clock` is the only one that reads a
 //! clock.
@@ -27,13 +27,13 @@ mod node;
 mod node_lifecycle;
 mod perform;
 mod plan;
+mod provider_controllers;
 mod providers;
 mod pruned;
 mod queue;
 mod reconcile;
 mod route;
 mod service;
-mod set;
 mod watch;
 
 use std::future::Future;
@@ -73,7 +73,7 @@ pub struct Settings {
     /// Of the node IPAM controller. `None`: somebody else gives nodes their pod CIDRs.
     pub ipam: Option<IpamSettings>,
     /// The Lease in which spent budgets are written down, so that they outlive a restart. `None`: they do not.
-    pub ledger: Option<LeaseName>,
+    pub budget_lease: Option<LeaseName>,
     /// Hears of every change at the cloud and of every deletion of a node.
     pub audit: Arc<dyn AuditSink>,
     /// What would be changed, in plan mode.
@@ -172,7 +172,7 @@ pub enum Stopped {
 ///
 /// # Guarantees
 /// An API server that is away, at the start or in the middle, ends nothing: watches and writes come
-/// back with growing delays. One conversation that panics takes no other with it.
+/// back with growing delays. One reconciliation that panics takes no other with it.
 ///
 /// # Errors
 /// See [`RunError`].

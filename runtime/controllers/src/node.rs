@@ -1,4 +1,4 @@
-//! The node controller's trigger: which nodes wake, what a conversation knows at its beginning, and when
+//! The node controller's trigger: which nodes wake, what a reconciliation knows at its beginning, and when
 //! it is held again. Makes no decision about a node and performs nothing.
 
 mod memory;
@@ -16,19 +16,19 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::batch;
 use crate::clock::Clock;
-use crate::perform::Door;
-use crate::queue::{Queue, Room};
+use crate::perform::EffectExecutor;
+use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, converse};
 use memory::Memory;
 
-/// How many conversations are held at once: two full batches of new nodes and two of known ones, of which one is
+/// How many reconciliations are held at once: two full batches of new nodes and two of known ones, of which one is
 /// being asked about and one gathers. Each costs less than two kilobytes while it waits; all others wait in the
 /// queue, which costs a name.
 const MOST_CONVERSATIONS: usize = 4 * batch::MOST;
 
 /// See the module's documentation.
 pub(crate) struct NodeController {
-    door: Arc<Door>,
+    executor: Arc<EffectExecutor>,
     settings: NodeSettings,
     rules: Arc<NodeRules>,
     nodes: Store<Node>,
@@ -36,11 +36,11 @@ pub(crate) struct NodeController {
     clock: Clock,
     queue: Queue,
     memories: HashMap<String, Memory>,
-    conversations: JoinSet<Conclusion<Facts>>,
-    /// Whom each conversation is about, and whether that was urgent.
+    reconciliations: JoinSet<Conclusion<Facts>>,
+    /// Whom each reconciliation is about, and whether that was urgent.
     names: HashMap<Id, (String, bool)>,
     /// How many of them were not urgent.
-    calm: usize,
+    low_priority: usize,
     pass: Pass,
     has_passed: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) enum NodeChange {
     /// All nodes were listed.
     Listed,
     /// Another provider has said something about the node of this name that was waited for.
-    Reconsidered(String),
+    Requeued(String),
     /// There are other providers than before.
     Reassigned,
 }
@@ -71,25 +71,25 @@ enum Pass {
 }
 
 impl NodeController {
-    /// A controller that acts through `door` on the cluster's nodes, of which `changes` tells.
+    /// A controller that acts through `executor` on the cluster's nodes, of which `changes` tells.
     pub(crate) fn new(
-        door: Arc<Door>,
+        executor: Arc<EffectExecutor>,
         settings: NodeSettings,
         changes: mpsc::UnboundedReceiver<NodeChange>,
     ) -> Self {
-        let clock = door.clock();
+        let clock = executor.clock();
         NodeController {
-            nodes: door.cluster.nodes.clone(),
-            door,
+            nodes: executor.cluster.nodes.clone(),
+            executor,
             rules: Arc::new(settings.rules.clone()),
             settings,
             changes,
             clock,
             queue: Queue::default(),
             memories: HashMap::new(),
-            conversations: JoinSet::new(),
+            reconciliations: JoinSet::new(),
             names: HashMap::new(),
-            calm: 0,
+            low_priority: 0,
             pass: Pass::NotYet,
             has_passed: false,
         }
@@ -99,12 +99,12 @@ impl NodeController {
     pub(crate) async fn run(&mut self) {
         loop {
             self.begin_pass();
-            self.start_conversations();
+            self.start_reconciliations();
             let timer = self.next_moment().map(|moment| self.clock.instant(moment));
-            // In this order, so that the same world gives the same sequence of conversations.
+            // In this order, so that the same world gives the same sequence of reconciliations.
             tokio::select! {
                 biased;
-                ended = self.conversations.join_next_with_id(), if !self.conversations.is_empty() => {
+                ended = self.reconciliations.join_next_with_id(), if !self.reconciliations.is_empty() => {
                     if let Some(ended) = ended {
                         self.conclude(ended);
                     }
@@ -118,9 +118,9 @@ impl NodeController {
         }
     }
 
-    /// Waits for the conversations that are being held, and starts no other.
+    /// Waits for the reconciliations that are being held, and starts no other.
     pub(crate) async fn drain(&mut self) {
-        while self.conversations.join_next().await.is_some() {}
+        while self.reconciliations.join_next().await.is_some() {}
     }
 
     /// NODE-002, but only changes that can matter wake a node (EDGE-051).
@@ -143,7 +143,7 @@ impl NodeController {
                     self.pass = Pass::Next(self.clock.now());
                 }
             }
-            NodeChange::Reconsidered(name) => {
+            NodeChange::Requeued(name) => {
                 if self.memories.contains_key(name) {
                     self.queue.ask(name, self.clock.now(), true);
                 }
@@ -162,7 +162,7 @@ impl NodeController {
     /// There is no such node any more (NODE-010).
     fn forget(&mut self, name: &str) {
         self.memories.remove(name);
-        self.door.planner().gone(&format!("node/{name}"));
+        self.executor.planner().gone(&format!("node/{name}"));
         self.leave(name);
     }
 
@@ -180,7 +180,7 @@ impl NodeController {
     }
 
     fn wake(&mut self, node: &Node) {
-        if !self.door.claimant().is_concerned(node) {
+        if !self.executor.ownership().is_concerned(node) {
             if self.memories.remove(name(node)).is_some() {
                 self.leave(name(node));
             }
@@ -194,8 +194,8 @@ impl NodeController {
     }
 
     fn next_moment(&self) -> Option<Moment> {
-        // With no room for another conversation, the end of one is what matters.
-        let is_full = self.conversations.len() >= MOST_CONVERSATIONS;
+        // With no room for another reconciliation, the end of one is what matters.
+        let is_full = self.reconciliations.len() >= MOST_CONVERSATIONS;
         let turn = self.queue.next(self.room());
         let turn = turn.filter(|_| !is_full);
         let pass = match self.pass {
@@ -213,8 +213,8 @@ impl NodeController {
             _ => return,
         }
         let mut known = HashSet::new();
-        let claimant = self.door.claimant();
-        let is_due = |node: &&Arc<Node>| !is_uninitialized(node) && claimant.is_concerned(node);
+        let ownership = self.executor.ownership();
+        let is_due = |node: &&Arc<Node>| !is_uninitialized(node) && ownership.is_concerned(node);
         for node in self.sorted().iter().filter(is_due) {
             let name = name(node).to_owned();
             let memory = self.memories.entry(name.clone()).or_default();
@@ -239,7 +239,7 @@ impl NodeController {
         if matches!(&self.pass, Pass::UnderWay(left) if left.is_empty()) {
             if !self.has_passed {
                 self.has_passed = true;
-                self.door.planner().passed();
+                self.executor.planner().passed();
             }
             self.pass = Pass::Next(
                 self.clock
@@ -249,9 +249,9 @@ impl NodeController {
         }
     }
 
-    fn start_conversations(&mut self) {
+    fn start_reconciliations(&mut self) {
         let now = self.clock.now();
-        while self.conversations.len() < MOST_CONVERSATIONS
+        while self.reconciliations.len() < MOST_CONVERSATIONS
             && let Some((name, is_urgent)) = self.queue.take(now, self.room())
         {
             self.start(name, is_urgent, now);
@@ -259,10 +259,10 @@ impl NodeController {
     }
 
     /// Known nodes take half of the room at most, so that a pass over many of them never keeps a new one waiting.
-    fn room(&self) -> Room {
-        match self.calm < MOST_CONVERSATIONS / 2 {
-            true => Room::Any,
-            false => Room::Urgent,
+    fn room(&self) -> Capacity {
+        match self.low_priority < MOST_CONVERSATIONS / 2 {
+            true => Capacity::Any,
+            false => Capacity::Urgent,
         }
     }
 
@@ -278,12 +278,12 @@ impl NodeController {
             self.queue.finish(&name);
             return;
         }
-        let facts = memory.facts(node, self.door.claimant(), self.rules.clone(), now);
-        let (door, clock) = (self.door.clone(), self.clock);
+        let facts = memory.facts(node, self.executor.ownership(), self.rules.clone(), now);
+        let (executor, clock) = (self.executor.clone(), self.clock);
         let task = self
-            .conversations
-            .spawn(async move { converse(facts, &*door, clock).await });
-        self.calm += usize::from(!is_urgent);
+            .reconciliations
+            .spawn(async move { converse(facts, &*executor, clock).await });
+        self.low_priority += usize::from(!is_urgent);
         self.names.insert(task.id(), (name, is_urgent));
     }
 
@@ -295,14 +295,14 @@ impl NodeController {
         let Some((name, is_urgent)) = self.names.remove(&id) else {
             return;
         };
-        self.calm -= usize::from(!is_urgent);
+        self.low_priority -= usize::from(!is_urgent);
         let now = self.clock.now();
         // A node that was deleted meanwhile is not remembered again.
         if let Some(memory) = self.memories.get_mut(&name)
             && let Some(node) =
-                memory.conclude(self.door.name(), &name, ended, now, &mut self.queue)
+                memory.conclude(self.executor.name(), &name, ended, now, &mut self.queue)
         {
-            self.door.count_initialised(&node);
+            self.executor.count_initialised(&node);
         }
         self.queue.finish(&name);
         self.passed(&name);

@@ -1,5 +1,5 @@
 //! The node lifecycle controller's passes: every `--node-monitor-period` over all nodes as they are known, with
-//! look-ups and conversations beside them, so that a slow answer about some nodes delays no others (EDGE-007).
+//! look-ups and reconciliations beside them, so that a slow answer about some nodes delays no others (EDGE-007).
 //! Makes no decision and performs nothing.
 
 use std::collections::HashMap;
@@ -17,12 +17,12 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock::Clock;
-use crate::perform::{Door, Lane, Turn};
+use crate::perform::{EffectExecutor, Priority, WritePermit};
 use crate::reconcile::{Conclusion, converse};
 
 /// See the module's documentation.
 pub(crate) struct NodeLifecycleController {
-    door: Arc<Door>,
+    executor: Arc<EffectExecutor>,
     nodes: Store<Node>,
     settings: LifecycleSettings,
     rules: Arc<LifecycleRules>,
@@ -38,18 +38,22 @@ pub(crate) struct NodeLifecycleController {
 enum Ended {
     /// An answer, and when it came.
     Survey(Arc<Survey>, Box<Result<FindReply, ProviderError>>, Moment),
-    /// The end of a conversation.
-    Conversation(Box<Conclusion<Facts>>),
+    /// The end of a reconciliation.
+    Reconciliation(Box<Conclusion<Facts>>),
 }
 
 impl NodeLifecycleController {
-    /// A controller that acts through `door` on the cluster's nodes. `is_alone` says that nobody else looks at all nodes
+    /// A controller that acts through `executor` on the cluster's nodes. `is_alone` says that nobody else looks at all nodes
     /// of this provider.
-    pub(crate) fn new(door: Arc<Door>, settings: LifecycleSettings, is_alone: bool) -> Self {
+    pub(crate) fn new(
+        executor: Arc<EffectExecutor>,
+        settings: LifecycleSettings,
+        is_alone: bool,
+    ) -> Self {
         NodeLifecycleController {
-            clock: door.clock(),
-            nodes: door.cluster.nodes.clone(),
-            door,
+            clock: executor.clock(),
+            nodes: executor.cluster.nodes.clone(),
+            executor,
             rules: Arc::new(settings.rules.clone()),
             settings,
             memory: Memory::default(),
@@ -89,7 +93,7 @@ impl NodeLifecycleController {
     fn tell_that_it_passed(&mut self) {
         if self.is_alone && self.tasks.is_empty() {
             self.is_alone = false;
-            self.door.planner().passed();
+            self.executor.planner().passed();
         }
     }
 
@@ -106,28 +110,28 @@ impl NodeLifecycleController {
         for survey in surveys {
             let names = survey.about.iter().map(|node| name(node).to_owned());
             let names = names.collect();
-            let (door, clock) = (self.door.clone(), self.clock);
+            let (executor, clock) = (self.executor.clone(), self.clock);
             let task = self
                 .tasks
-                .spawn(async move { ask(survey, &door, clock).await });
+                .spawn(async move { ask(survey, &executor, clock).await });
             self.names.insert(task.id(), names);
         }
-        self.start_conversations(&nodes);
+        self.start_reconciliations(&nodes);
     }
 
     /// What the node controller was told about the same machines counts, too.
     fn hear_of_others(&mut self) {
-        let neighbours = self.door.cluster.neighbours();
+        let node_index = self.executor.cluster.node_index();
         self.memory
-            .hear_of_others(|name, uid| neighbours.found(name, uid));
+            .hear_of_others(|name, uid| node_index.found(name, uid));
     }
 
-    fn start_conversations(&mut self, nodes: &[Arc<Node>]) {
+    fn start_reconciliations(&mut self, nodes: &[Arc<Node>]) {
         for facts in self.with_pass(nodes, |memory, pass| memory.facts(pass)) {
             let names = vec![name(&facts.node).to_owned()];
-            let (door, clock) = (self.door.clone(), self.clock);
+            let (executor, clock) = (self.executor.clone(), self.clock);
             let task = self.tasks.spawn(async move {
-                Ended::Conversation(Box::new(converse(facts, &*door, clock).await))
+                Ended::Reconciliation(Box::new(converse(facts, &*executor, clock).await))
             });
             self.names.insert(task.id(), names);
         }
@@ -143,9 +147,9 @@ impl NodeLifecycleController {
                         self.memory.absorb(&survey, &answer, at);
                         let nodes = self.sorted();
                         self.hear_of_others();
-                        self.start_conversations(&nodes);
+                        self.start_reconciliations(&nodes);
                     }
-                    Ended::Conversation(conclusion) => {
+                    Ended::Reconciliation(conclusion) => {
                         self.memory
                             .conclude(&conclusion.facts, &conclusion.when, now);
                     }
@@ -164,10 +168,10 @@ impl NodeLifecycleController {
         nodes: &[Arc<Node>],
         what: impl FnOnce(&mut Memory, &Pass<'_>) -> T,
     ) -> T {
-        let claimant = self.door.claimant();
+        let ownership = self.executor.ownership();
         let pass = Pass {
             nodes,
-            claimant: &claimant,
+            ownership: &ownership,
             rules: &self.rules,
             now: self.clock.both(),
         };
@@ -182,19 +186,19 @@ impl NodeLifecycleController {
     }
 }
 
-async fn ask(survey: Survey, door: &Door, clock: Clock) -> Ended {
+async fn ask(survey: Survey, executor: &EffectExecutor, clock: Clock) -> Ended {
     let survey = Arc::new(survey);
     let effect = Effect::Survey(survey.clone());
-    let outcome = door
+    let outcome = executor
         .perform(
             &effect,
             NODE_LIFECYCLE_CONTROLLER,
-            Lane::Known,
-            &mut Turn::default(),
+            Priority::Known,
+            &mut WritePermit::default(),
         )
         .await;
     let object = "nodes";
-    let provider = door.name();
+    let provider = executor.name();
     tracing::info!(target: "decision", controller = NODE_LIFECYCLE_CONTROLLER, provider, object, %effect, %outcome);
     let answer = match outcome {
         Outcome::Surveyed(answer) => answer,

@@ -1,14 +1,14 @@
-//! THE DOOR. Every write to the cluster and every call of the provider is made here and nowhere else, so
+//! The executor of effects. Every write to the cluster and every call of the provider is made here and nowhere else, so
 //! that each can be found, labelled, refused, measured and crashed on purpose. Carries effects out;
 //! decides nothing but whether it still may.
 
 mod account;
+mod budget_lease;
+mod budget_store;
 mod cloud;
-mod cluster_door;
+mod cluster_executor;
 mod events;
-mod ledger;
 mod node;
-mod purse;
 mod request;
 mod route;
 mod service;
@@ -22,7 +22,7 @@ use ccm_core::cloud::CloudProvider;
 use ccm_core::effect::{Effect, Outcome, ServiceEffect, ServiceOutcome};
 use ccm_core::names::FIELD_MANAGER;
 use ccm_core::node::is_uninitialized;
-use ccm_core::ownership::Claimant;
+use ccm_core::ownership::OwnershipContext;
 use ccm_core::permit::Mode;
 use ccm_core::service::Account;
 use k8s_openapi::api::core::v1::Node;
@@ -44,71 +44,71 @@ use events::{about_node, about_service};
 use request::stopping;
 use service::Services;
 
-pub(crate) use cluster_door::ClusterDoor;
+pub use budget_lease::LeaseName;
+pub(crate) use budget_store::BudgetStore;
+pub(crate) use cluster_executor::ClusterExecutor;
 pub(crate) use events::Events;
-pub use ledger::LeaseName;
-pub(crate) use purse::Purse;
 pub(crate) use request::chain;
 
 /// Which objects an effect is for. Each lane of nodes has its own look-ups and its own bound on writes; of Services no
-/// more conversations are held at once than may act.
+/// more reconciliations are held at once than may act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum Priority {
     /// Nodes that wait for their initialisation.
     New,
     /// All others. Acts about Services look at no lane.
     Known,
 }
 
-impl Lane {
+impl Priority {
     /// New nodes and known ones have queues of their own, so that a pass over all nodes delays no new one.
-    pub(crate) fn of(node: &Node) -> Lane {
+    pub(crate) fn of(node: &Node) -> Priority {
         if is_uninitialized(node) {
-            Lane::New
+            Priority::New
         } else {
-            Lane::Known
+            Priority::Known
         }
     }
 }
 
 /// See the module's documentation. Each provider has one of its own.
-pub(crate) struct Door {
+pub(crate) struct EffectExecutor {
     pub(crate) cluster: Arc<Cluster>,
     nodes: Api<PrunedNode>,
     services: Services,
-    claimant: StdMutex<Arc<Claimant>>,
+    ownership: StdMutex<Arc<OwnershipContext>>,
     cloud: Cloud,
     author: Author,
     new: LaneState,
     known: LaneState,
 }
 
-/// One conversation's turn to write. It is taken at the first write and kept to the end, so that nodes are
+/// One reconciliation's turn to write. It is taken at the first write and kept to the end, so that nodes are
 /// finished one after another: with a turn for each write, the first of a thousand nodes would be ready when
 /// the last one is half done. It is one of the provider's turns, and one of the cluster's.
 #[derive(Default)]
-pub(crate) struct Turn<'a>(Option<[SemaphorePermit<'a>; 2]>);
+pub(crate) struct WritePermit<'a>(Option<[SemaphorePermit<'a>; 2]>);
 
 struct LaneState {
     look_ups: Batch,
     writes: Semaphore,
 }
 
-impl Door {
-    /// A door of `cluster` for this provider. What it runs in the background goes into `background`.
+impl EffectExecutor {
+    /// An executor of `cluster` for this provider. What it runs in the background goes into `background`.
     pub(crate) fn new(
         cluster: Arc<Cluster>,
         provider: Arc<dyn CloudProvider>,
-        claimant: Arc<Claimant>,
+        ownership: Arc<OwnershipContext>,
         settings: &Settings,
         background: &mut JoinSet<()>,
-    ) -> Door {
+    ) -> EffectExecutor {
         let cloud = Cloud {
             provider,
             cluster: cluster.clone(),
             call_time: settings.call_time,
         };
-        let mut lane = |writes: usize| {
+        let mut priority = |writes: usize| {
             let cloud = cloud.clone();
             let ask = move |nodes| cloud.clone().find_apart(nodes, false);
             let (look_ups, serving) = Batch::new(ask);
@@ -118,12 +118,12 @@ impl Door {
                 writes: Semaphore::new(writes),
             }
         };
-        Door {
+        EffectExecutor {
             nodes: Api::all(cluster.client.clone()),
             services: Services::new(cloud.clone(), &settings.service.rules.allowances),
-            claimant: StdMutex::new(claimant),
-            new: lane(settings.node.concurrent_syncs.get()),
-            known: lane(settings.node.status_updates().get()),
+            ownership: StdMutex::new(ownership),
+            new: priority(settings.node.concurrent_syncs.get()),
+            known: priority(settings.node.status_updates().get()),
             author: Author {
                 provider: cloud.provider.name().to_owned(),
                 digest: cloud.provider.digest(),
@@ -133,14 +133,14 @@ impl Door {
         }
     }
 
-    /// The provider on whose behalf the door acts, and which others there are now.
-    pub(crate) fn claimant(&self) -> Arc<Claimant> {
-        locked(&self.claimant).clone()
+    /// The provider on whose behalf the executor acts, and which others there are now.
+    pub(crate) fn ownership(&self) -> Arc<OwnershipContext> {
+        locked(&self.ownership).clone()
     }
 
     /// From now on there are other providers beside this one.
-    pub(crate) fn reassign(&self, claimant: Arc<Claimant>) {
-        *locked(&self.claimant) = claimant;
+    pub(crate) fn reassign(&self, ownership: Arc<OwnershipContext>) {
+        *locked(&self.ownership) = ownership;
     }
 
     /// The provider's name.
@@ -178,28 +178,28 @@ impl Door {
         self.cloud.provider.annotation_prefixes().into()
     }
 
-    /// Carries one effect out, in the conversation that has this `turn`. Never panics; whatever goes wrong is part
+    /// Carries one effect out, in the reconciliation that has this `turn`. Never panics; whatever goes wrong is part
     /// of the outcome.
     pub(crate) async fn perform<'a>(
         &'a self,
         effect: &Effect,
         controller: &'static str,
-        lane: Lane,
-        turn: &mut Turn<'a>,
+        priority: Priority,
+        turn: &mut WritePermit<'a>,
     ) -> Outcome {
         if withholds(self.cluster.mode, effect) {
             self.planner().withheld(effect, controller);
             return Outcome::Withheld;
         }
-        let lane = match lane {
-            Lane::New => (&self.new, &self.cluster.new),
-            Lane::Known => (&self.known, &self.cluster.known),
+        let priority = match priority {
+            Priority::New => (&self.new, &self.cluster.new),
+            Priority::Known => (&self.known, &self.cluster.known),
         };
-        // Requests are boxed: thousands of conversations wait for a look-up, a few at a time write, and all of them would
+        // Requests are boxed: thousands of reconciliations wait for a look-up, a few at a time write, and all of them would
         // be as large as the largest of these futures.
         match effect {
-            Effect::Find(node) => Outcome::Looked(self.find(lane.0, node).await),
-            Effect::Confer(node, word) => self.confer(node, word),
+            Effect::Find(node) => Outcome::Looked(self.find(priority.0, node).await),
+            Effect::CastVote(node, word) => self.confer(node, word),
             Effect::ReadNode(node) => Box::pin(node::read(&self.cluster, &self.nodes, node)).await,
             Effect::ReadPods(node) => Box::pin(node::read_pods(&self.cluster, node)).await,
             Effect::Survey(survey) => Outcome::Surveyed(self.survey(survey).await),
@@ -213,29 +213,31 @@ impl Door {
                 tracing::warn!(controller, %object, condition, "the node's deletion is held");
                 Outcome::Recorded
             }
-            Effect::DeleteNode(node, deletion) => match self.may_write(lane, turn).await {
+            Effect::DeleteNode(node, deletion) => match self.may_write(priority, turn).await {
                 Ok(()) => Box::pin(self.delete(node, deletion)).await,
                 Err(outcome) => outcome,
             },
-            Effect::PatchNodeStatus(node, patch) => match self.may_write(lane, turn).await {
+            Effect::PatchNodeStatus(node, patch) => match self.may_write(priority, turn).await {
                 Ok(()) => Box::pin(self.patch_status(node, patch)).await,
                 Err(outcome) => outcome,
             },
-            Effect::PatchNode(node, patch) => match self.may_write(lane, turn).await {
+            Effect::PatchNode(node, patch) => match self.may_write(priority, turn).await {
                 Ok(()) => Box::pin(self.patch(node, patch)).await,
                 Err(outcome) => outcome,
             },
-            Effect::PatchPodCidrs(node, patch) => match self.may_write(lane, turn).await {
+            Effect::PatchPodCidrs(node, patch) => match self.may_write(priority, turn).await {
                 Ok(()) => {
                     let patched = node::patch_pod_cidrs(&self.cluster, &self.nodes, node, patch);
                     Box::pin(patched).await
                 }
                 Err(outcome) => outcome,
             },
-            Effect::PatchNetworkCondition(node, patch) => match self.may_write(lane, turn).await {
-                Ok(()) => Box::pin(self.patch_network_condition(node, patch)).await,
-                Err(outcome) => outcome,
-            },
+            Effect::PatchNetworkCondition(node, patch) => {
+                match self.may_write(priority, turn).await {
+                    Ok(()) => Box::pin(self.patch_network_condition(node, patch)).await,
+                    Err(outcome) => outcome,
+                }
+            }
             Effect::RecordNodeEvent(node, event) => {
                 let about = about_node(node, controller);
                 Box::pin(self.cluster.events.record(&about, event)).await
@@ -250,8 +252,8 @@ impl Door {
                 }
             }
             Effect::Service(service, ServiceEffect::Vouch(vouching)) => {
-                let claimant = self.claimant();
-                let vouched = self.services.vouched(service, &claimant, *vouching);
+                let ownership = self.ownership();
+                let vouched = self.services.vouched(service, &ownership, *vouching);
                 let vouched = Box::pin(vouched).await;
                 Outcome::Service(ServiceOutcome::Vouched(vouched))
             }
@@ -274,26 +276,26 @@ impl Door {
             | Brake::InternalIp
             | Brake::Relabel
             | Brake::RouteDeletion
-            | Brake::CloudMutations => self.cluster.machines(&self.claimant()),
+            | Brake::CloudMutations => self.cluster.machines(&self.ownership()),
             Brake::LoadBalancerDeletion | Brake::StatusClear => {
-                self.cluster.roster().served_by(self.name())
+                self.cluster.service_index().served_by(self.name())
             }
         };
-        let purse = &self.cluster.purse;
-        purse
+        let budget_store = &self.cluster.budget_store;
+        budget_store
             .take(self.name(), object, (brake, rise), objects)
             .await
     }
 
-    /// Waits for the conversation's turn to write, and asks whether it still may when that has come.
+    /// Waits for the reconciliation's turn to write, and asks whether it still may when that has come.
     async fn may_write<'a>(
         &self,
-        (lane, all): (&'a LaneState, &'a Semaphore),
-        turn: &mut Turn<'a>,
+        (priority, all): (&'a LaneState, &'a Semaphore),
+        turn: &mut WritePermit<'a>,
     ) -> Result<(), Outcome> {
         if turn.0.is_none() {
             // In this order: who waits for the cluster's turn is one of a few, however many nodes his provider has.
-            let (Ok(own), Ok(all)) = (lane.writes.acquire().await, all.acquire().await) else {
+            let (Ok(own), Ok(all)) = (priority.writes.acquire().await, all.acquire().await) else {
                 return Err(Outcome::Node(Err(stopping())));
             };
             turn.0 = Some([own, all]);
@@ -326,7 +328,7 @@ fn is_write(effect: &Effect) -> bool {
         | Effect::RecordNodeEvent(..) => true,
         Effect::Find(_)
         | Effect::Survey(_)
-        | Effect::Confer(..)
+        | Effect::CastVote(..)
         | Effect::ReadNode(_)
         | Effect::ReadPods(_)
         | Effect::TakeBudget(..)

@@ -1,4 +1,4 @@
-//! The plan while it is made: takes what the door withheld and what permits refused, prints the first change of each
+//! The plan while it is made: takes what the executor withheld and what permits refused, prints the first change of each
 //! object, counts, and keeps the rest for whoever asks. Passes everything that the audit is told on to it.
 //!
 //! Decides nothing and withholds nothing: in enforce mode it has nothing to do.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ccm_core::names::{IPAM_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 use ccm_core::node::is_uninitialized;
-use ccm_core::ownership::{self, Claim, Claimant};
+use ccm_core::ownership::{self, Claim, OwnershipContext};
 use ccm_core::service::{self, Claims, ClaimsError};
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
@@ -23,8 +23,8 @@ use crate::cluster::Cluster;
 use crate::ipam::Ipam;
 use crate::metrics::Metrics;
 use crate::node::NodeChange;
+use crate::provider_controllers::{Ended, ProviderControllers, pause};
 use crate::service::ServiceNews;
-use crate::set::{Ended, Set, pause};
 use crate::watch::{nodes, services};
 use crate::{Provided, RunError, Settings, Stopped};
 
@@ -49,7 +49,7 @@ pub async fn run_all(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<Stopped, RunError> {
     let first = provided.borrow_and_update().clone();
-    let everybody = Everybody::of(&first).map_err(RunError::Contradiction)?;
+    let list = ProviderList::of(&first).map_err(RunError::Contradiction)?;
     if settings.controllers.need_instances() && !first.is_empty() && !has_instances(&first) {
         let names: Vec<&str> = first.iter().map(|one| one.cloud.name()).collect();
         return Err(RunError::NoInstances(names.join(", ")));
@@ -63,9 +63,9 @@ pub async fn run_all(
     }
     let mut watched = nodes(client.clone());
     let cluster = Cluster::new(client, &settings, metrics, watched.store.clone());
-    let mut sets = Sets::new(Arc::new(cluster), settings);
+    let mut sets = ControllerManager::new(Arc::new(cluster), settings);
     sets.start_ipam(Vec::new());
-    sets.take(everybody);
+    sets.take(list);
     tokio::pin!(shutdown);
     let mut may_change = true;
     loop {
@@ -109,19 +109,19 @@ async fn next<T>(stream: &mut Option<BoxStream<'static, T>>) -> Option<T> {
 }
 
 /// All providers of one list, and what each claims beside the others.
-struct Everybody {
+struct ProviderList {
     list: Vec<Provided>,
     claims: Arc<Claims>,
 }
 
-impl Everybody {
+impl ProviderList {
     /// The list as a whole, if it does not contradict itself; all mistakes otherwise.
-    fn of(list: &[Provided]) -> Result<Everybody, Vec<String>> {
+    fn of(list: &[Provided]) -> Result<ProviderList, Vec<String>> {
         let all: Vec<Claim> = list.iter().map(claim).collect();
         let mut mistakes = ownership::mistakes(&all);
         let claims = Claims::new(list.iter().filter(|one| serves(one)).map(takes).collect());
         match claims {
-            Ok(claims) if mistakes.is_empty() => Ok(Everybody {
+            Ok(claims) if mistakes.is_empty() => Ok(ProviderList {
                 list: list.to_vec(),
                 claims: Arc::new(claims),
             }),
@@ -137,7 +137,7 @@ impl Everybody {
     }
 
     /// What this one of them claims, and the others.
-    fn claimant(&self, provided: &Provided) -> Arc<Claimant> {
+    fn ownership(&self, provided: &Provided) -> Arc<OwnershipContext> {
         let Claim {
             name,
             schemes,
@@ -146,7 +146,7 @@ impl Everybody {
         let others = || self.list.iter().filter(|one| one.cloud.name() != name);
         let known = others().filter(|one| one.cloud.capabilities().instances);
         let routers = others().filter(|one| one.cloud.capabilities().routes);
-        Arc::new(Claimant {
+        Arc::new(OwnershipContext {
             others: known.map(claim).collect(),
             routers: routers.map(claim).collect(),
             has_instances: provided.cloud.capabilities().instances,
@@ -208,13 +208,13 @@ fn takes(provided: &Provided) -> service::Claim {
 }
 
 /// See the module's documentation.
-struct Sets {
+struct ControllerManager {
     cluster: Arc<Cluster>,
     settings: Settings,
-    everybody: Option<Everybody>,
+    list: Option<ProviderList>,
     /// What was said of providers that make routes to the same nodes.
     contested: Vec<String>,
-    running: BTreeMap<String, Set>,
+    running: BTreeMap<String, ProviderControllers>,
     /// No provider's, and there before the first of them.
     ipam: Option<Ipam>,
     /// What runs; aborted when this is dropped.
@@ -226,12 +226,12 @@ struct Sets {
     watched_services: Option<BoxStream<'static, Event<Service>>>,
 }
 
-impl Sets {
-    fn new(cluster: Arc<Cluster>, settings: Settings) -> Sets {
-        Sets {
+impl ControllerManager {
+    fn new(cluster: Arc<Cluster>, settings: Settings) -> ControllerManager {
+        ControllerManager {
             cluster,
             settings,
-            everybody: None,
+            list: None,
             contested: Vec::new(),
             running: BTreeMap::new(),
             ipam: None,
@@ -245,13 +245,13 @@ impl Sets {
 
     /// The list has changed.
     fn change(&mut self, list: &[Provided]) {
-        match Everybody::of(list) {
-            Ok(everybody) => {
+        match ProviderList::of(list) {
+            Ok(providers) => {
                 let needs = self.settings.controllers.need_instances();
                 if needs && !list.is_empty() && !has_instances(list) {
                     tracing::error!("no cloud provider supports instances: no node is initialised");
                 }
-                self.take(everybody);
+                self.take(providers);
             }
             Err(mistakes) => {
                 let mistakes = mistakes.join("; ");
@@ -264,9 +264,9 @@ impl Sets {
     }
 
     /// From now on these run: those that are as before go on, and hear who the others are.
-    fn take(&mut self, everybody: Everybody) {
-        let is_same = |name: &String, set: &Set| {
-            let mut list = everybody.list.iter();
+    fn take(&mut self, list: ProviderList) {
+        let is_same = |name: &String, set: &ProviderControllers| {
+            let mut list = list.list.iter();
             list.any(|one| one.cloud.name() == name && one.is_same(&set.provided))
         };
         let running = std::mem::take(&mut self.running);
@@ -281,15 +281,15 @@ impl Sets {
             self.leaving.push(set.stop());
         }
         for set in self.running.values_mut() {
-            set.reassign(everybody.claimant(&set.provided), everybody.claims.clone());
+            set.reassign(list.ownership(&set.provided), list.claims.clone());
         }
-        for provided in &everybody.list {
+        for provided in &list.list {
             if !self.running.contains_key(provided.cloud.name()) {
-                self.start(&everybody, provided.clone(), self.leaving.clone());
+                self.start(&list, provided.clone(), self.leaving.clone());
             }
         }
-        self.tell_of_contested_routes(&everybody.list);
-        self.everybody = Some(everybody);
+        self.tell_of_contested_routes(&list.list);
+        self.list = Some(list);
     }
 
     /// Once, as long as it stays the same.
@@ -316,15 +316,17 @@ impl Sets {
             .retain(|ended| ended.clone().now_or_never().is_none());
     }
 
-    fn start(&mut self, everybody: &Everybody, provided: Provided, before: Vec<Ended>) {
+    fn start(&mut self, list: &ProviderList, provided: Provided, before: Vec<Ended>) {
         let name = provided.cloud.name().to_owned();
         tracing::debug!(provider = name, "the provider's controllers begin");
-        let claimant = everybody.claimant(&provided);
-        let claims = everybody.claims.clone();
+        let ownership = list.ownership(&provided);
+        let claims = list.claims.clone();
         let cluster = &self.cluster;
         let tasks = &mut self.tasks;
         let settings = &self.settings;
-        let mut set = Set::start(cluster, provided, claimant, claims, settings, before, tasks);
+        let mut set = ProviderControllers::start(
+            cluster, provided, ownership, claims, settings, before, tasks,
+        );
         if self.is_listed {
             set.see_node(&Event::InitDone, Some(&NodeChange::Listed));
         }
@@ -359,8 +361,7 @@ impl Sets {
         let dead = self.running.iter().filter(|(_, set)| set.has_ended());
         let dead: Vec<String> = dead.map(|(name, _)| name.clone()).collect();
         for name in dead {
-            let (Some(set), Some(everybody)) = (self.running.remove(&name), self.everybody.take())
-            else {
+            let (Some(set), Some(list)) = (self.running.remove(&name), self.list.take()) else {
                 continue;
             };
             tracing::error!(
@@ -368,8 +369,8 @@ impl Sets {
                 "the provider's controllers ended by themselves, and are started anew; this is a defect"
             );
             self.cluster.leave(&name);
-            self.start(&everybody, set.provided, vec![pause()]);
-            self.everybody = Some(everybody);
+            self.start(&list, set.provided, vec![pause()]);
+            self.list = Some(list);
         }
     }
 
@@ -387,19 +388,19 @@ impl Sets {
     fn note(&mut self, event: &Event<Node>) -> Option<NodeChange> {
         match event {
             Event::Apply(node) => {
-                self.cluster.neighbours().apply(node);
+                self.cluster.node_index().apply(node);
                 if !is_uninitialized(node) {
                     let uid = node.metadata.uid.as_deref();
-                    self.cluster.board().forget(uid.unwrap_or_default());
+                    self.cluster.claims().forget(uid.unwrap_or_default());
                 }
                 let stored = self.cluster.nodes.get(&ObjectRef::from_obj(node));
                 stored.map(NodeChange::Applied)
             }
             Event::Delete(node) => {
                 let name = node.metadata.name.clone().unwrap_or_default();
-                self.cluster.neighbours().forget(&name);
+                self.cluster.node_index().forget(&name);
                 let uid = node.metadata.uid.as_deref();
-                self.cluster.board().forget(uid.unwrap_or_default());
+                self.cluster.claims().forget(uid.unwrap_or_default());
                 Some(NodeChange::Deleted(name))
             }
             // During a list the store is still the old one.
@@ -426,7 +427,7 @@ impl Sets {
         self.cluster.planner.sum_up();
         let stopped: Vec<Ended> = std::mem::take(&mut self.running)
             .into_values()
-            .map(Set::stop)
+            .map(ProviderControllers::stop)
             .chain(self.ipam.take().map(Ipam::stop))
             .collect();
         // Who was told to go before, and has gone since, has nothing on the wire.

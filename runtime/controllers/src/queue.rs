@@ -1,7 +1,7 @@
-//! Which objects are due, one conversation per object at a time. A plain structure: the moment is an
+//! Which objects are due, one reconciliation per object at a time. A plain structure: the moment is an
 //! argument, and nothing here waits.
 //!
-//! kube's own scheduler and runner are not used, because the runner polls every running conversation
+//! kube's own scheduler and runner are not used, because the runner polls every running reconciliation
 //! whenever one of them moves: with thousands that wait for one batched look-up that is quadratic.
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,22 +11,22 @@ use ccm_core::permit::Moment;
 /// The queue. Names are those of objects.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    urgent: BTreeMap<Turn, String>,
-    calm: BTreeMap<Turn, String>,
+    urgent: BTreeMap<Due, String>,
+    low_priority: BTreeMap<Due, String>,
     entries: HashMap<String, Entry>,
     sequence: u64,
 }
 
 /// When an object's turn is: by moment, then in the order of asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
+struct Due {
     at: Moment,
     sequence: u64,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
-    turn: Option<Turn>,
+    turn: Option<Due>,
     is_urgent: bool,
     is_running: bool,
     not_before: Option<Moment>,
@@ -34,7 +34,7 @@ struct Entry {
 
 /// For which turns there is room now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum Capacity {
     /// For all.
     Any,
     /// For urgent ones only.
@@ -51,7 +51,7 @@ impl Queue {
         self.withdraw(&entry);
         let at = entry.not_before.map_or(at, |earliest| at.max(earliest));
         self.sequence += 1;
-        let turn = Turn {
+        let turn = Due {
             at,
             sequence: self.sequence,
         };
@@ -64,7 +64,7 @@ impl Queue {
         self.entries.insert(name.to_owned(), entry);
     }
 
-    /// Puts the turn into its line; while a conversation is held, it is kept aside.
+    /// Puts the turn into its line; while a reconciliation is held, it is kept aside.
     fn put(&mut self, name: &str, entry: &Entry) {
         if let Some(turn) = entry.turn.filter(|_| !entry.is_running) {
             self.line(entry.is_urgent).insert(turn, name.to_owned());
@@ -77,11 +77,11 @@ impl Queue {
         }
     }
 
-    fn line(&mut self, is_urgent: bool) -> &mut BTreeMap<Turn, String> {
+    fn line(&mut self, is_urgent: bool) -> &mut BTreeMap<Due, String> {
         if is_urgent {
             &mut self.urgent
         } else {
-            &mut self.calm
+            &mut self.low_priority
         }
     }
 
@@ -98,21 +98,29 @@ impl Queue {
     }
 
     /// When the next turn is for which there is room, if there is one.
-    pub(crate) fn next(&self, room: Room) -> Option<Moment> {
-        let urgent = self.urgent.keys().next().filter(|_| room != Room::Calm);
-        let calm = self.calm.keys().next().filter(|_| room != Room::Urgent);
-        let first = urgent.into_iter().chain(calm);
+    pub(crate) fn next(&self, capacity: Capacity) -> Option<Moment> {
+        let urgent = self
+            .urgent
+            .keys()
+            .next()
+            .filter(|_| capacity != Capacity::Calm);
+        let low_priority = self
+            .low_priority
+            .keys()
+            .next()
+            .filter(|_| capacity != Capacity::Urgent);
+        let first = urgent.into_iter().chain(low_priority);
         first.map(|turn| turn.at).min()
     }
 
     /// Takes the next object whose turn has come and for which there is room, an urgent one before any other; and whether it
     /// is one. It gets no other turn until [`Queue::finish`].
-    pub(crate) fn take(&mut self, now: Moment, room: Room) -> Option<(String, bool)> {
+    pub(crate) fn take(&mut self, now: Moment, capacity: Capacity) -> Option<(String, bool)> {
         let is_due =
-            |line: &BTreeMap<Turn, String>| line.keys().next().is_some_and(|turn| turn.at <= now);
-        let is_urgent = room != Room::Calm && is_due(&self.urgent);
-        let is_calm = room != Room::Urgent && is_due(&self.calm);
-        if !is_urgent && !is_calm {
+            |line: &BTreeMap<Due, String>| line.keys().next().is_some_and(|turn| turn.at <= now);
+        let is_urgent = capacity != Capacity::Calm && is_due(&self.urgent);
+        let is_low_priority = capacity != Capacity::Urgent && is_due(&self.low_priority);
+        if !is_urgent && !is_low_priority {
             return None;
         }
         let (_, name) = self.line(is_urgent).pop_first()?;
@@ -125,7 +133,7 @@ impl Queue {
         Some((name, is_urgent))
     }
 
-    /// The conversation about `name` has ended. What was asked for meanwhile gets its turn.
+    /// The reconciliation about `name` has ended. What was asked for meanwhile gets its turn.
     pub(crate) fn finish(&mut self, name: &str) {
         let Some(mut entry) = self.entries.remove(name) else {
             return;
@@ -137,7 +145,7 @@ impl Queue {
         }
     }
 
-    /// `name` is no more. A conversation that is being held may end.
+    /// `name` is no more. A reconciliation that is being held may end.
     pub(crate) fn forget(&mut self, name: &str) {
         let Some(entry) = self.entries.remove(name) else {
             return;

@@ -1,7 +1,7 @@
-//! The conversation: facts, decision, effects, outcomes, and again.
+//! The reconciliation: facts, decision, effects, outcomes, and again.
 //!
 //! Says what it does in log events of three targets: `decision` (one per effect, with its outcome),
-//! `waiting` (why a node is not done, and when it is looked at again), `conversation` (nothing is left to do).
+//! `waiting` (why a node is not done, and when it is looked at again), `reconciliation` (nothing is left to do).
 //! A fourth target, `initialised`, is in `node/memory.rs`: how long each node has waited for its initialisation.
 
 use ccm_core::effect::{Decision, Effect, Outcome, ServiceEffect, When};
@@ -13,52 +13,52 @@ use ccm_core::{ipam, node, node_lifecycle, service};
 use k8s_openapi::api::core::v1::Node;
 
 use crate::clock::Clock;
-use crate::perform::{Door, Lane, Turn};
+use crate::perform::{EffectExecutor, Priority, WritePermit};
 use crate::plan::Planner;
 
-/// More rounds than any conversation has; reached only by a defect, which then costs one object its turn
+/// More rounds than any reconciliation has; reached only by a defect, which then costs one object its turn
 /// and not the process its processor.
 const MOST_ROUNDS: u32 = 128;
 
-/// Whoever carries a conversation's effects out: a provider's door, or one of the cluster alone.
+/// Whoever carries a reconciliation's effects out: a provider's executor, or one of the cluster alone.
 pub(crate) trait Performer: Send + Sync {
     /// The provider's name, for logs.
     fn name(&self) -> &str;
     /// Where the plan is made, in plan mode.
     fn planner(&self) -> &Planner;
-    /// Carries one effect out, in the conversation that has this `turn`.
+    /// Carries one effect out, in the reconciliation that has this `turn`.
     fn perform<'a>(
         &'a self,
         effect: &Effect,
         controller: &'static str,
-        lane: Lane,
-        turn: &mut Turn<'a>,
+        priority: Priority,
+        turn: &mut WritePermit<'a>,
     ) -> impl Future<Output = Outcome> + Send;
 }
 
-impl Performer for Door {
+impl Performer for EffectExecutor {
     fn name(&self) -> &str {
-        Door::name(self)
+        EffectExecutor::name(self)
     }
 
     fn planner(&self) -> &Planner {
-        Door::planner(self)
+        EffectExecutor::planner(self)
     }
 
     async fn perform<'a>(
         &'a self,
         effect: &Effect,
         controller: &'static str,
-        lane: Lane,
-        turn: &mut Turn<'a>,
+        priority: Priority,
+        turn: &mut WritePermit<'a>,
     ) -> Outcome {
-        Door::perform(self, effect, controller, lane, turn).await
+        EffectExecutor::perform(self, effect, controller, priority, turn).await
     }
 }
 
-/// What a conversation of one controller knows.
+/// What a reconciliation of one controller knows.
 pub(crate) trait Facts {
-    /// Whose conversation it is.
+    /// Whose reconciliation it is.
     const CONTROLLER: &'static str;
     /// What to do next.
     fn decide(&self, clock: Clock) -> Decision;
@@ -67,8 +67,8 @@ pub(crate) trait Facts {
     /// Whom it is about, as it is called in logs and plans.
     fn object(&self) -> String;
     /// Which lane its acts take.
-    fn lane(&self) -> Lane;
-    /// How many conversations about it have failed in a row.
+    fn priority(&self) -> Priority;
+    /// How many reconciliations about it have failed in a row.
     fn failures(&self) -> u32;
     /// Whether what becomes of the object is another provider's to say.
     fn is_anothers(&self) -> bool;
@@ -89,8 +89,8 @@ impl Facts for node::Facts {
         named(&self.node)
     }
 
-    fn lane(&self) -> Lane {
-        Lane::of(&self.node)
+    fn priority(&self) -> Priority {
+        Priority::of(&self.node)
     }
 
     fn failures(&self) -> u32 {
@@ -117,8 +117,8 @@ impl Facts for node_lifecycle::Facts {
         named(&self.node)
     }
 
-    fn lane(&self) -> Lane {
-        Lane::of(&self.node)
+    fn priority(&self) -> Priority {
+        Priority::of(&self.node)
     }
 
     fn failures(&self) -> u32 {
@@ -145,8 +145,8 @@ impl Facts for service::Facts {
         service::service_ref(&self.service).to_string()
     }
 
-    fn lane(&self) -> Lane {
-        Lane::Known
+    fn priority(&self) -> Priority {
+        Priority::Known
     }
 
     fn failures(&self) -> u32 {
@@ -174,8 +174,8 @@ impl Facts for ipam::Facts {
         named(&self.node)
     }
 
-    fn lane(&self) -> Lane {
-        Lane::of(&self.node)
+    fn priority(&self) -> Priority {
+        Priority::of(&self.node)
     }
 
     fn failures(&self) -> u32 {
@@ -187,7 +187,7 @@ impl Facts for ipam::Facts {
     }
 }
 
-/// How a conversation ended.
+/// How a reconciliation ended.
 pub(crate) struct Conclusion<F> {
     /// When to come back.
     pub(crate) when: When,
@@ -197,21 +197,21 @@ pub(crate) struct Conclusion<F> {
     pub(crate) has_written: bool,
 }
 
-/// Holds one conversation about one object.
+/// Holds one reconciliation about one object.
 pub(crate) async fn converse<F: Facts, D: Performer>(
     mut facts: F,
-    door: &D,
+    executor: &D,
     clock: Clock,
 ) -> Conclusion<F> {
     let mut has_written = false;
     let mut has_withheld = false;
-    let mut turn = Turn::default();
+    let mut turn = WritePermit::default();
     for _ in 0..MOST_ROUNDS {
         let effects = match facts.decide(clock) {
             Decision::Done(when) => {
-                log_end(&facts, door.name(), &when);
+                log_end(&facts, executor.name(), &when);
                 if !facts.is_anothers() {
-                    let (planner, object) = (door.planner(), facts.object());
+                    let (planner, object) = (executor.planner(), facts.object());
                     planner.concluded(&object, F::CONTROLLER, &when, has_withheld);
                 }
                 return Conclusion {
@@ -223,9 +223,11 @@ pub(crate) async fn converse<F: Facts, D: Performer>(
             Decision::Do(effects) => effects,
         };
         for effect in &effects {
-            let lane = facts.lane();
-            let outcome = door.perform(effect, F::CONTROLLER, lane, &mut turn).await;
-            log_effect(&facts, door.name(), effect, &outcome, lane);
+            let priority = facts.priority();
+            let outcome = executor
+                .perform(effect, F::CONTROLLER, priority, &mut turn)
+                .await;
+            log_effect(&facts, executor.name(), effect, &outcome, priority);
             let goes_on = outcome.is_success();
             has_written |= goes_on && is_write(effect);
             has_withheld |= matches!(outcome, Outcome::Withheld) && !is_event(effect);
@@ -235,7 +237,8 @@ pub(crate) async fn converse<F: Facts, D: Performer>(
             }
         }
     }
-    let why = format!("the conversation did not end within {MOST_ROUNDS} rounds; this is a defect");
+    let why =
+        format!("the reconciliation did not end within {MOST_ROUNDS} rounds; this is a defect");
     tracing::error!(object = %facts.object(), "{why}");
     let after = retry::CLOUD.after(facts.failures().saturating_add(1));
     Conclusion {
@@ -267,10 +270,16 @@ fn named(node: &Node) -> String {
     format!("node/{}", node.metadata.name.as_deref().unwrap_or_default())
 }
 
-fn log_effect<F: Facts>(facts: &F, provider: &str, effect: &Effect, outcome: &Outcome, lane: Lane) {
+fn log_effect<F: Facts>(
+    facts: &F,
+    provider: &str,
+    effect: &Effect,
+    outcome: &Outcome,
+    priority: Priority,
+) {
     let (controller, object) = (F::CONTROLLER, facts.object());
     // A pass over thousands of nodes where nothing changes is not news.
-    if lane == Lane::Known && outcome.is_success() && matches!(effect, Effect::Find(_)) {
+    if priority == Priority::Known && outcome.is_success() && matches!(effect, Effect::Find(_)) {
         tracing::debug!(target: "decision", controller, provider, object, %effect, %outcome);
     } else {
         tracing::info!(target: "decision", controller, provider, object, %effect, %outcome);
@@ -281,7 +290,7 @@ fn log_end<F: Facts>(facts: &F, provider: &str, when: &When) {
     let (controller, object) = (F::CONTROLLER, facts.object());
     match when {
         When::AwaitChange => {
-            tracing::debug!(target: "conversation", controller, provider, object, done = %when);
+            tracing::debug!(target: "reconciliation", controller, provider, object, done = %when);
         }
         When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => {
             let attempt = facts.failures().saturating_add(1);

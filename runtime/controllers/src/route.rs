@@ -1,5 +1,5 @@
 //! The route controller's passes: when the nodes have changed, in a slow resync, and when something that failed is due.
-//! One listing at a time, and conversations beside it, so that a slow change of one route delays no other. Makes no
+//! One listing at a time, and reconciliations beside it, so that a slow change of one route delays no other. Makes no
 //! decision and performs nothing.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
 use crate::node::{NodeChange, wait_until};
-use crate::perform::{Door, Lane, Turn};
+use crate::perform::{EffectExecutor, Priority, WritePermit};
 use crate::reconcile::{self, Conclusion, converse};
 
 /// How the listing of routes is called in logs and plans.
@@ -27,14 +27,14 @@ const LISTING: &str = "routes";
 
 /// See the module's documentation.
 pub(crate) struct RouteController {
-    door: Arc<Door>,
+    executor: Arc<EffectExecutor>,
     nodes: Store<Node>,
     settings: Arc<RouteSettings>,
     changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
     memory: Memory,
     tasks: JoinSet<Ended>,
-    /// Whom each conversation is about; the listing about nobody.
+    /// Whom each reconciliation is about; the listing about nobody.
     talks: HashMap<Id, Option<Key>>,
     /// What people were told of routes that are not ours.
     told: Foreign,
@@ -45,22 +45,22 @@ pub(crate) struct RouteController {
 /// What a task has brought.
 enum Ended {
     Listing(Box<Result<ListRoutesReply, ProviderError>>),
-    Conversation(Box<Conclusion<Facts>>),
+    Reconciliation(Box<Conclusion<Facts>>),
 }
 
 impl RouteController {
-    /// A controller that acts through `door` for the cluster's nodes, of which `changes` tells.
+    /// A controller that acts through `executor` for the cluster's nodes, of which `changes` tells.
     pub(crate) fn new(
-        door: Arc<Door>,
+        executor: Arc<EffectExecutor>,
         settings: RouteSettings,
         changes: mpsc::UnboundedReceiver<NodeChange>,
     ) -> Self {
         let settings = Arc::new(settings);
         RouteController {
-            clock: door.clock(),
-            nodes: door.cluster.nodes.clone(),
+            clock: executor.clock(),
+            nodes: executor.cluster.nodes.clone(),
             memory: Memory::new(settings.clone()),
-            door,
+            executor,
             settings,
             changes,
             tasks: JoinSet::new(),
@@ -75,7 +75,7 @@ impl RouteController {
     pub(crate) async fn run(&mut self) {
         loop {
             self.begin_pass();
-            self.start_conversations();
+            self.start_reconciliations();
             self.tell_that_it_passed();
             let timer = self.next_moment();
             let timer = timer.map(|moment| self.clock.instant(moment));
@@ -96,7 +96,7 @@ impl RouteController {
         }
     }
 
-    /// With no room for another conversation, the end of one is what matters.
+    /// With no room for another reconciliation, the end of one is what matters.
     fn next_moment(&self) -> Option<Moment> {
         match self.has_room() {
             true => self.memory.next_moment(),
@@ -114,19 +114,21 @@ impl RouteController {
         while self.tasks.join_next().await.is_some() {}
         // Whoever comes after counts anew.
         let nothing = Tally::default();
-        self.door.metrics().count_routes(self.door.name(), &nothing);
+        self.executor
+            .metrics()
+            .count_routes(self.executor.name(), &nothing);
     }
 
     fn see(&mut self, change: &NodeChange) {
         let now = self.clock.now();
         match change {
-            NodeChange::Applied(node) => self.memory.see(node, &self.door.claimant(), now),
+            NodeChange::Applied(node) => self.memory.see(node, &self.executor.ownership(), now),
             NodeChange::Deleted(name) => self.memory.forget(name, now),
             // Whose nodes are whose may have changed.
             NodeChange::Listed | NodeChange::Reassigned => {
                 self.with_pass(|memory, pass| memory.look_around(pass));
             }
-            NodeChange::Reconsidered(_) => {}
+            NodeChange::Requeued(_) => {}
         }
     }
 
@@ -136,13 +138,13 @@ impl RouteController {
             return;
         }
         let nodes = self.with_pass(|memory, pass| memory.begin(pass));
-        self.door.metrics().passes_routes();
-        let door = self.door.clone();
-        let task = self.tasks.spawn(async move { ask(nodes, &door).await });
+        self.executor.metrics().passes_routes();
+        let executor = self.executor.clone();
+        let task = self.tasks.spawn(async move { ask(nodes, &executor).await });
         self.talks.insert(task.id(), None);
     }
 
-    fn start_conversations(&mut self) {
+    fn start_reconciliations(&mut self) {
         let now = self.clock.now();
         while self.memory.has_work(now) && self.has_room() {
             let nodes = &self.nodes;
@@ -151,9 +153,9 @@ impl RouteController {
                 return;
             };
             let key = facts.key();
-            let (door, clock) = (self.door.clone(), self.clock);
+            let (executor, clock) = (self.executor.clone(), self.clock);
             let task = self.tasks.spawn(async move {
-                Ended::Conversation(Box::new(converse(facts, &*door, clock).await))
+                Ended::Reconciliation(Box::new(converse(facts, &*executor, clock).await))
             });
             self.talks.insert(task.id(), Some(key));
         }
@@ -167,11 +169,13 @@ impl RouteController {
         let talk = self.talks.remove(&id).flatten();
         match ended {
             Ok((_, Ended::Listing(answer))) => self.listed(&answer),
-            Ok((_, Ended::Conversation(conclusion))) => {
+            Ok((_, Ended::Reconciliation(conclusion))) => {
                 self.memory.conclude(&conclusion.facts, self.clock.both());
             }
             Err(_) => {
-                tracing::error!("a conversation about routes ended with a panic; this is a defect");
+                tracing::error!(
+                    "a reconciliation about routes ended with a panic; this is a defect"
+                );
                 match talk {
                     Some(key) => self.memory.abandon(&key, self.clock.now()),
                     None => {
@@ -183,13 +187,15 @@ impl RouteController {
         }
         if self.memory.is_idle() {
             let tally = self.memory.tally();
-            self.door.metrics().count_routes(self.door.name(), &tally);
+            self.executor
+                .metrics()
+                .count_routes(self.executor.name(), &tally);
         }
     }
 
     fn listed(&mut self, answer: &Result<ListRoutesReply, ProviderError>) {
         let when = self.with_pass(|memory, pass| memory.absorb(pass, answer));
-        let planner = self.door.planner();
+        let planner = self.executor.planner();
         planner.concluded(LISTING, ROUTE_CONTROLLER, &when, false);
         match when {
             When::AwaitChange | When::Blocked { .. } => {
@@ -198,11 +204,14 @@ impl RouteController {
                     planner.gone(&format!("route/{destination}"));
                 }
                 let tally = self.memory.tally();
-                self.door.metrics().count_routes(self.door.name(), &tally);
+                self.executor
+                    .metrics()
+                    .count_routes(self.executor.name(), &tally);
                 self.tell_of_others();
             }
             When::Retry { ref why, .. } | When::NotBefore { ref why, .. } => {
-                let (controller, provider, object) = (ROUTE_CONTROLLER, self.door.name(), LISTING);
+                let (controller, provider, object) =
+                    (ROUTE_CONTROLLER, self.executor.name(), LISTING);
                 tracing::info!(target: "waiting", controller, provider, object, why, done = %when);
             }
         }
@@ -218,7 +227,7 @@ impl RouteController {
         if self.told.count == 0 {
             return;
         }
-        let (controller, provider) = (ROUTE_CONTROLLER, self.door.name());
+        let (controller, provider) = (ROUTE_CONTROLLER, self.executor.name());
         let (count, first) = (foreign.count, foreign.named.join(", "));
         tracing::warn!(
             controller,
@@ -232,30 +241,30 @@ impl RouteController {
     fn tell_that_it_passed(&mut self) {
         if self.has_listed && !self.has_passed && self.memory.is_idle() {
             self.has_passed = true;
-            self.door.planner().passed();
+            self.executor.planner().passed();
         }
     }
 
     fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
         let mut nodes = self.nodes.state();
         nodes.sort_unstable_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
-        let claimant = self.door.claimant();
+        let ownership = self.executor.ownership();
         let pass = Pass {
             nodes: &nodes,
-            claimant: &claimant,
+            ownership: &ownership,
             now: self.clock.now(),
         };
         what(&mut self.memory, &pass)
     }
 }
 
-async fn ask(nodes: Arc<[Arc<Node>]>, door: &Door) -> Ended {
+async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> Ended {
     let effect = Effect::Route(RouteEffect::List(nodes));
-    let mut turn = Turn::default();
-    let outcome = door
-        .perform(&effect, ROUTE_CONTROLLER, Lane::Known, &mut turn)
+    let mut turn = WritePermit::default();
+    let outcome = executor
+        .perform(&effect, ROUTE_CONTROLLER, Priority::Known, &mut turn)
         .await;
-    let (controller, provider, object) = (ROUTE_CONTROLLER, door.name(), LISTING);
+    let (controller, provider, object) = (ROUTE_CONTROLLER, executor.name(), LISTING);
     tracing::info!(target: "decision", controller, provider, object, %effect, %outcome);
     let answer = match outcome {
         Outcome::Route(RouteOutcome::Listed(answer)) => answer,
@@ -284,10 +293,10 @@ impl reconcile::Facts for Facts {
         }
     }
 
-    fn lane(&self) -> Lane {
+    fn priority(&self) -> Priority {
         match &self.about {
-            About::Node(node) => Lane::of(node),
-            About::Destination(_) => Lane::Known,
+            About::Node(node) => Priority::of(node),
+            About::Destination(_) => Priority::Known,
         }
     }
 

@@ -1,14 +1,14 @@
-//! The service controller's trigger: which Services wake, what a conversation knows at its beginning, and when it is
+//! The service controller's trigger: which Services wake, what a reconciliation knows at its beginning, and when it is
 //! held again. Makes no decision about a Service and performs nothing.
 //!
-//! There is one queue for all causes, and one conversation for each name at a time, so that nothing is done to a load
-//! balancer from two sides (EDGE-061). No more conversations are held than may act; what waits for a cloud to finish
-//! has ended its conversation, and takes nobody's place.
+//! There is one queue for all causes, and one reconciliation for each name at a time, so that nothing is done to a load
+//! balancer from two sides (EDGE-061). No more reconciliations are held than may act; what waits for a cloud to finish
+//! has ended its reconciliation, and takes nobody's place.
 
 mod memory;
 mod news;
 mod nodes;
-mod roster;
+mod service_index;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
 use crate::node::wait_until;
-use crate::perform::Door;
-use crate::queue::{Queue, Room};
+use crate::perform::EffectExecutor;
+use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, Facts as _, converse};
 use memory::{Memory, Next, Slot, uid};
 
 pub(crate) use news::{ServiceChange, ServiceNews};
 pub(crate) use nodes::{NodeNews, NodeSet, node_news};
-pub(crate) use roster::Roster;
+pub(crate) use service_index::ServiceIndex;
 
 /// See the module's documentation.
 pub(crate) struct ServiceController {
-    door: Arc<Door>,
+    executor: Arc<EffectExecutor>,
     settings: ServiceSettings,
     world: Arc<World>,
     changes: mpsc::UnboundedReceiver<ServiceChange>,
@@ -44,16 +44,16 @@ pub(crate) struct ServiceController {
     slots: BTreeMap<String, Slot>,
     /// All Services were listed once.
     is_listed: bool,
-    conversations: JoinSet<Conclusion<Facts>>,
+    reconciliations: JoinSet<Conclusion<Facts>>,
     talks: HashMap<Id, Talk>,
     /// How many of them were not urgent.
-    calm: usize,
+    low_priority: usize,
     pass: Option<Pass>,
     /// Whoever was there at the start and has not had his turn yet.
     first: Option<HashSet<String>>,
 }
 
-/// What a conversation is about.
+/// What a reconciliation is about.
 struct Talk {
     key: String,
     uid: String,
@@ -67,21 +67,22 @@ struct Pass {
 }
 
 impl ServiceController {
-    /// A controller that acts through `door` on the Services that `changes` is about; `claims` says which of them are
+    /// A controller that acts through `executor` on the Services that `changes` is about; `claims` says which of them are
     /// whose.
     pub(crate) fn new(
-        door: Arc<Door>,
+        executor: Arc<EffectExecutor>,
         settings: ServiceSettings,
         claims: Arc<Claims>,
         changes: mpsc::UnboundedReceiver<ServiceChange>,
         nodes: NodeSet,
     ) -> Self {
         let rules = Arc::new(settings.rules.clone());
-        let (claimant, mode) = (door.claimant(), door.cluster.mode);
-        let world = World::new(claimant, door.annotation_prefixes(), rules, mode).among(claims);
+        let (ownership, mode) = (executor.ownership(), executor.cluster.mode);
+        let world =
+            World::new(ownership, executor.annotation_prefixes(), rules, mode).among(claims);
         ServiceController {
-            clock: door.clock(),
-            door,
+            clock: executor.clock(),
+            executor,
             settings,
             world: Arc::new(world),
             changes,
@@ -89,9 +90,9 @@ impl ServiceController {
             queue: Queue::default(),
             slots: BTreeMap::new(),
             is_listed: false,
-            conversations: JoinSet::new(),
+            reconciliations: JoinSet::new(),
             talks: HashMap::new(),
-            calm: 0,
+            low_priority: 0,
             pass: None,
             first: None,
         }
@@ -101,12 +102,12 @@ impl ServiceController {
     pub(crate) async fn run(&mut self) {
         loop {
             self.begin_pass();
-            self.start_conversations();
+            self.start_reconciliations();
             let timer = self.next_moment().map(|moment| self.clock.instant(moment));
-            // In this order, so that the same world gives the same sequence of conversations.
+            // In this order, so that the same world gives the same sequence of reconciliations.
             tokio::select! {
                 biased;
-                ended = self.conversations.join_next_with_id(), if !self.conversations.is_empty() => {
+                ended = self.reconciliations.join_next_with_id(), if !self.reconciliations.is_empty() => {
                     if let Some(ended) = ended {
                         self.conclude(ended);
                     }
@@ -121,9 +122,9 @@ impl ServiceController {
         }
     }
 
-    /// Waits for the conversations that are being held, and starts no other.
+    /// Waits for the reconciliations that are being held, and starts no other.
     pub(crate) async fn drain(&mut self) {
-        while self.conversations.join_next().await.is_some() {}
+        while self.reconciliations.join_next().await.is_some() {}
     }
 
     /// SVC-004, and deletions: an object can vanish without its finalizer (SVC-056, EDGE-066).
@@ -221,7 +222,7 @@ impl ServiceController {
         if !self.is_ready() {
             return None;
         }
-        // With no room for another conversation, the end of one is what matters.
+        // With no room for another reconciliation, the end of one is what matters.
         let turn = self.room().and_then(|room| self.queue.next(room));
         turn.into_iter().chain(self.nodes.pass_at()).min()
     }
@@ -269,17 +270,17 @@ impl ServiceController {
     fn end_pass(&mut self) {
         if let Some(pass) = self.pass.take_if(|pass| pass.left.is_empty()) {
             let took = pass.began.until(self.clock.now());
-            self.door.metrics().passed_nodes(took);
+            self.executor.metrics().passed_nodes(took);
         }
     }
 
     fn tell_that_it_passed(&mut self) {
         if self.first.take_if(|first| first.is_empty()).is_some() {
-            self.door.planner().passed();
+            self.executor.planner().passed();
         }
     }
 
-    fn start_conversations(&mut self) {
+    fn start_reconciliations(&mut self) {
         if !self.is_ready() {
             return;
         }
@@ -294,16 +295,16 @@ impl ServiceController {
     /// Passes take three quarters of the room at most, so that a new Service waits for none of them; and so do Services that
     /// have changed, so that hundreds of new ones at a cloud that does not answer keep no node that is gone in the load
     /// balancers of the others.
-    fn room(&self) -> Option<Room> {
+    fn room(&self) -> Option<Capacity> {
         let all = self.settings.concurrent_syncs.get();
-        if self.conversations.len() >= all {
+        if self.reconciliations.len() >= all {
             return None;
         }
         let most = all - all / 4;
-        Some(match self.calm < most {
-            true if self.conversations.len() - self.calm < most => Room::Any,
-            true => Room::Calm,
-            false => Room::Urgent,
+        Some(match self.low_priority < most {
+            true if self.reconciliations.len() - self.low_priority < most => Capacity::Any,
+            true => Capacity::Calm,
+            false => Capacity::Urgent,
         })
     }
 
@@ -324,13 +325,13 @@ impl ServiceController {
             self.passed(&key);
             return;
         }
-        let facts = memory.facts(self.world.clone(), targets.clone(), self.door.account());
+        let facts = memory.facts(self.world.clone(), targets.clone(), self.executor.account());
         let uid = memory.uid().to_owned();
-        let (door, clock) = (self.door.clone(), self.clock);
+        let (executor, clock) = (self.executor.clone(), self.clock);
         let task = self
-            .conversations
-            .spawn(async move { converse(facts, &*door, clock).await });
-        self.calm += usize::from(!is_urgent);
+            .reconciliations
+            .spawn(async move { converse(facts, &*executor, clock).await });
+        self.low_priority += usize::from(!is_urgent);
         let talk = Talk {
             key,
             uid,
@@ -353,7 +354,7 @@ impl ServiceController {
             uid,
             is_urgent,
         } = talk;
-        self.calm -= usize::from(!is_urgent);
+        self.low_priority -= usize::from(!is_urgent);
         let is_anothers = matches!(&ended, Ok((_, conclusion)) if conclusion.facts.is_anothers());
         let slot = self.slots.entry(key.clone()).or_default();
         let next = slot.with_uid(&uid).map(|memory| match ended {
@@ -361,7 +362,7 @@ impl ServiceController {
             Err(_) => {
                 tracing::error!(
                     service = key,
-                    "a conversation ended with a panic; this is a defect"
+                    "a reconciliation ended with a panic; this is a defect"
                 );
                 memory.abandon(now)
             }
@@ -401,7 +402,7 @@ impl ServiceController {
         if slot.is_empty() {
             self.slots.remove(&key);
             if !is_anothers {
-                self.door.planner().gone(&format!("service/{key}"));
+                self.executor.planner().gone(&format!("service/{key}"));
             }
             self.queue.forget(&key);
         }

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::cloud::{Address, AddressType, CloudEvent, EventType, Instance};
 use crate::names::{CONTROL_PLANE, OUR_DOMAIN};
-use crate::neighbours::AddressClash;
+use crate::node_index::AddressClash;
 use crate::provider_id::{ProviderId, ProviderIdError};
 use crate::settings::AddressRules;
 use crate::syntax;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::brake::{Brake, Standing};
+use crate::brake::{Brake, BudgetLevel};
 use crate::effect::{ClusterError, Outcome};
 use crate::permit::{CloudRequest, Moment, Refusal};
 
@@ -98,7 +98,7 @@ pub struct BrakeState {
     /// Which brake.
     pub brake: Brake,
     /// How full.
-    pub standing: Standing,
+    pub standing: BudgetLevel,
 }
 
 /// See the module's documentation.

@@ -15,9 +15,9 @@ use thiserror::Error;
 
 use crate::brake::{Brake, Rise};
 use crate::cloud::{CloudEvent, FindReply, Lookup, ProviderError};
-use crate::neighbours::Clashes;
+use crate::node_index::Clashes;
 use crate::node_lifecycle::Survey;
-use crate::ownership::{Opinion, Verdict};
+use crate::ownership::{Verdict, Vote};
 use crate::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
 use crate::permit::Moment;
 
@@ -71,7 +71,7 @@ pub enum Effect {
     /// Ask the provider about these nodes, in one call.
     Survey(Arc<Survey>),
     /// Tell the other providers that could speak for a node what this one says of it, and hear what they say.
-    Confer(NodeRef, Word),
+    CastVote(NodeRef, CandidateVote),
     /// Read a node from the API server itself, not from a cache.
     ReadNode(NodeRef),
     /// Read whether a drain of this node has come to its end.
@@ -109,9 +109,9 @@ pub struct NodeRef {
 
 /// What one candidate for a node says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct CandidateVote {
     /// Whether it knows the machine.
-    pub opinion: Opinion,
+    pub opinion: Vote,
     /// The other candidates.
     pub others: Vec<String>,
     /// What may pass by itself is not worth telling people yet.
@@ -136,8 +136,8 @@ pub enum Outcome {
     Looked(Result<Looked, ProviderError>),
     /// Of [`Effect::Survey`]: one lookup for each node that was asked about, in order.
     Surveyed(Result<FindReply, ProviderError>),
-    /// Of [`Effect::Confer`]: what all say together, and whether people are to be told of it.
-    Conferred(Verdict, bool),
+    /// Of [`Effect::CastVote`]: what all say together, and whether people are to be told of it.
+    VoteCast(Verdict, bool),
     /// Of the effects on nodes: the node as it is now. `None`: there is no such node.
     Node(Result<Option<Box<Node>>, ClusterError>),
     /// Of [`Effect::ReadPods`]. Where pods may not be read, nobody knows of a drain.
@@ -211,7 +211,7 @@ impl Outcome {
             | Outcome::Unrecorded(_)
             | Outcome::Deleted
             | Outcome::Drained(_)
-            | Outcome::Conferred(..) => true,
+            | Outcome::VoteCast(..) => true,
             Outcome::Withheld => false,
         }
     }
@@ -225,7 +225,7 @@ impl fmt::Display for Effect {
                 write!(f, "find node/{name}")
             }
             Effect::Survey(survey) => survey.fmt(f),
-            Effect::Confer(node, word) => {
+            Effect::CastVote(node, word) => {
                 let others = word.others.join(" ");
                 write!(
                     f,
@@ -302,7 +302,7 @@ impl fmt::Display for Outcome {
                 let lookups: Vec<String> = reply.lookups.iter().map(Lookup::to_string).collect();
                 write!(f, "{}", lookups.join(", "))
             }
-            Outcome::Conferred(verdict, _) => verdict.fmt(f),
+            Outcome::VoteCast(verdict, _) => verdict.fmt(f),
             Outcome::Node(Ok(Some(_)))
             | Outcome::Budget(Ok(()))
             | Outcome::Recorded

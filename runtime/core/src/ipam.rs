@@ -1,7 +1,7 @@
 //! Decides which node gets which pod CIDRs: a block of each range of `--cluster-cidr`, which no other node has, no Service
 //! and nobody else.
 //!
-//! [`Memory`] hears of all nodes and holds the blocks ([`Allocator`], [`CidrSet`]). It makes one conversation for each node
+//! [`Memory`] hears of all nodes and holds the blocks ([`Allocator`], [`CidrSet`]). It makes one reconciliation for each node
 //! that has none ([`Memory::begin`]); [`decide`] leads it, and [`Memory::conclude`] keeps what comes of it. Nothing is
 //! handed out before all nodes were listed once, so that what they have is known.
 //!
@@ -23,9 +23,9 @@ use crate::node::{name, node_ref, uid};
 use crate::patch::PodCidrsPatch;
 use crate::retry;
 
-pub use allocator::{Allocator, Exhausted, Misfit, pod_cidrs};
+pub use allocator::{Allocator, Exhausted, InvalidPodCidr, pod_cidrs};
 pub use cidr_set::{Allocated, CidrSet, CidrSetError, Span, Tally};
-pub use facts::{Facts, Past};
+pub use facts::{Facts, RetainedState};
 pub use flags::{PodNetworkFlags, PodNetworks};
 pub use holder::Holder;
 pub use memory::Memory;
@@ -102,11 +102,11 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision {
 
 /// The node has pod CIDRs. What is wrong with them people have to change.
 fn report(facts: &Facts) -> Decision {
-    if facts.misfits.is_empty() || facts.has_told() {
+    if facts.invalid_pod_cidrs.is_empty() || facts.has_told() {
         return Decision::Done(When::AwaitChange);
     }
-    let effects = facts.misfits.iter().map(|misfit| {
-        let message = format!("{misfit}; the manager leaves it as it is");
+    let effects = facts.invalid_pod_cidrs.iter().map(|invalid| {
+        let message = format!("{invalid}; the manager leaves it as it is");
         event(facts, INVALID, message)
     });
     Decision::Do(effects.collect())

@@ -112,7 +112,7 @@ pub enum Answer {
 
 /// What to do now.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Turn {
+pub enum LeaseAction {
     /// Send this and tell [`Elector::heard`] what came of it.
     Ask(Ask),
     /// Nothing for this long.
@@ -149,7 +149,7 @@ enum View {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Standing {
+enum Role {
     Candidate,
     /// The last successful renewal was sent then.
     Holder(Moment),
@@ -163,7 +163,7 @@ pub struct Elector {
     name: String,
     identity: String,
     timing: Timing,
-    standing: Standing,
+    standing: Role,
     view: View,
     /// The record that was seen last, and when it was first seen like this.
     observed: Option<(LeaseSpec, Moment)>,
@@ -181,7 +181,7 @@ impl Elector {
             name,
             identity,
             timing,
-            standing: Standing::Candidate,
+            standing: Role::Candidate,
             view: View::Unknown,
             observed: None,
             next_try: None,
@@ -192,8 +192,8 @@ impl Elector {
     /// When the last successful renewal was sent, of a lease that is ours.
     pub fn renewed(&self) -> Option<Moment> {
         match self.standing {
-            Standing::Holder(sent) => Some(sent),
-            Standing::Candidate | Standing::Lost(_) => None,
+            Role::Holder(sent) => Some(sent),
+            Role::Candidate | Role::Lost(_) => None,
         }
     }
 
@@ -211,30 +211,32 @@ impl Elector {
     }
 
     /// What to do at `now`, which is `wall` on people's clocks.
-    pub fn turn(&mut self, now: Moment, wall: Timestamp) -> Turn {
-        if let Standing::Holder(sent) = self.standing
+    pub fn turn(&mut self, now: Moment, wall: Timestamp) -> LeaseAction {
+        if let Role::Holder(sent) = self.standing
             && now > sent.after(self.timing.renew_deadline)
         {
-            self.standing = Standing::Lost(Lost::Expired);
+            self.standing = Role::Lost(Lost::Expired);
         }
-        if let Standing::Lost(lost) = &self.standing {
-            return Turn::Lost(lost.clone());
+        if let Role::Lost(lost) = &self.standing {
+            return LeaseAction::Lost(lost.clone());
         }
         if let Some(next) = self.next_try.filter(|next| now < *next) {
-            return Turn::Rest(self.rest(now, next));
+            return LeaseAction::Rest(self.rest(now, next));
         }
         match &self.view {
-            View::Unknown => Turn::Ask(Ask::Read),
-            View::Absent => Turn::Ask(Ask::Create(Box::new(self.first(wall)))),
-            View::Lease(lease) => Turn::Ask(Ask::Replace(Box::new(self.claimed(lease, wall)))),
+            View::Unknown => LeaseAction::Ask(Ask::Read),
+            View::Absent => LeaseAction::Ask(Ask::Create(Box::new(self.first(wall)))),
+            View::Lease(lease) => {
+                LeaseAction::Ask(Ask::Replace(Box::new(self.claimed(lease, wall))))
+            }
         }
     }
 
     /// Until the next try, or until the deadline of a holder if that is earlier.
     fn rest(&self, now: Moment, next: Moment) -> Duration {
         let end = match self.standing {
-            Standing::Holder(sent) => next.min(sent.after(self.timing.renew_deadline)),
-            Standing::Candidate | Standing::Lost(_) => next,
+            Role::Holder(sent) => next.min(sent.after(self.timing.renew_deadline)),
+            Role::Candidate | Role::Lost(_) => next,
         };
         // Past the deadline, not on it.
         now.until(end).max(Duration::from_millis(1))
@@ -252,7 +254,7 @@ impl Elector {
             (_, Answer::Conflict) => {
                 self.view = View::Unknown;
                 self.conflicts += 1;
-                let is_holder = matches!(self.standing, Standing::Holder(_));
+                let is_holder = matches!(self.standing, Role::Holder(_));
                 if !is_holder || self.conflicts > MOST_CONFLICTS {
                     self.try_again(now, chance);
                 }
@@ -272,12 +274,12 @@ impl Elector {
         let is_free = self.is_free(&record, now);
         self.view = View::Lease(lease);
         match self.standing {
-            Standing::Holder(_) => self.check_holder(&record),
-            Standing::Candidate if !is_free => {
+            Role::Holder(_) => self.check_holder(&record),
+            Role::Candidate if !is_free => {
                 self.view = View::Unknown;
                 self.try_again(now, chance);
             }
-            Standing::Candidate | Standing::Lost(_) => {}
+            Role::Candidate | Role::Lost(_) => {}
         }
     }
 
@@ -286,8 +288,8 @@ impl Elector {
         let record = lease.spec.clone().unwrap_or_default();
         self.view = View::Lease(lease);
         if holder(&record) == self.identity {
-            if !matches!(self.standing, Standing::Lost(_)) {
-                self.standing = Standing::Holder(sent);
+            if !matches!(self.standing, Role::Lost(_)) {
+                self.standing = Role::Holder(sent);
             }
             self.conflicts = 0;
             self.next_try = Some(sent.after(self.timing.retry_period));
@@ -302,11 +304,9 @@ impl Elector {
     /// A tenure is over as soon as somebody else holds the Lease, however much of its time is left.
     fn check_holder(&mut self, record: &LeaseSpec) {
         let holder = holder(record);
-        if matches!(self.standing, Standing::Holder(_))
-            && !holder.is_empty()
-            && holder != self.identity
+        if matches!(self.standing, Role::Holder(_)) && !holder.is_empty() && holder != self.identity
         {
-            self.standing = Standing::Lost(Lost::Taken(holder.to_owned()));
+            self.standing = Role::Lost(Lost::Taken(holder.to_owned()));
         }
     }
 
@@ -338,9 +338,9 @@ impl Elector {
 
     fn try_again(&mut self, since: Moment, chance: f64) {
         let jitter = match self.standing {
-            Standing::Candidate => chance.clamp(0.0, 1.0) * JITTER,
+            Role::Candidate => chance.clamp(0.0, 1.0) * JITTER,
             // A leader that cannot renew has no time to lose.
-            Standing::Holder(_) | Standing::Lost(_) => 0.0,
+            Role::Holder(_) | Role::Lost(_) => 0.0,
         };
         self.conflicts = 0;
         self.next_try = Some(since.after(self.timing.retry_period.mul_f64(1.0 + jitter)));

@@ -1,6 +1,6 @@
 //! Decides what a cloud-controller-manager should do.
 //!
-//! One reconcile is a short conversation about one object:
+//! One reconcile is a short reconciliation about one object:
 //!
 //! ```text
 //! facts ──decide──► Do(effects) ──perform──► outcomes ──absorb──► facts ──decide──► … ──► Done(when to come back)
@@ -11,12 +11,13 @@
 //!
 //! Reading order, from the ground up: [`names`], [`syntax`], [`settings`], [`tenure`], [`lease`], [`permit`], [`cloud`] and
 //! [`load_balancer`] and [`cloud_route`] (the port to the clouds), [`provider_id`], [`selector`], [`ownership`], [`patch`], [`effect`], [`event`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
-//! [`neighbours`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`], [`service`], [`route`], [`ipam`].
+//! [`node_index`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`], [`service`], [`route`], [`ipam`].
 #![forbid(unsafe_code)]
 
 pub mod answer;
 pub mod audit;
 pub mod brake;
+mod budget_reservation;
 pub mod cloud;
 pub mod cloud_node;
 pub mod cloud_route;
@@ -26,11 +27,10 @@ pub mod ipam;
 pub mod lease;
 pub mod load_balancer;
 pub mod names;
-pub mod neighbours;
 pub mod node;
+pub mod node_index;
 pub mod node_lifecycle;
 pub mod ownership;
-mod paid;
 pub mod patch;
 pub mod permit;
 pub mod plan;

@@ -25,13 +25,13 @@ use crate::answer::{self, Checked, Known};
 use crate::cloud::{Address, CloudEvent, EventType, Lookup};
 use crate::effect::{Decision, Effect, Looked, NodeRef, When};
 use crate::names::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
-use crate::neighbours::AddressClash;
+use crate::node_index::AddressClash;
 use crate::ownership::{Owner, owner, stored_provider_id};
 use crate::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use crate::permit::Moment;
 
 pub use confirm::{Proposal, proposal};
-pub use facts::{Facts, Past};
+pub use facts::{Facts, RetainedState};
 use waiting::Obstacle;
 
 /// What to do next about the node in `facts`. Pure: the same facts and the same moment give the same
@@ -74,7 +74,7 @@ pub fn is_ready(node: &Node) -> bool {
 /// NODE-013 and section 2.3, in our order (departs from NODE-044 and NODE-045).
 fn initialise(facts: &Facts, now: Moment) -> Decision {
     let node = &facts.node;
-    let others = match owner(node, &facts.claimant) {
+    let others = match owner(node, &facts.ownership) {
         Owner::Other(whose) => {
             return Decision::Done(When::Blocked {
                 why: format!("the node belongs to {whose}"),
@@ -116,7 +116,7 @@ fn initialise(facts: &Facts, now: Moment) -> Decision {
 /// An initialised node: its labels at every change (NODE-012), its addresses in the periodic pass.
 fn maintain(facts: &Facts, now: Moment) -> Decision {
     let node = &facts.node;
-    let owner = owner(node, &facts.claimant);
+    let owner = owner(node, &facts.ownership);
     if !matches!(owner, Owner::Recorded | Owner::Implied) {
         return Decision::Done(When::AwaitChange);
     }
@@ -184,7 +184,7 @@ fn found(facts: &Facts) -> Found<'_> {
             }
             let known = Known {
                 provider_id: stored_provider_id(&facts.node),
-                schemes: &facts.claimant.schemes,
+                schemes: &facts.ownership.schemes,
                 rules: &facts.rules.addresses,
                 clashes: &new_clashes(&facts.node, &looked.clashes.addresses),
                 is_control_plane: stored_labels(&facts.node).contains_key(CONTROL_PLANE),
@@ -211,7 +211,7 @@ fn twin<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
         Lookup::Found(instance) => instance.provider_id.as_str(),
         Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => return None,
     };
-    Some(Obstacle::Twin {
+    Some(Obstacle::DuplicateProviderId {
         provider_id: stored.unwrap_or(answered).to_owned(),
         name: twin.name.clone(),
     })
@@ -300,7 +300,7 @@ fn patch_labels(node: &Node, labels: BTreeMap<String, String>) -> Decision {
 }
 
 fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
-    [(OWNER_LABEL.to_owned(), facts.claimant.name.clone())].into()
+    [(OWNER_LABEL.to_owned(), facts.ownership.name.clone())].into()
 }
 
 /// What the provider wants recorded, and what was left out of its answer.

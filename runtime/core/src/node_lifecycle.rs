@@ -3,22 +3,22 @@
 //!
 //! Every `--node-monitor-period` one pass: [`Memory::begin`] says about which NotReady nodes the provider is to be
 //! asked, in one look-up for each provider ID scheme; [`Memory::absorb`] takes the answers; [`Memory::facts`] makes of
-//! them one conversation for each node about which there is something to do; [`decide`] leads it, and
+//! them one reconciliation for each node about which there is something to do; [`decide`] leads it, and
 //! [`Memory::conclude`] keeps what the next pass has to know.
 //!
 //! Guarantees: the provider is never asked about a Ready node but to vouch for its answers, nothing is deleted
 //! without every condition in [`deletion_guard`], and a node of somebody else is never touched, nor one that several
 //! providers could speak for: who calls such a node gone may just not be its owner.
 
-mod case;
+mod contradictions;
 pub mod deletion_guard;
-mod doubts;
 mod drain;
 mod facts;
 mod halving;
+mod history;
 mod last;
 mod lookup;
-mod mass;
+mod mass_outage;
 mod memory;
 mod survey;
 mod witness;
@@ -28,12 +28,12 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::answer;
 use crate::brake::{Brake, Rise};
+use crate::budget_reservation::{Reservation, why_in_vain};
 use crate::cloud::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, When};
 use crate::names::SHUTDOWN_TAINT;
 use crate::node::{is_ready, name, node_ref, taints, uid};
 use crate::ownership::owner;
-use crate::paid::{Credit, why_in_vain};
 use crate::patch::{NodePatch, TaintChange, Taints};
 use crate::permit::Moment;
 use crate::retry;
@@ -70,7 +70,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
         return failed(facts, error);
     }
     // Whatever was found was found about a node of ours.
-    if !owner(&facts.node, &facts.claimant).is_ours() {
+    if !owner(&facts.node, &facts.ownership).is_ours() {
         return Decision::Done(When::AwaitChange);
     }
     match &facts.finding {
@@ -124,19 +124,19 @@ enum Unpaid {
     Braked(Moment),
 }
 
-/// Whether the change is paid for, in this conversation or by one before that has led to nothing.
+/// Whether the change is paid for, in this reconciliation or by one before that has led to nothing.
 fn pay(facts: &Facts, brake: Brake, now: Now) -> Result<(), Unpaid> {
-    let credit = facts.past.paid.credit(brake, now.moment);
+    let credit = facts.past.reservation.credit(brake, now.moment);
     match (facts.budget(brake), credit) {
-        (Some(Ok(())), _) | (None, Credit::Covered) => Ok(()),
+        (Some(Ok(())), _) | (None, Reservation::Covered) => Ok(()),
         (Some(Err(free)), _) => Err(Unpaid::Braked(free)),
         // A deletion that was refused is tried again at its own pace, and pays each time.
-        (None, Credit::InVain(until)) if brake == Brake::ShutdownTaint => {
+        (None, Reservation::InVain(until)) if brake == Brake::ShutdownTaint => {
             let why = why_in_vain(brake);
             let after = now.moment.until(until);
             Err(Unpaid::First(Decision::Done(When::Retry { after, why })))
         }
-        (None, Credit::Nothing | Credit::InVain(_)) => {
+        (None, Reservation::Nothing | Reservation::InVain(_)) => {
             let rise = match brake {
                 Brake::NodeDeletion => Rise::since(facts.past.braked, now.moment),
                 _ => Rise::NONE,
@@ -292,7 +292,7 @@ const FORBIDDEN: retry::Backoff = retry::Backoff {
     most: std::time::Duration::from_secs(300),
 };
 
-/// `None`: it was said in this conversation or lately.
+/// `None`: it was said in this reconciliation or lately.
 fn say(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision> {
     if facts.has_said(reason) || facts.past.said == Some(reason) {
         return None;

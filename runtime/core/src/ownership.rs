@@ -2,7 +2,7 @@
 //! where several providers have that scheme; and before anything is written, those whose selector matches are asked.
 //! Nobody is an answer. Never changes an owner: a recorded one stays, also when the configuration says otherwise.
 
-mod board;
+mod claim_registry;
 mod mistakes;
 
 use k8s_openapi::api::core::v1::Node;
@@ -11,7 +11,7 @@ use crate::names::OWNER_LABEL;
 use crate::provider_id::ProviderId;
 use crate::selector::Selector;
 
-pub use board::{Board, Conferred, Heard, Opinion, Verdict};
+pub use claim_registry::{ClaimRegistry, Claimed, Heard, Verdict, Vote};
 pub use mistakes::mistakes;
 
 /// What the configuration says about the nodes of a provider.
@@ -36,7 +36,7 @@ pub struct Claim {
 
 /// Who a provider is, as far as ownership of nodes goes, and who the others are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claimant {
+pub struct OwnershipContext {
     /// The provider's name.
     pub name: String,
     /// The provider ID schemes that it owns.
@@ -94,10 +94,10 @@ impl Claim {
     }
 }
 
-impl Claimant {
+impl OwnershipContext {
     /// The only provider there is.
-    pub fn alone(name: impl Into<String>, schemes: Vec<String>) -> Claimant {
-        Claimant {
+    pub fn alone(name: impl Into<String>, schemes: Vec<String>) -> OwnershipContext {
+        OwnershipContext {
             name: name.into(),
             schemes,
             selector: None,
@@ -200,15 +200,15 @@ impl Claimant {
     }
 }
 
-/// Who speaks for `node`, as `claimant` has to see it.
-pub fn owner(node: &Node, claimant: &Claimant) -> Owner {
-    let us = &*claimant.name;
-    match claimant.whose(node) {
+/// Who speaks for `node`, as `ownership` has to see it.
+pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
+    let us = &*ownership.name;
+    match ownership.whose(node) {
         Whose::Recorded(name) if name == us => Owner::Recorded,
         Whose::Recorded(name) => {
-            let is_here = claimant.others.iter().any(|other| other.name == name);
+            let is_here = ownership.others.iter().any(|other| other.name == name);
             // Where there is only one provider here, the other one may well have a manager of its own.
-            match is_here || claimant.others.is_empty() {
+            match is_here || ownership.others.is_empty() {
                 true => Owner::Other(format!("the provider {name:?}")),
                 false => Owner::Unserved(format!(
                     "the node belongs to the provider {name:?}, which is not here"
@@ -220,7 +220,7 @@ pub fn owner(node: &Node, claimant: &Claimant) -> Owner {
         }
         Whose::Scheme(_, names) if names == [us] => Owner::Implied,
         Whose::Scheme(scheme, names) => match names.as_slice() {
-            [] if claimant.schemes.iter().any(|ours| ours == scheme) => Owner::Unserved(format!(
+            [] if ownership.schemes.iter().any(|ours| ours == scheme) => Owner::Unserved(format!(
                 "several providers have the scheme {scheme:?}, and none of their node selectors matches the node"
             )),
             [one] if *one != us => Owner::Other(format!("the provider {one:?}")),

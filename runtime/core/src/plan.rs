@@ -92,7 +92,7 @@ impl Planned {
             Effect::DeleteNode(node, _) => (node, "delete"),
             Effect::Find(_)
             | Effect::Survey(_)
-            | Effect::Confer(..)
+            | Effect::CastVote(..)
             | Effect::ReadNode(_)
             | Effect::ReadPods(_)
             | Effect::TakeBudget(..)

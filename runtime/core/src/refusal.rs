@@ -1,9 +1,9 @@
-//! What the API server has refused in one conversation about one object, and what follows: the object is read again, or
-//! the conversation has failed. Decides nothing, and knows no object.
+//! What the API server has refused in one reconciliation about one object, and what follows: the object is read again, or
+//! the reconciliation has failed. Decides nothing, and knows no object.
 
 use crate::effect::ClusterError;
 
-/// See the module's documentation. After `MOST_CONFLICTS` a conversation gives up, and comes back later.
+/// See the module's documentation. After `MOST_CONFLICTS` a reconciliation gives up, and comes back later.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Refusals<const MOST_CONFLICTS: u32> {
     conflicts: u32,
@@ -49,7 +49,7 @@ impl<const MOST_CONFLICTS: u32> Refusals<MOST_CONFLICTS> {
         self.trouble = self.suspect.take();
     }
 
-    /// The conversation has failed by this, and reading would not help.
+    /// The reconciliation has failed by this, and reading would not help.
     pub(crate) fn fail(&mut self, error: ClusterError) {
         self.trouble = Some(error);
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_that_could_not_be_looked_into_is_not_what_the_conversation_failed_by() {
+    fn a_rejection_that_could_not_be_looked_into_is_not_what_the_reconciliation_failed_by() {
         let away = ClusterError::Unavailable("away".to_owned());
         let mut refusals = after(0);
         refusals.write_failed(ClusterError::Rejected("no".to_owned()));

@@ -36,8 +36,8 @@ mod trial;
 
 pub use decide::decide;
 pub use facts::{
-    Candidate, Cause, Decision, Effect, End, Facts, Happening, Loaded, Now, Offer, Order, Setback,
-    Standing, Step, Word, Work,
+    Candidate, Cause, Decision, Effect, End, Endorsement, Facts, Failure, Loaded, Now, Offer,
+    Order, Role, RolloutEvent, Step, Work,
 };
 pub use plans::Plans;
 pub use record::{

@@ -1,8 +1,8 @@
 //! Decides which routes a provider's cloud has to have so that pods reach each other, and what nodes say of it.
 //!
-//! A pass is one listing, and a conversation for each node whose routes differ from what it wants and for each
+//! A pass is one listing, and a reconciliation for each node whose routes differ from what it wants and for each
 //! destination with routes that nobody wants. [`Memory::begin`] says that routes are to be listed, and with which nodes;
-//! [`Memory::absorb`] takes the answer; [`Memory::next`] makes of it one conversation after another; [`decide`] leads it,
+//! [`Memory::absorb`] takes the answer; [`Memory::next`] makes of it one reconciliation after another; [`decide`] leads it,
 //! and [`Memory::conclude`] keeps what the next pass has to know. Nothing changed and nothing due: no listing but the
 //! slow resync (EDGE-080).
 //!
@@ -11,16 +11,16 @@
 //! something alive that is no node goes only when it is known to have been ours. What nobody knows is reported and
 //! stays (F24). Networks are compared as networks (EDGE-082), and another's condition is never overwritten (EDGE-081).
 
-mod agenda;
 mod change;
 mod condition;
+mod desired_routes;
 mod facts;
 mod known;
+mod list_schedule;
 mod listing;
 mod memory;
 mod network;
 mod pass;
-mod wishes;
 
 use std::time::Duration;
 
@@ -56,15 +56,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What to do next about the routes in `facts`. Pure.
 pub fn decide(facts: &Facts, now: Now) -> Decision {
-    if facts.learnt.is_over {
+    if facts.state.is_over {
         return Decision::Done(When::AwaitChange);
     }
     if let About::Node(node) = &facts.about
-        && facts.learnt.refusals.has_to_read_again()
+        && facts.state.refusals.has_to_read_again()
     {
         return Decision::Do(vec![Effect::ReadNode(node_ref(node))]);
     }
-    if let Some(error) = facts.learnt.refusals.trouble() {
+    if let Some(error) = facts.state.refusals.trouble() {
         let after = after_trouble(facts, error);
         let what = match facts.current() {
             Some(_) => "what a removal spends of the brake's budget",
@@ -88,7 +88,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
     Decision::Done(end(facts, now))
 }
 
-/// When the conversation's next one is: as soon as one of its changes is due again.
+/// When the reconciliation's next one is: as soon as one of its changes is due again.
 fn end(facts: &Facts, now: Now) -> When {
     let again = facts.changes.iter().filter_map(|change| again(change, now));
     let soonest = again.min_by_key(|again| again.after);

@@ -17,12 +17,12 @@ mod change;
 mod cleanup;
 mod cloud_service;
 mod conditions;
+mod effective_targets;
 mod ensure;
 mod facts;
-mod handed;
 mod ingress;
-mod past;
-mod routing;
+mod ownership;
+mod retained_state;
 mod source_ranges;
 mod stored;
 pub mod targets;
@@ -47,8 +47,8 @@ pub use cloud_service::{
     cloud_service, health_check, needs_health_check, requests_only_local_traffic,
 };
 pub use facts::Facts;
-pub use past::Past;
-pub use routing::{Claim, Claims, ClaimsError, Owner};
+pub use ownership::{Claim, Claims, ClaimsError, Owner};
+pub use retained_state::RetainedState;
 pub use source_ranges::{SourceRangesError, is_allow_all, source_ranges};
 pub use stored::{
     has_address, has_finalizer, is_load_balancer, is_relevant, needs_cleanup, recorded_owner,
@@ -98,28 +98,28 @@ enum Role {
 }
 
 fn step(facts: &Facts, now: Now) -> Step<'_> {
-    let learnt = &facts.learnt;
-    if learnt.is_over {
+    let state = &facts.state;
+    if state.is_over {
         return Step::Rest;
     }
-    if learnt.refusals.has_to_read_again() {
+    if state.refusals.has_to_read_again() {
         return Step::Do(vec![ServiceEffect::Read]);
     }
     if let Some(trouble) = facts.trouble() {
         return Step::Wait(Obstacle::Cluster(trouble));
     }
-    if !learnt.owed.is_empty() {
-        let events = learnt.owed.iter().cloned();
+    if !state.owed.is_empty() {
+        let events = state.owed.iter().cloned();
         return Step::Do(events.map(ServiceEffect::RecordEvent).collect());
     }
-    if learnt.withheld.is_some() {
+    if state.withheld.is_some() {
         return Step::Rest;
     }
     match role(facts) {
         Role::None => leave_alone(facts),
         Role::Former => cleanup::step(facts, Role::Former, now),
         Role::Owner if is_to_go(facts) => cleanup::step(facts, Role::Owner, now),
-        Role::Owner if learnt.is_released => cleanup::said(facts),
+        Role::Owner if state.is_released => cleanup::said(facts),
         Role::Owner if facts.is_gone => Step::Rest,
         Role::Owner if is_load_balancer(&facts.service) && !is_deleting(&facts.service) => {
             ensure::step(facts, now)
@@ -139,7 +139,7 @@ fn role(facts: &Facts) -> Role {
     if facts.past.was_foreign && !is_recorded && !is_load_balancer(service) {
         return Role::None;
     }
-    let is_ours = |claim: &Claim| claim.name == world.claimant.name;
+    let is_ours = |claim: &Claim| claim.name == world.ownership.name;
     // What is written down decides also when classes change in the configuration; not when the Service itself has got
     // another one, which it cannot without having been of another type in between (SVC-046).
     let asked = facts.past.asked.as_ref();
@@ -197,7 +197,7 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
     if facts.world.mode != Mode::Observe {
         return None;
     }
-    Some(match &facts.learnt.got {
+    Some(match &facts.state.got {
         Some(Ok(_)) => Step::Rest,
         Some(Err(error)) => {
             let doing = waiting::Doing::Check;
@@ -211,7 +211,7 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
 
 /// Whether finalizer and owner are written down.
 fn is_marked(service: &Service, world: &World) -> bool {
-    has_finalizer(service) && recorded_owner(service) == Some(world.claimant.name.as_str())
+    has_finalizer(service) && recorded_owner(service) == Some(world.ownership.name.as_str())
 }
 
 /// Finalizer and owner, as far as they are missing.
@@ -221,7 +221,7 @@ fn mark(facts: &Facts) -> ServicePatch {
     if !has_finalizer(service) {
         patch.finalizer = Some(FinalizerChange::Add(stored::finalizers(service).to_vec()));
     }
-    let name = &facts.world.claimant.name;
+    let name = &facts.world.ownership.name;
     if recorded_owner(service) != Some(name) {
         patch
             .annotations

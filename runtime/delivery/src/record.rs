@@ -3,8 +3,8 @@
 //!
 //! | Book | Record | Orders |
 //! |---|---|---|
-//! | [`ClusterBook`] | the object's `status`, for every replica | the object's annotations |
-//! | [`MemoryBook`] | this process, and a file if there is a folder | whoever holds the book |
+//! | [`ClusterRecordStore`] | the object's `status`, for every replica | the object's annotations |
+//! | [`MemoryRecordStore`] | this process, and a file if there is a folder | whoever holds the book |
 
 mod annotations;
 mod cluster;
@@ -18,17 +18,17 @@ mod tests;
 use std::future::Future;
 use std::pin::Pin;
 
-use ccm_core::rollout::{Happening, Order, Orders, Record};
+use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use ccm_host::CallLimits;
 use serde::Serialize;
 use thiserror::Error;
 use tokio::sync::watch;
 
-pub use cluster::ClusterBook;
-pub use memory::MemoryBook;
+pub use cluster::ClusterRecordStore;
+pub use memory::MemoryRecordStore;
 
 /// The record of one provider.
-pub trait Book: Send + Sync {
+pub trait RecordStore: Send + Sync {
     /// What was read last, and whatever is read from now on.
     fn seen(&self) -> watch::Receiver<Seen>;
 
@@ -47,11 +47,11 @@ pub trait Book: Send + Sync {
     }
 
     /// Tells people. Best effort.
-    fn tell<'a>(&'a self, happening: &'a Happening) -> Told<'a, ()>;
+    fn tell<'a>(&'a self, event: &'a RolloutEvent) -> Told<'a, ()>;
 }
 
 /// The future of one turn of a page.
-pub type Told<'a, T> = Pin<Box<dyn Future<Output = Result<T, BookError>> + Send + 'a>>;
+pub type Told<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> + Send + 'a>>;
 
 /// What was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub struct Limits {
 
 /// Why nothing was written or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum BookError {
+pub enum RecordStoreError {
     /// This process does not lead, or stops to.
     #[error("only the leader writes")]
     NotLeader,

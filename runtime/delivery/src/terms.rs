@@ -6,18 +6,18 @@ use ccm_host::{GuestConfig, Inspection};
 pub use ccm_host::LimitsGranted;
 
 /// What the operator grants and configures for one provider. Implemented by whoever reads the configuration.
-pub trait TermsOf: Send + Sync {
+pub trait LoadPolicyOf: Send + Sync {
     /// The terms for this module. Built-in ones belong to the bytes of a shipped module; written ones to whatever is
     /// loaded.
     ///
     /// # Errors
     /// What is missing, for people: one line each.
-    fn terms(&self, inspection: &Inspection) -> Result<Terms, Vec<String>>;
+    fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>>;
 }
 
-/// See [`TermsOf`].
+/// See [`LoadPolicyOf`].
 #[derive(Clone, Default)]
-pub struct Terms {
+pub struct LoadPolicy {
     /// What the module may do.
     pub grants: Grants,
     /// What it is told.

@@ -25,7 +25,7 @@ mod version;
 
 use std::time::SystemTime;
 
-use ccm_core::rollout::Word;
+use ccm_core::rollout::Endorsement;
 use ccm_host::Digest;
 
 use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
@@ -124,12 +124,12 @@ impl TrustPolicy {
         artifact: &Artifact,
         version: &str,
         provenance: &Provenance,
-        word: Word,
+        word: Endorsement,
     ) -> Result<Highest, Distrust> {
         let is_named = artifact.is_pinned || self.digest.is_some();
         match provenance {
             Provenance::Unsigned => Ok(highest.clone()),
-            _ if is_named => highest.followed_by(version, Word::Ordered),
+            _ if is_named => highest.followed_by(version, Endorsement::Ordered),
             _ => highest.followed_by(version, word),
         }
     }

@@ -15,8 +15,8 @@ use crate::digest::Digest;
 use crate::egress::CallScope;
 use crate::guest_log::GuestLog;
 use crate::limits;
-use crate::memory::{GUESTS, Room};
-use crate::sandbox::{Answer, Ask, Performance, Sandbox, Stage};
+use crate::memory::{GUESTS, MemoryBudget};
+use crate::sandbox::{Answer, Ask, CallPhase, Performance, Sandbox};
 use crate::way_out::WayOut;
 
 pub(crate) use backoff::Backoff;
@@ -28,7 +28,7 @@ pub(crate) struct Calls {
     pub(crate) sandbox: Sandbox,
     pub(crate) memory_bytes: usize,
     /// The provider's part of the memory that guests may have.
-    pub(crate) room: Room,
+    pub(crate) memory: MemoryBudget,
     /// One for each call that may be under way.
     pub(crate) slots: Semaphore,
     /// One for each call about load balancers that may be under way; it needs one of `slots` as well.
@@ -98,11 +98,11 @@ impl Calls {
             None => None,
         };
         let _slot = turn(&self.slots, limits::CALLS_AT_ONCE, &call, waiting).await?;
-        let room = async {
-            let part = self.room.take(self.memory_bytes).await;
+        let memory = async {
+            let part = self.memory.take(self.memory_bytes).await;
             (part, GUESTS.take(self.memory_bytes).await)
         };
-        let _room = timeout_at(call.deadline, room).await.map_err(|_| {
+        let _room = timeout_at(call.deadline, memory).await.map_err(|_| {
             waiting.in_vain(|ms| {
                 format!(
                     "there was no memory for it in the whole {ms} ms, because other calls have it"
@@ -137,13 +137,13 @@ impl Calls {
         let lines = log.finish();
         match end.answer {
             Ok(answer) => answer,
-            Err((stage, failure)) => {
-                let stage = match stage {
-                    Stage::Instantiation => "instantiation",
-                    Stage::Init => "init",
-                    Stage::Function => function,
+            Err((phase, failure)) => {
+                let phase = match phase {
+                    CallPhase::Instantiation => "instantiation",
+                    CallPhase::Init => "init",
+                    CallPhase::Function => function,
                 };
-                Err(failure.into_error(stage, &self.digest, began.elapsed(), &lines))
+                Err(failure.into_error(phase, &self.digest, began.elapsed(), &lines))
             }
         }
     }

@@ -67,7 +67,7 @@ pub enum CompileError {
 }
 
 /// Compiles modules, each once.
-pub(crate) struct Workshop {
+pub(crate) struct CompilePipeline {
     engine: Engine,
     compiler: Compiler,
     cache: Option<Arc<Cache>>,
@@ -76,18 +76,18 @@ pub(crate) struct Workshop {
     bench: tokio::sync::Mutex<()>,
 }
 
-impl Workshop {
-    /// A workshop that keeps compiled code below `cache_dir`, or only in memory.
+impl CompilePipeline {
+    /// A pipeline that keeps compiled code below `cache_dir`, or only in memory.
     pub(crate) fn open(
         engine: Engine,
         compiler: Compiler,
         cache_dir: Option<&Path>,
-    ) -> Result<Workshop, CacheError> {
+    ) -> Result<CompilePipeline, CacheError> {
         let cache = cache_dir
             .map(|folder| Cache::open(folder, &engine))
             .transpose()?
             .map(Arc::new);
-        Ok(Workshop {
+        Ok(CompilePipeline {
             engine,
             compiler,
             cache,

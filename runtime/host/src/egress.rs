@@ -21,9 +21,6 @@ pub mod rules;
 pub mod tls;
 
 mod acceptance;
-mod account;
-mod aim;
-mod bucket;
 mod budget;
 mod content;
 mod counts;
@@ -31,16 +28,19 @@ mod credentials;
 mod dial;
 mod headers;
 mod identify;
-mod kept;
 mod limits;
 mod message;
-mod patience;
 mod permit;
 mod prepare;
+mod quota;
+mod rate_limit_hold;
 mod record;
+mod resolve_target;
+mod response_cache;
 mod scope;
 mod send;
 mod target;
+mod token_bucket;
 mod wire;
 
 use std::sync::Arc;
@@ -51,7 +51,6 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-pub(crate) use account::Accounts;
 pub use budget::Body;
 pub use counts::Count;
 pub use credentials::CredentialError;
@@ -59,6 +58,7 @@ pub use dial::DialError;
 pub use limits::EgressLimits;
 pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse};
 pub use permit::now;
+pub(crate) use quota::QuotaGroups;
 pub use resolve::{Lookup, SystemLookup};
 pub use scope::CallScope;
 pub(crate) use scope::{MAX_TOGETHER, side_by_side};
@@ -66,7 +66,7 @@ pub(crate) use scope::{MAX_TOGETHER, side_by_side};
 use crate::manifest::Granted;
 use crate::text;
 use budget::Budget;
-use kept::Kept;
+use response_cache::ResponseCache;
 use target::Target;
 
 /// Texts of errors are cut after this many bytes.
@@ -114,7 +114,7 @@ pub struct Egress {
     digest: String,
     targets: Vec<Target>,
     limits: EgressLimits,
-    kept: Arc<Kept>,
+    kept: Arc<ResponseCache>,
     budget: Arc<Budget>,
     slots: Semaphore,
 }
@@ -150,7 +150,7 @@ impl Egress {
             targets: targets
                 .map(|target| Target::new(target, &user_agent, &limits, lookup.clone()))
                 .collect::<Result<_, _>>()?,
-            kept: Kept::new(limits.kept_bytes),
+            kept: ResponseCache::new(limits.kept_bytes),
             budget: Budget::of_provider(limits.held_bytes),
             slots: Semaphore::new(limits.in_flight),
             limits,
@@ -164,9 +164,9 @@ impl Egress {
     }
 
     /// The same, that shares accounts with its predecessors and successors of this name.
-    pub(crate) fn sharing(mut self, accounts: &Accounts) -> Egress {
+    pub(crate) fn sharing(mut self, quota_groups: &QuotaGroups) -> Egress {
         for target in &mut self.targets {
-            accounts.share(&self.provider, target);
+            quota_groups.share(&self.provider, target);
         }
         self
     }

@@ -14,9 +14,9 @@ use wasmtime::component::Linker;
 use crate::bindings::lifecycle;
 use crate::call::{Backoff, Call, Calls};
 use crate::compile::cache::CacheError;
-use crate::compile::{Compiler, Workshop};
+use crate::compile::{CompilePipeline, Compiler};
 use crate::component::{Inspection, inspect};
-use crate::egress::{Accounts, Egress, EgressLimits};
+use crate::egress::{Egress, EgressLimits, QuotaGroups};
 use crate::grant::Grants;
 use crate::guest::Guest;
 use crate::guest_config::{self, GuestConfig};
@@ -25,7 +25,7 @@ use crate::loading::Loading;
 use crate::memory::GUESTS;
 use crate::provider::{Provider, not_asked};
 use crate::sandbox::{
-    Answer, Ask, Exports, InProcess, Isolation, Load, Sandbox, SandboxProcess, Turns,
+    Answer, Ask, CpuScheduler, Exports, InProcess, Isolation, Load, Sandbox, SandboxProcess,
 };
 use crate::text::clean;
 use crate::ticker::Ticker;
@@ -67,11 +67,11 @@ pub struct Module {
 
 /// Loads modules. One per process; providers may outlive it.
 pub struct Host {
-    workshop: Workshop,
+    pipeline: CompilePipeline,
     linker: Linker<Guest>,
     ticker: Ticker,
-    accounts: Accounts,
-    turns: Turns,
+    quota_groups: QuotaGroups,
+    scheduler: CpuScheduler,
     isolation: Isolation,
 }
 
@@ -86,14 +86,15 @@ impl Host {
         let ticked = engine.clone();
         let ticker = Ticker::start(move || ticked.increment_epoch()).map_err(HostError::Thread)?;
         let linker = linker(&engine).map_err(failed)?;
-        let workshop = Workshop::open(engine, options.compiler, options.cache_dir.as_deref())
-            .map_err(HostError::Cache)?;
+        let pipeline =
+            CompilePipeline::open(engine, options.compiler, options.cache_dir.as_deref())
+                .map_err(HostError::Cache)?;
         Ok(Host {
-            workshop,
+            pipeline,
             linker,
             ticker,
-            accounts: Accounts::default(),
-            turns: Turns::first(),
+            quota_groups: QuotaGroups::default(),
+            scheduler: CpuScheduler::first(),
             isolation: options.isolation,
         })
     }
@@ -158,11 +159,11 @@ impl Host {
                 reason,
             })?
             .of_module(digest.to_string())
-            .sharing(&self.accounts);
+            .sharing(&self.quota_groups);
         egress.serves(!is_on_trial);
 
         let component = self
-            .workshop
+            .pipeline
             .component(digest, &wasm)
             .await
             .map_err(|reason| LoadError::Compile {
@@ -184,7 +185,7 @@ impl Host {
                 config,
                 memory_bytes,
                 ticker: self.ticker.clone(),
-                turns: self.turns.beside(),
+                scheduler: self.scheduler.beside(),
                 state: Arc::default(),
             }),
             Isolation::ChildProcess(program) => {
@@ -209,7 +210,7 @@ impl Host {
             digest,
             sandbox,
             memory_bytes,
-            room: GUESTS.part(),
+            memory: GUESTS.part(),
             slots: Semaphore::new(limits::CALLS_AT_ONCE),
             balancing: Semaphore::new(limits::BALANCING_AT_ONCE),
             routing: Semaphore::new(limits::ROUTING_AT_ONCE),

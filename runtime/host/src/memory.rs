@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::limits;
 
 /// That of this process.
-pub(crate) static GUESTS: LazyLock<Room> = LazyLock::new(|| {
+pub(crate) static GUESTS: LazyLock<MemoryBudget> = LazyLock::new(|| {
     let known = [
         "/sys/fs/cgroup/memory.max",
         "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -22,7 +22,7 @@ pub(crate) static GUESTS: LazyLock<Room> = LazyLock::new(|| {
         texts.extend(own.and_then(|own| read(format!("/sys/fs/cgroup{own}/memory.max"))));
     }
     let machine = read("/proc/meminfo");
-    Room::new(available(&texts, machine.as_deref()))
+    MemoryBudget::new(available(&texts, machine.as_deref()))
 });
 
 fn read(path: impl AsRef<Path>) -> Option<String> {
@@ -45,19 +45,19 @@ fn available(limits: &[String], machine: Option<&str>) -> Option<u64> {
 }
 
 /// Room for guests, in mebibytes.
-pub(crate) struct Room {
+pub(crate) struct MemoryBudget {
     all: u32,
     is_known: bool,
     free: Semaphore,
 }
 
-impl Room {
+impl MemoryBudget {
     /// Three quarters of these bytes. The rest is for the controllers, and for a compiler that works meanwhile.
-    fn new(available: Option<u64>) -> Room {
+    fn new(available: Option<u64>) -> MemoryBudget {
         let mebibytes = available.map(|bytes| bytes / 4 * 3 / (1 << 20));
         let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
         let all = mebibytes.map_or(most, |all| u32::try_from(all).unwrap_or(most));
-        Room {
+        MemoryBudget {
             all: all.clamp(1, most),
             is_known: mebibytes.is_some(),
             free: Semaphore::new(all.clamp(1, most) as usize),
@@ -65,9 +65,9 @@ impl Room {
     }
 
     /// The most that one provider may have of it: the half, so that no other waits for all of its calls.
-    pub(crate) fn part(&self) -> Room {
+    pub(crate) fn part(&self) -> MemoryBudget {
         let all = (self.all / 2).max(1);
-        Room {
+        MemoryBudget {
             all,
             is_known: self.is_known,
             free: Semaphore::new(all as usize),
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn calls_of_the_largest_guests_wait_for_each_other_under_a_limit_of_two_gibibytes() {
-        let room = Room::new(Some(2 * GIB));
+        let room = MemoryBudget::new(Some(2 * GIB));
         let take = || {
             room.take(limits::MEMORY_CEILING_BYTES)
                 .now_or_never()
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn one_provider_leaves_half_of_it_to_the_others() {
-        let room = Room::new(Some(2 * GIB));
+        let room = MemoryBudget::new(Some(2 * GIB));
         let part = room.part();
         let take = || {
             part.take(limits::MEMORY_CEILING_BYTES)
@@ -141,12 +141,16 @@ mod tests {
         let under_way: Vec<_> = std::iter::from_fn(take).collect();
         assert_eq!(under_way.len(), 2);
         assert_eq!(part.mebibytes(), Some(768));
-        assert_eq!(Room::new(None).part().mebibytes(), None, "nothing says so");
+        assert_eq!(
+            MemoryBudget::new(None).part().mebibytes(),
+            None,
+            "nothing says so"
+        );
     }
 
     #[test]
     fn a_guest_that_is_larger_than_everything_is_called_alone() {
-        let room = Room::new(Some(GIB / 8));
+        let room = MemoryBudget::new(Some(GIB / 8));
         let take = || {
             room.take(limits::MEMORY_CEILING_BYTES)
                 .now_or_never()

@@ -56,14 +56,14 @@ impl Provider {
     /// The memory that all its calls under way may have together, what the host holds for them included, in MiB. A call for
     /// which nothing is left waits. `None`: nothing says how much memory there is.
     pub fn memory_share_mib(&self) -> Option<u32> {
-        self.calls.room.mebibytes()
+        self.calls.memory.mebibytes()
     }
 
     /// How many turns its calls have had so far: each computes between two waits, or until the next tick. `None`: they compute
     /// in a process of their own, which the kernel schedules.
-    pub fn turns(&self) -> Option<u64> {
+    pub fn cpu_turns(&self) -> Option<u64> {
         match &self.calls.sandbox {
-            Sandbox::InProcess(sandbox) => Some(sandbox.turns.taken()),
+            Sandbox::InProcess(sandbox) => Some(sandbox.scheduler.taken()),
             Sandbox::Process(_) => None,
         }
     }

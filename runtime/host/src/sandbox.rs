@@ -5,13 +5,13 @@
 //! One sandbox runs one module. It decides nothing about who may call it and when: see `call`.
 
 mod child;
+mod cpu_scheduler;
 mod failure;
 mod function;
 mod in_process;
 mod meter;
 mod process;
 mod protocol;
-mod turns;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,12 +26,12 @@ use crate::way_out::WayOut;
 
 pub(crate) use child::Parent;
 pub use child::sandbox_child;
+pub(crate) use cpu_scheduler::CpuScheduler;
 pub(crate) use failure::Failure;
 pub(crate) use function::{Answer, Ask, Exports};
 pub(crate) use in_process::InProcess;
 pub(crate) use process::SandboxProcess;
 pub(crate) use protocol::Load;
-pub(crate) use turns::Turns;
 
 /// Where guests run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,14 +76,14 @@ pub(crate) struct Performance {
 /// How a call ended.
 pub(crate) struct End<R> {
     /// The answer, or where the guest failed, and how.
-    pub(crate) answer: Result<R, (Stage, Failure)>,
+    pub(crate) answer: Result<R, (CallPhase, Failure)>,
     /// What it computed.
     pub(crate) computed: Duration,
 }
 
 /// The part of a call in which a guest failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Stage {
+pub(crate) enum CallPhase {
     /// Before anything of it ran but start functions.
     Instantiation,
     /// `lifecycle.init`.

@@ -9,7 +9,7 @@ use ccm_core::brake::{Allowances, Brake, Budgets, Rise};
 use ccm_core::effect::{ClusterError, Decision, Effect, NodeDeletion, NodeRef, Outcome, When};
 use ccm_core::names;
 use ccm_core::node_lifecycle::{Facts, Finding, Memory, Now, Pass, Survey, decide};
-use ccm_core::ownership::Claimant;
+use ccm_core::ownership::OwnershipContext;
 use ccm_core::permit::Moment;
 use ccm_core::settings::LifecycleRules;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
@@ -66,7 +66,7 @@ pub(crate) struct World {
     memory: Memory,
     budgets: Budgets,
     on_the_wire: VecDeque<(u64, Survey, Answer)>,
-    claimant: Arc<Claimant>,
+    ownership: Arc<OwnershipContext>,
     rules: Arc<LifecycleRules>,
     versions: u64,
     spent: Vec<(Brake, u64)>,
@@ -94,7 +94,7 @@ impl World {
             memory: Memory::default(),
             budgets: Budgets::new(&Allowances::default()),
             on_the_wire: VecDeque::new(),
-            claimant: Arc::new(Claimant::alone("sim", vec!["sim".to_owned()])),
+            ownership: Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()])),
             rules: Arc::new(Mutant::rules(mutant)),
             versions: 0,
             spent: Vec::new(),
@@ -222,7 +222,7 @@ impl World {
     fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
         let pass = Pass {
             nodes: &self.cache,
-            claimant: &self.claimant,
+            ownership: &self.ownership,
             rules: &self.rules,
             now: self.both(),
         };
@@ -273,7 +273,7 @@ impl World {
                 }
             }
         }
-        self.wrong.push("a conversation does not end".to_owned());
+        self.wrong.push("a reconciliation does not end".to_owned());
         When::AwaitChange
     }
 

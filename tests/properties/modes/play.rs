@@ -124,7 +124,7 @@ fn settings(world: &World, mode: Mode, plan: PlanBook, audit: Arc<dyn AuditSink>
         service: ServiceSettings::default(),
         route: RouteSettings::default(),
         ipam: None,
-        ledger: None,
+        budget_lease: None,
         audit,
         plan,
         node: NodeSettings {

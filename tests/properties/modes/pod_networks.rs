@@ -209,7 +209,7 @@ fn settings(mode: Mode, plan: PlanBook) -> Settings {
             concurrent_syncs: NonZeroUsize::MIN,
             settle: Duration::from_secs(5),
         }),
-        ledger: None,
+        budget_lease: None,
         audit: Arc::new(NoAudit),
         plan,
         node: NodeSettings {

@@ -311,7 +311,7 @@ fn settings(mode: Mode, plan: PlanBook) -> Settings {
         service: ServiceSettings::default(),
         route: RouteSettings::default(),
         ipam: None,
-        ledger: None,
+        budget_lease: None,
         audit: Arc::new(NoAudit),
         plan,
         node: NodeSettings {

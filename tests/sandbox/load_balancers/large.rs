@@ -16,7 +16,7 @@ use crate::misbehaving::stage::{node, permit};
 
 /// The most nodes of one call.
 const NODES: usize = 5_000;
-/// How many conversations call at once. Each call has memory of its own.
+/// How many reconciliations call at once. Each call has memory of its own.
 const CALLS: usize = 2;
 /// Longer than all calls together.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -232,7 +232,7 @@ impl Stage {
             },
             route: RouteSettings::default(),
             ipam: None,
-            ledger: None,
+            budget_lease: None,
             pace: Pace::times(self.setup.pace),
             audit,
             plan: PlanBook::default(),

@@ -101,7 +101,7 @@ pub(crate) fn settings(call_time: Duration) -> Settings {
         service: ServiceSettings::default(),
         route: RouteSettings::default(),
         ipam: None,
-        ledger: None,
+        budget_lease: None,
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),

@@ -61,14 +61,14 @@ async fn check(behaviour: Behaviour) {
         })
         .collect();
     for _ in 0..CALLS.get().unwrap() {
-        let before = [&honest, &bad].map(|provider| provider.turns().unwrap());
+        let before = [&honest, &bad].map(|provider| provider.cpu_turns().unwrap());
         let (honest, bad) = (honest.clone(), bad.clone());
         // A task like the others: the runtime looks at what it blocks on more rarely.
         let call = tokio::spawn(async move {
             let nodes = [stage::node("neighbour")];
             let call = honest.find(&nodes, stage::reads_for(stage::PATIENCE));
             call.await.unwrap();
-            [&honest, &bad].map(|provider| provider.turns().unwrap())
+            [&honest, &bad].map(|provider| provider.cpu_turns().unwrap())
         });
         let after = call.await.unwrap();
         let [own, theirs] = [after[0] - before[0], after[1] - before[1]];
@@ -78,5 +78,5 @@ async fn check(behaviour: Behaviour) {
     for caller in callers {
         caller.await.unwrap();
     }
-    assert!(bad.turns() > Some(0), "there was no neighbour");
+    assert!(bad.cpu_turns() > Some(0), "there was no neighbour");
 }

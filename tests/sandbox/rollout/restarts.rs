@@ -5,8 +5,8 @@ use std::time::Duration;
 use ccm_core::permit::Mode;
 use ccm_core::rollout::{Orders, Phase, Record};
 use ccm_delivery::artifact::Artifact;
+use ccm_delivery::rollout_controller::Served;
 use ccm_delivery::source::SourceError;
-use ccm_delivery::stage::Served;
 
 use crate::rollout::world::{PLACE, Start, World, block_on, module, wider};
 use ccm_tests::harness::Test;
@@ -185,7 +185,7 @@ fn g10_a_follower_serves_what_its_leader_wrote_down_or_nothing() {
         // Its source has the other version already, and nobody gives it the one that serves.
         let follower = World::start(Start {
             leads: false,
-            book: Some(leader.book.clone()),
+            store_of_record: Some(leader.store_of_record.clone()),
             ..Start::default()
         });
         follower.offer(&two);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ccm_delivery::artifact::Artifact;
-use ccm_delivery::terms::{Terms, TermsOf};
+use ccm_delivery::terms::{LoadPolicy, LoadPolicyOf};
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{Digest, GuestConfig, Inspection};
 use ccm_sim::hetzner::{Hetzner, Options};
@@ -39,7 +39,7 @@ pub(crate) async fn cloud() -> Hetzner {
 }
 
 /// Everything that the guest requests, at this cloud.
-pub(crate) fn terms(cloud: &Hetzner) -> Arc<dyn TermsOf> {
+pub(crate) fn terms(cloud: &Hetzner) -> Arc<dyn LoadPolicyOf> {
     Arc::new(Granted {
         endpoint: cloud.endpoint(),
     })
@@ -50,8 +50,8 @@ struct Granted {
     endpoint: String,
 }
 
-impl TermsOf for Granted {
-    fn terms(&self, inspection: &Inspection) -> Result<Terms, Vec<String>> {
+impl LoadPolicyOf for Granted {
+    fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
         let manifest = &inspection.manifest;
         let mut grants = manifest.as_grants();
         for target in &mut grants.targets {
@@ -63,7 +63,7 @@ impl TermsOf for Granted {
             values.push(("HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES", "5"));
         }
         let values = values.into_iter();
-        Ok(Terms {
+        Ok(LoadPolicy {
             grants,
             config: GuestConfig {
                 cluster_name: "kubernetes".to_owned(),
@@ -72,7 +72,7 @@ impl TermsOf for Granted {
                     .map(|(key, value)| (key.to_owned(), value.to_owned()))
                     .collect(),
             },
-            ..Terms::default()
+            ..LoadPolicy::default()
         })
     }
 }

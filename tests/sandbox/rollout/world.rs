@@ -11,11 +11,11 @@ use ccm_core::tenure::Tenure;
 use ccm_delivery::active::Active;
 use ccm_delivery::artifact::{Artifact, Evidence};
 use ccm_delivery::metrics::Metrics;
-use ccm_delivery::record::{Book as _, MemoryBook, Seen};
+use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, Seen};
+use ccm_delivery::rollout_controller::{Lead, RolloutController, Served, StageParts};
 use ccm_delivery::source::{Brought, Source, SourceError};
-use ccm_delivery::stage::{Lead, Served, Stage, StageParts};
 use ccm_delivery::store::ModuleStore;
-use ccm_delivery::terms::{Terms, TermsOf};
+use ccm_delivery::terms::{LoadPolicy, LoadPolicyOf};
 use ccm_delivery::trust::{PublicKey, TrustPolicy};
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{Digest, GuestConfig, Inspection};
@@ -145,8 +145,8 @@ struct Granting {
     is_narrow: bool,
 }
 
-impl TermsOf for Granting {
-    fn terms(&self, inspection: &Inspection) -> Result<Terms, Vec<String>> {
+impl LoadPolicyOf for Granting {
+    fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
         if !self.missing.is_empty() {
             return Err(self.missing.clone());
         }
@@ -159,14 +159,14 @@ impl TermsOf for Granting {
             grants.targets.clear();
         }
         let values = [("behaviour".to_owned(), "honest".to_owned())];
-        Ok(Terms {
+        Ok(LoadPolicy {
             grants,
             config: GuestConfig {
                 cluster_name: "kubernetes".to_owned(),
                 cluster_cidrs: Vec::new(),
                 values: values.into_iter().collect(),
             },
-            ..Terms::default()
+            ..LoadPolicy::default()
         })
     }
 }
@@ -174,8 +174,8 @@ impl TermsOf for Granting {
 /// A stage that plays, and what is around it.
 pub(crate) struct World {
     offers: mpsc::UnboundedSender<Result<Artifact, SourceError>>,
-    pub(crate) book: Arc<MemoryBook>,
-    terms: watch::Sender<Arc<dyn TermsOf>>,
+    pub(crate) store_of_record: Arc<MemoryRecordStore>,
+    terms: watch::Sender<Arc<dyn LoadPolicyOf>>,
     trust: watch::Sender<Arc<TrustPolicy>>,
     lead: watch::Sender<Option<Lead>>,
     pub(crate) served: watch::Receiver<Served>,
@@ -192,9 +192,9 @@ pub(crate) struct Start<'a> {
     pub(crate) mode: Mode,
     pub(crate) trust: TrustPolicy,
     /// The record of another process, where there is one.
-    pub(crate) book: Option<Arc<MemoryBook>>,
+    pub(crate) store_of_record: Option<Arc<MemoryRecordStore>>,
     /// The terms, where the guest is another one.
-    pub(crate) terms: Option<Arc<dyn TermsOf>>,
+    pub(crate) terms: Option<Arc<dyn LoadPolicyOf>>,
     /// Whether the source has nothing any more but what it offers.
     pub(crate) has_lost: bool,
 }
@@ -209,7 +209,7 @@ impl Default for Start<'_> {
                 allows_unsigned: true,
                 ..TrustPolicy::default()
             },
-            book: None,
+            store_of_record: None,
             terms: None,
             has_lost: false,
         }
@@ -223,15 +223,15 @@ impl World {
             leads,
             mode,
             trust,
-            book,
+            store_of_record,
             terms,
             has_lost,
         } = start;
         let own = || match folder {
-            Some(folder) => MemoryBook::kept_in(folder, "cloud"),
-            None => MemoryBook::new(),
+            Some(folder) => MemoryRecordStore::kept_in(folder, "cloud"),
+            None => MemoryRecordStore::new(),
         };
-        let book = book.unwrap_or_else(|| Arc::new(own()));
+        let store_of_record = store_of_record.unwrap_or_else(|| Arc::new(own()));
         let store = folder.map(|folder| folder.join("modules"));
         let (offers, offered) = mpsc::unbounded_channel();
         let (sources, source) = mpsc::channel(1);
@@ -251,7 +251,7 @@ impl World {
             watch::Sender::new(Arc::new(trust)),
         );
         let lead = watch::Sender::new(leads.then(lead));
-        let stage = Stage::new(StageParts {
+        let stage = RolloutController::new(StageParts {
             name: "cloud".to_owned(),
             host: HOST.clone(),
             sources: source,
@@ -260,7 +260,7 @@ impl World {
             terms: terms.subscribe(),
             rules: watch::Sender::new(RolloutRules::default()).subscribe(),
             notice: watch::Sender::new(String::new()).subscribe(),
-            book: book.clone(),
+            store_of_record: store_of_record.clone(),
             lead: lead.subscribe(),
             mode,
             metrics: Metrics::default(),
@@ -268,7 +268,7 @@ impl World {
         });
         World {
             offers,
-            book,
+            store_of_record,
             terms,
             trust,
             lead,
@@ -288,10 +288,10 @@ impl World {
     }
 
     pub(crate) fn order(&self, orders: Orders) {
-        self.book.order(orders);
+        self.store_of_record.order(orders);
     }
 
-    /// Terms that lack this, or that grant no target.
+    /// LoadPolicy that lack this, or that grant no target.
     pub(crate) fn grant(&self, missing: &[&str], is_narrow: bool) {
         let missing = missing.iter().map(|line| (*line).to_owned()).collect();
         self.terms
@@ -356,12 +356,15 @@ impl World {
 
     /// Until the record is like this.
     pub(crate) async fn recorded(&self, what: &str, is: impl Fn(&Record) -> bool) -> Record {
-        let mut seen = self.book.seen();
+        let mut seen = self.store_of_record.seen();
         let recorded = seen.wait_for(
             |seen| matches!(seen, Seen::Known { record: Some(record), .. } if is(record)),
         );
         let Ok(recorded) = tokio::time::timeout(PATIENCE, recorded).await else {
-            panic!("waited for: {what}; it is {:?}", *self.book.seen().borrow());
+            panic!(
+                "waited for: {what}; it is {:?}",
+                *self.store_of_record.seen().borrow()
+            );
         };
         match &*recorded.unwrap() {
             Seen::Known {
@@ -374,7 +377,7 @@ impl World {
 
     /// What is written down.
     pub(crate) fn record(&self) -> Option<Record> {
-        match &*self.book.seen().borrow() {
+        match &*self.store_of_record.seen().borrow() {
             Seen::Known { record, .. } => record.as_deref().cloned(),
             Seen::Unknown(_) => None,
         }

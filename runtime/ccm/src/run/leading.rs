@@ -12,7 +12,7 @@ use ccm_core::names::{
 };
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
-use ccm_delivery::stage::Lead;
+use ccm_delivery::rollout_controller::Lead;
 use kube::Config;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
@@ -20,9 +20,9 @@ use uuid::Uuid;
 use super::{Stop, as_user};
 use crate::audit::AuditWriter;
 use crate::flags::ElectionFlags;
-use crate::fleet::Baton;
 use crate::leadership::{Leadership, Lock};
 use crate::migration::{COMPONENT, Migration, Place};
+use crate::provider_manager::LeadershipSignal;
 
 /// Controllers that run under one lease.
 pub(super) struct Group {
@@ -116,7 +116,7 @@ fn identity() -> String {
 pub(super) struct Manager {
     pub(super) kubernetes: Config,
     pub(super) provided: watch::Receiver<Arc<[Provided]>>,
-    pub(super) baton: Baton,
+    pub(super) leadership_signal: LeadershipSignal,
     pub(super) settings: Settings,
     pub(super) audit: AuditWriter,
     pub(super) metrics: Metrics,
@@ -153,7 +153,7 @@ impl Manager {
                 tenure: Arc::new(Tenure::unlimited()),
                 // Nobody holds it, and it still remembers how much was deleted. Without the right to write it,
                 // which whoever elects nobody may not have given, that is said and kept in memory.
-                ledger: Some(LeaseName {
+                budget_lease: Some(LeaseName {
                     namespace: "kube-system".to_owned(),
                     name: "cloud-controller-manager".to_owned(),
                 }),
@@ -168,7 +168,7 @@ impl Manager {
         };
         let timing = lease.settings.timing;
         let identity = lease.settings.identity.clone();
-        let ledger = LeaseName {
+        let budget_lease = LeaseName {
             namespace: lease.settings.namespace.clone(),
             name: lease.settings.name.clone(),
         };
@@ -194,7 +194,7 @@ impl Manager {
         let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
         let settings = Settings {
             tenure: leadership.tenure(),
-            ledger: Some(ledger),
+            budget_lease: Some(budget_lease),
             audit: Arc::new(self.audit.led_by(&identity, transitions)),
             ..self.settings.clone()
         };
@@ -205,7 +205,7 @@ impl Manager {
             .run(&group.controllers, settings, Some(unacknowledged), stop)
             .await?;
         if decides {
-            self.baton.give_back();
+            self.leadership_signal.give_back();
         }
         match stopped {
             Stopped::Drained => {
@@ -228,7 +228,7 @@ impl Manager {
         let tenure = settings.tenure.clone();
         let kubernetes = as_user(&self.kubernetes, "/delivery");
         let writer = guarded::client(&kubernetes, tenure.clone(), unacknowledged)?;
-        self.baton.take(Lead { tenure }, Some(writer));
+        self.leadership_signal.take(Lead { tenure }, Some(writer));
         Ok(())
     }
 

@@ -48,7 +48,7 @@ impl Manager {
     /// Ends when a provider serves.
     async fn served(&self) {
         let mut provided = self.provided.clone();
-        // The fleet does not end before the process does.
+        // The provider manager does not end before the process does.
         if provided
             .wait_for(|provided| !provided.is_empty())
             .await
@@ -58,7 +58,7 @@ impl Manager {
         }
     }
 
-    /// Lets the fleet write down what stands in the way, unless somebody leads, who does so himself.
+    /// Lets the provider manager write down what stands in the way, unless somebody leads, who does so himself.
     async fn tell_that_nothing_serves(&self, groups: &Groups, stop: &Stop) -> anyhow::Result<()> {
         let Some((settings, last_words)) = groups.lease() else {
             let settings = Settings {
@@ -101,7 +101,7 @@ impl Manager {
                 () = tokio::time::sleep(TELLING) => {}
                 () = stop.clone().told() => {}
             }
-            self.baton.give_back();
+            self.leadership_signal.give_back();
         }
         leadership.give_back().await;
         Ok(())

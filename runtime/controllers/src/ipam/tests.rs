@@ -37,7 +37,7 @@ fn settings(cluster_cidr: &str, node_mask: u8, mode: Mode) -> Settings {
             concurrent_syncs: NonZeroUsize::new(3).unwrap(),
             settle: Duration::from_secs(5),
         }),
-        ledger: None,
+        budget_lease: None,
         pace: Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),

@@ -1,4 +1,4 @@
-//! What the node controller remembers of a node between two conversations, and what of a node is worth a
+//! What the node controller remembers of a node between two reconciliations, and what of a node is worth a
 //! new one. Keeps no node and starts nothing.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ccm_core::effect::{Looked, When};
 use ccm_core::names::NODE_CONTROLLER;
-use ccm_core::node::{Facts, Past, is_uninitialized, proposal};
-use ccm_core::ownership::Claimant;
+use ccm_core::node::{Facts, RetainedState, is_uninitialized, proposal};
+use ccm_core::ownership::OwnershipContext;
 use ccm_core::permit::Moment;
 use ccm_core::retry;
 use ccm_core::settings::NodeRules;
@@ -26,12 +26,12 @@ const CATCH_UP: Duration = Duration::from_secs(10);
 /// cloud is not asked again and again by all nodes while the API server restarts.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// What is remembered of a node between conversations.
+/// What is remembered of a node between reconciliations.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// What the last wake-up was for; the same again wakes nobody.
     fingerprint: Option<u64>,
-    past: Past,
+    past: RetainedState,
     /// Since when the node has had the taint, as far as this process has seen.
     tainted_since: Option<Moment>,
     /// What stood in the way last, for people.
@@ -62,7 +62,7 @@ impl Memory {
         is_news
     }
 
-    /// Until when a conversation has to wait because the cache has not seen our own last write yet: it
+    /// Until when a reconciliation has to wait because the cache has not seen our own last write yet: it
     /// would ask the provider about what is done.
     pub(super) fn waits_for_cache(&mut self, cached: &Node, now: Moment) -> Option<Moment> {
         let (version, at) = self.written?;
@@ -74,11 +74,11 @@ impl Memory {
         None
     }
 
-    /// What a conversation about `node` knows at its beginning.
+    /// What a reconciliation about `node` knows at its beginning.
     pub(super) fn facts(
         &mut self,
         node: Arc<Node>,
-        claimant: Arc<Claimant>,
+        ownership: Arc<OwnershipContext>,
         rules: Arc<NodeRules>,
         now: Moment,
     ) -> Facts {
@@ -87,14 +87,14 @@ impl Memory {
         }
         self.answer
             .take_if(|(_, at, uid)| at.after(FRESH) < now || *uid != node.metadata.uid);
-        let mut facts = Facts::new(node, claimant, rules, self.past.clone());
+        let mut facts = Facts::new(node, ownership, rules, self.past.clone());
         if let Some((answer, _, _)) = &self.answer {
             facts.recall(answer.clone());
         }
         facts
     }
 
-    /// Remembers how a conversation ended, and asks for the next one. Returns the node if it has lost its taint.
+    /// Remembers how a reconciliation ended, and asks for the next one. Returns the node if it has lost its taint.
     pub(super) fn conclude(
         &mut self,
         provider: &str,
@@ -126,17 +126,17 @@ impl Memory {
                     self.past.proposal = before.or(Some((next, now)));
                 }
                 self.past.is_unanswered = conclusion.facts.is_unanswered();
-                self.past.paid = conclusion.facts.paid(now);
+                self.past.reservation = conclusion.facts.reservation(now);
                 initialised = self.tell_how_long_it_waited(provider, name, node, now);
                 (conclusion.when, is_uninitialized(node))
             }
             Err(_) => {
                 tracing::error!(
                     node = name,
-                    "a conversation ended with a panic; this is a defect"
+                    "a reconciliation ended with a panic; this is a defect"
                 );
                 let after = retry::CLOUD.after(self.past.failures.saturating_add(1));
-                let why = "the last conversation panicked".to_owned();
+                let why = "the last reconciliation panicked".to_owned();
                 (When::Retry { after, why }, false)
             }
         };
@@ -230,9 +230,9 @@ fn fingerprint(node: &Node) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
-    use crate::queue::Room;
+    use crate::queue::Capacity;
     use ccm_core::cloud::Lookup;
-    use ccm_core::neighbours::Clashes;
+    use ccm_core::node_index::Clashes;
     use serde_json::{Value, json};
 
     fn node(change: fn(&mut Value)) -> Node {
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_same_node() {
         let at = |seconds| Moment(Duration::from_secs(seconds));
-        let claimant = Arc::new(Claimant::alone("sim", Vec::new()));
+        let ownership = Arc::new(OwnershipContext::alone("sim", Vec::new()));
         let answer = Looked {
             lookup: Lookup::Gone,
             events: Vec::new(),
@@ -319,23 +319,23 @@ mod tests {
             };
             let node = Arc::new(node(|_| {}));
             let rules = Arc::new(NodeRules::default());
-            let facts = memory.facts(node.clone(), claimant.clone(), rules.clone(), at(now));
-            let unknowing = Memory::default().facts(node, claimant.clone(), rules, at(now));
+            let facts = memory.facts(node.clone(), ownership.clone(), rules.clone(), at(now));
+            let unknowing = Memory::default().facts(node, ownership.clone(), rules, at(now));
             assert_eq!(facts != unknowing, is_recalled, "{uid} at {now}");
         }
     }
 
     #[tokio::test]
-    async fn a_conversation_that_panics_is_held_again() {
-        let mut conversations = tokio::task::JoinSet::new();
-        conversations.spawn(async { panic!("on purpose, in a test") });
-        let ended = conversations.join_next_with_id().await.unwrap();
+    async fn a_reconciliation_that_panics_is_held_again() {
+        let mut reconciliations = tokio::task::JoinSet::new();
+        reconciliations.spawn(async { panic!("on purpose, in a test") });
+        let ended = reconciliations.join_next_with_id().await.unwrap();
         let (mut memory, mut queue) = (Memory::default(), Queue::default());
         let now = Moment(Duration::from_secs(100));
         memory.conclude("sim", "a", ended, now, &mut queue);
         assert_eq!(memory.past.failures, 1);
         assert_eq!(
-            queue.next(Room::Any),
+            queue.next(Capacity::Any),
             Some(now.after(Duration::from_secs(1)))
         );
     }

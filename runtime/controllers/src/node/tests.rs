@@ -1,5 +1,5 @@
 //! The whole controller against the in-memory API server: which nodes wake, and what survives.
-//! Conversations themselves are `ccm-core`'s tests and the scenarios.
+//! Reconciliations themselves are `ccm-core`'s tests and the scenarios.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::num::NonZeroUsize;
@@ -112,7 +112,7 @@ fn settings() -> Settings {
         service: ServiceSettings::default(),
         route: ccm_core::settings::RouteSettings::default(),
         ipam: None,
-        ledger: None,
+        budget_lease: None,
         pace: crate::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),

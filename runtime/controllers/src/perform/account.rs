@@ -8,7 +8,7 @@ use ccm_core::cloud_node::cloud_node;
 use ccm_core::effect::{ServiceRef, Vouching, Witnesses};
 use ccm_core::load_balancer::Found;
 use ccm_core::node_lifecycle::{vouches, witnesses};
-use ccm_core::ownership::Claimant;
+use ccm_core::ownership::OwnershipContext;
 use ccm_core::service::{Account, cloud_service, is_same};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Api;
@@ -38,7 +38,7 @@ impl Services {
     pub(super) async fn vouched(
         &self,
         service: &ServiceRef,
-        claimant: &Claimant,
+        ownership: &OwnershipContext,
         vouching: Vouching,
     ) -> Result<Witnesses, ProviderError> {
         let generation = vouching.generation;
@@ -50,7 +50,7 @@ impl Services {
                 return Ok(Witnesses::default());
             }
         }
-        let said = self.vouch(service, claimant, vouching.is_anew).await?;
+        let said = self.vouch(service, ownership, vouching.is_anew).await?;
         if self.cloud.provider.generation() != generation {
             return Err(ProviderError::Unavailable(
                 "its module or its credentials have changed meanwhile".to_owned(),
@@ -70,12 +70,12 @@ impl Services {
     async fn vouch(
         &self,
         service: &ServiceRef,
-        claimant: &Claimant,
+        ownership: &OwnershipContext,
         is_anew: bool,
     ) -> Result<Witnesses, ProviderError> {
         let cluster = &self.cloud.cluster;
         let nodes = cluster.nodes.state();
-        let nodes = witnesses(nodes.iter().map(|node| &**node), claimant);
+        let nodes = witnesses(nodes.iter().map(|node| &**node), ownership);
         let mut said = Witnesses::default();
         // What keeps the provider from telling nodes must not keep load balancers for ever.
         let (lookups, failed) = match self.look_up(&nodes).await {
@@ -96,7 +96,7 @@ impl Services {
             return Ok(said);
         }
         let others = cluster
-            .roster()
+            .service_index()
             .others_with_address(self.cloud.provider.name(), service);
         for other in others.into_iter().take(WITNESSES) {
             let read = in_time(&cluster.tenure, self.api(&other).get(&other.name)).await;

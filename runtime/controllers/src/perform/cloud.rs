@@ -89,7 +89,7 @@ impl Cloud {
         // Of the whole answer at once, and before anybody hears his part: two nodes of one answer see each other.
         if let Ok(reply) = &answer {
             let (by, now) = (self.provider.name(), self.cluster.clock.now());
-            self.cluster.neighbours().answered(by, &nodes, reply, now);
+            self.cluster.node_index().answered(by, &nodes, reply, now);
         }
         tracing::debug!(
             provider = self.provider.name(),

@@ -1,11 +1,11 @@
-//! What is done about nodes: look-ups, and what is written of a node. Each has been allowed by the door.
+//! What is done about nodes: look-ups, and what is written of a node. Each has been allowed by the executor.
 
 use std::sync::Arc;
 
 use ccm_core::audit::{Deletion, Subject};
 use ccm_core::cloud::{FindReply, Lookup, ProviderError};
 use ccm_core::cloud_node::cloud_node;
-use ccm_core::effect::{ClusterError, Looked, NodeDeletion, NodeRef, Outcome, Word};
+use ccm_core::effect::{CandidateVote, ClusterError, Looked, NodeDeletion, NodeRef, Outcome};
 use ccm_core::node_lifecycle::{Survey, is_drained};
 use ccm_core::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -13,21 +13,21 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Preconditions};
 
 use super::request::{in_time, unwrapped};
-use super::{Door, LaneState, params, strategic};
+use super::{EffectExecutor, LaneState, params, strategic};
 use crate::clock::boottime;
 use crate::cluster::Cluster;
 use crate::pruned::PrunedNode;
 
-impl Door {
+impl EffectExecutor {
     pub(super) async fn find(
         &self,
-        lane: &LaneState,
+        priority: &LaneState,
         node: &Arc<Node>,
     ) -> Result<Looked, ProviderError> {
-        let mut looked = lane.look_ups.find(node.clone()).await?;
+        let mut looked = priority.look_ups.find(node.clone()).await?;
         if let Lookup::Found(instance) = &looked.lookup {
             let name = node.metadata.name.as_deref().unwrap_or_default();
-            looked.clashes = self.cluster.neighbours().clashes(name, instance);
+            looked.clashes = self.cluster.node_index().clashes(name, instance);
         }
         Ok(looked)
     }
@@ -55,8 +55,8 @@ impl Door {
             reason: deletion.reason.clone(),
         };
         let cluster = &self.cluster;
-        let owned = cluster.machines(&self.claimant()).own;
-        let state = |brake| cluster.purse.state(self.name(), brake, owned);
+        let owned = cluster.machines(&self.ownership()).own;
+        let state = |brake| cluster.budget_store.state(self.name(), brake, owned);
         let sink = cluster.planner.clone();
         let author = self.author.clone();
         let Ok(record) =
@@ -75,15 +75,15 @@ impl Door {
         if let (Some(brake), Outcome::Node(Err(error))) = (deletion.brake, &outcome)
             && error.is_final()
         {
-            cluster.purse.refused(self.name(), brake);
+            cluster.budget_store.refused(self.name(), brake);
         }
         outcome
     }
 
     /// Says what this provider says of a node that others could speak for, too, and wakes those who wait for that.
-    pub(super) fn confer(&self, node: &NodeRef, word: &Word) -> Outcome {
+    pub(super) fn confer(&self, node: &NodeRef, word: &CandidateVote) -> Outcome {
         let now = self.cluster.clock.now();
-        let conferred = self.cluster.board().confer(
+        let conferred = self.cluster.claims().confer(
             &node.uid,
             self.name(),
             word.opinion.clone(),
@@ -92,7 +92,7 @@ impl Door {
             now,
         );
         self.cluster.wake(&conferred.wakes, &node.name);
-        Outcome::Conferred(conferred.verdict, conferred.tell)
+        Outcome::VoteCast(conferred.verdict, conferred.tell)
     }
 
     pub(super) async fn patch_status(&self, node: &NodeRef, patch: &NodeStatusPatch) -> Outcome {

@@ -1,4 +1,4 @@
-//! What is done about routes: calls of the provider. Each has been allowed by the door.
+//! What is done about routes: calls of the provider. Each has been allowed by the executor.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use ccm_core::effect::{Answered, Outcome, RouteEffect, RouteOutcome};
 use ccm_core::permit::{Moment, Permit};
 use k8s_openapi::api::core::v1::Node;
 
-use super::Door;
+use super::EffectExecutor;
 use super::cloud::{Cloud, Unmade, apart, made, outcome};
 use crate::clock::boottime;
 use crate::metrics::RouteOperation;
@@ -20,7 +20,7 @@ use crate::metrics::RouteOperation;
 /// its place with two.
 const MOST_CHANGES: u32 = 4;
 
-impl Door {
+impl EffectExecutor {
     /// Carries one effect about routes out.
     pub(super) async fn route(&self, effect: &RouteEffect) -> Outcome {
         Outcome::Route(match effect {
@@ -36,8 +36,8 @@ impl Door {
             RouteEffect::TakeBudget(destination, brake, rise, ours) => {
                 let object = format!("route/{destination}");
                 let objects = self.cluster.count_routes(self.name(), *ours);
-                let purse = &self.cluster.purse;
-                let taken = purse.take(self.name(), &object, (*brake, *rise), || objects);
+                let budget_store = &self.cluster.budget_store;
+                let taken = budget_store.take(self.name(), &object, (*brake, *rise), || objects);
                 return Box::pin(taken).await;
             }
         })

@@ -1,5 +1,5 @@
 //! What is done about Services: calls of the provider about their load balancers, and what is written of them. Each has
-//! been allowed by the door, and no two at the same time are about one Service: whoever holds the conversations
+//! been allowed by the executor, and no two at the same time are about one Service: whoever holds the reconciliations
 //! sees to it.
 
 use std::net::IpAddr;
@@ -48,7 +48,7 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// A part of the door to this provider.
+    /// A part of the executor to this provider.
     pub(super) fn new(cloud: Cloud, allowances: &Allowances) -> Services {
         let brake = Brake::CloudMutations;
         Services {
@@ -64,7 +64,7 @@ impl Services {
         self.budget.clone()
     }
 
-    /// Carries one effect about one Service out. Events, budgets and what needs nodes are the door's own.
+    /// Carries one effect about one Service out. Events, budgets and what needs nodes are the executor's own.
     pub(super) async fn perform(&self, service: &ServiceRef, effect: &ServiceEffect) -> Outcome {
         let progressed = |answer| Outcome::Service(ServiceOutcome::Progressed(answer));
         Outcome::Service(match effect {
@@ -213,10 +213,10 @@ impl Services {
             .filter_map(|one| one.canonical_ip())
             .collect();
         let cluster = &self.cloud.cluster;
-        let mut in_use = cluster.roster().in_use(service, ips.iter().copied());
-        let neighbours = cluster.neighbours();
+        let mut in_use = cluster.service_index().in_use(service, ips.iter().copied());
+        let node_index = cluster.node_index();
         in_use.extend(ips.into_iter().filter_map(|ip| {
-            let node = neighbours.holder(ip)?;
+            let node = node_index.holder(ip)?;
             let by = format!("node/{node}");
             Some(InUse { ip, by })
         }));
@@ -226,7 +226,7 @@ impl Services {
     /// That somebody is gone is believed of the API server itself: a watch lags behind, and what follows is that his
     /// load balancer is taken.
     async fn owner(&self, uid: &str) -> OwnerState {
-        let known = self.cloud.cluster.roster().owner(uid);
+        let known = self.cloud.cluster.service_index().owner(uid);
         if known != OwnerState::Gone {
             return known;
         }
@@ -267,7 +267,7 @@ impl Services {
         let written = unwrapped(in_time(&self.cloud.cluster.tenure, request).await)?;
         if let Some(service) = &written {
             // Before the watch says so: the next answer is held against this one's addresses.
-            self.cloud.cluster.roster().apply(service);
+            self.cloud.cluster.service_index().apply(service);
         }
         Ok(written)
     }

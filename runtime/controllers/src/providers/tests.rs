@@ -149,7 +149,7 @@ fn settings() -> Settings {
         service: ServiceSettings::default(),
         route: ccm_core::settings::RouteSettings::default(),
         ipam: None,
-        ledger: None,
+        budget_lease: None,
         pace: crate::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),

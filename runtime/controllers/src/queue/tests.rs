@@ -13,7 +13,7 @@ fn take_all(queue: &mut Queue, now: u64) -> Vec<String> {
 }
 
 fn taken(queue: &mut Queue, now: u64) -> Option<String> {
-    queue.take(at(now), Room::Any).map(|(name, _)| name)
+    queue.take(at(now), Capacity::Any).map(|(name, _)| name)
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn urgent_objects_come_first_then_the_order_of_asking() {
     queue.ask("new", at(1), true);
     queue.ask("later", at(2), true);
     assert_eq!(take_all(&mut queue, 1), ["new", "b", "a"]);
-    assert_eq!(queue.next(Room::Any), Some(at(2)));
+    assert_eq!(queue.next(Capacity::Any), Some(at(2)));
 }
 
 #[test]
@@ -32,15 +32,18 @@ fn an_urgent_object_does_not_wait_for_those_that_asked_earlier() {
     let mut queue = Queue::default();
     queue.ask("pass", at(1), false);
     queue.ask("new", at(5), true);
-    assert_eq!(queue.take(at(5), Room::Any), Some(("new".to_owned(), true)));
     assert_eq!(
-        queue.take(at(5), Room::Urgent),
+        queue.take(at(5), Capacity::Any),
+        Some(("new".to_owned(), true))
+    );
+    assert_eq!(
+        queue.take(at(5), Capacity::Urgent),
         None,
         "there is no room for others"
     );
-    assert_eq!(queue.next(Room::Urgent), None);
+    assert_eq!(queue.next(Capacity::Urgent), None);
     assert_eq!(
-        queue.take(at(5), Room::Any),
+        queue.take(at(5), Capacity::Any),
         Some(("pass".to_owned(), false))
     );
 }
@@ -50,32 +53,32 @@ fn the_earlier_of_two_turns_stays_and_is_urgent_if_one_of_them_is() {
     let mut queue = Queue::default();
     queue.ask("a", at(5), false);
     queue.ask("a", at(9), true);
-    assert_eq!(queue.next(Room::Any), Some(at(5)));
+    assert_eq!(queue.next(Capacity::Any), Some(at(5)));
     queue.ask("a", at(3), false);
     queue.ask("b", at(3), false);
     queue.ask("c", at(3), false);
     queue.ask("c", at(3), true);
     assert_eq!(
-        queue.take(at(9), Room::Urgent),
+        queue.take(at(9), Capacity::Urgent),
         Some(("a".to_owned(), true))
     );
     assert_eq!(
-        queue.take(at(9), Room::Urgent),
+        queue.take(at(9), Capacity::Urgent),
         Some(("c".to_owned(), true))
     );
     assert_eq!(take_all(&mut queue, 9), ["b"]);
-    assert_eq!(queue.next(Room::Any), None);
+    assert_eq!(queue.next(Capacity::Any), None);
     queue.finish("a");
     queue.ask("a", at(9), false);
     assert_eq!(
-        queue.take(at(9), Room::Any),
+        queue.take(at(9), Capacity::Any),
         Some(("a".to_owned(), false)),
         "urgency ends with its turn"
     );
 }
 
 #[test]
-fn node_004_an_object_has_one_conversation_at_a_time_and_loses_no_wake_up() {
+fn node_004_an_object_has_one_reconciliation_at_a_time_and_loses_no_wake_up() {
     let mut queue = Queue::default();
     queue.ask("a", at(1), true);
     assert_eq!(taken(&mut queue, 1).as_deref(), Some("a"));
@@ -101,7 +104,7 @@ fn a_held_object_is_not_woken_early_by_anything() {
     queue.ask("a", at(60), true);
     queue.finish("a");
     queue.ask("a", at(2), true);
-    assert_eq!(queue.next(Room::Any), Some(at(60)));
+    assert_eq!(queue.next(Capacity::Any), Some(at(60)));
     assert_eq!(taken(&mut queue, 60).as_deref(), Some("a"));
     queue.finish("a");
     queue.ask("a", at(61), true);
@@ -128,15 +131,21 @@ fn a_deleted_object_gets_no_turn() {
 }
 
 #[test]
-fn a_hold_counts_for_a_turn_that_was_asked_for_while_the_conversation_was_held() {
+fn a_hold_counts_for_a_turn_that_was_asked_for_while_the_reconciliation_was_held() {
     let mut queue = Queue::default();
     queue.ask("a", at(1), true);
-    assert_eq!(queue.take(at(1), Room::Any), Some(("a".to_owned(), true)));
+    assert_eq!(
+        queue.take(at(1), Capacity::Any),
+        Some(("a".to_owned(), true))
+    );
     queue.ask("a", at(2), true);
     queue.hold("a", at(100));
     queue.ask("a", at(100), false);
     queue.finish("a");
-    assert_eq!(queue.next(Room::Any), Some(at(100)));
-    assert_eq!(queue.take(at(99), Room::Any), None);
-    assert_eq!(queue.take(at(100), Room::Any), Some(("a".to_owned(), true)));
+    assert_eq!(queue.next(Capacity::Any), Some(at(100)));
+    assert_eq!(queue.take(at(99), Capacity::Any), None);
+    assert_eq!(
+        queue.take(at(100), Capacity::Any),
+        Some(("a".to_owned(), true))
+    );
 }

@@ -168,7 +168,7 @@ fn settings(cluster_cidrs: &[&str]) -> Settings {
             ..RouteSettings::default()
         },
         ipam: None,
-        ledger: None,
+        budget_lease: None,
         pace: Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),

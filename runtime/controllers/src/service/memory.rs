@@ -1,4 +1,4 @@
-//! What the service controller remembers of a Service between two conversations, and what is worth a new one. Starts
+//! What the service controller remembers of a Service between two reconciliations, and what is worth a new one. Starts
 //! nothing.
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use ccm_core::effect::When;
 use ccm_core::permit::Moment;
 use ccm_core::retry;
 use ccm_core::service::{
-    Account, Facts, Past, Targets, World, is_load_balancer, is_news, needs_cleanup,
+    Account, Facts, RetainedState, Targets, World, is_load_balancer, is_news, needs_cleanup,
 };
 use k8s_openapi::api::core::v1::Service;
 
@@ -30,17 +30,17 @@ pub(super) struct Slot {
     pub(super) current: Option<Memory>,
 }
 
-/// What is remembered of a Service between conversations.
+/// What is remembered of a Service between reconciliations.
 pub(super) struct Memory {
     /// As it is now, or as it was last.
     pub(super) service: Arc<Service>,
     /// Whether there is none of this UID any more.
     pub(super) is_gone: bool,
-    past: Past,
-    /// As it was at the end of the last conversation, which has heard of everything in it: what somebody else wrote
+    past: RetainedState,
+    /// As it was at the end of the last reconciliation, which has heard of everything in it: what somebody else wrote
     /// in between is in the answer to our own last write, and is held against what was asked for.
     concluded: Option<Arc<Service>>,
-    /// When the next conversation is wanted, whatever the Service says.
+    /// When the next reconciliation is wanted, whatever the Service says.
     due_at: Option<Moment>,
     /// When the next drift check is.
     drift_at: Option<Moment>,
@@ -50,7 +50,7 @@ pub(super) struct Memory {
     older: Option<Arc<Service>>,
 }
 
-/// How a conversation leaves a Service.
+/// How a reconciliation leaves a Service.
 pub(super) enum Next {
     /// Nothing is left of it, and nothing is left to be done.
     Over,
@@ -113,7 +113,7 @@ impl Memory {
         Memory {
             service,
             is_gone: false,
-            past: Past::default(),
+            past: RetainedState::default(),
             concluded: None,
             due_at: None,
             drift_at: None,
@@ -127,7 +127,7 @@ impl Memory {
         uid(&self.service)
     }
 
-    /// The Service is like this now, by a list or by a watch. Says whether that is worth a conversation: what we wrote
+    /// The Service is like this now, by a list or by a watch. Says whether that is worth a reconciliation: what we wrote
     /// ourselves is not. A watch that says something older than our own write is late and never right: believed, it
     /// would have a load balancer made for a Service that is gone.
     pub(super) fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
@@ -151,7 +151,7 @@ impl Memory {
         self.concluded = None;
     }
 
-    /// Whether it is another one than at the end of the last conversation.
+    /// Whether it is another one than at the end of the last reconciliation.
     fn is_unheard(&self) -> bool {
         let concluded = self.concluded.as_deref();
         concluded.is_none_or(|before| is_news(before, &self.service))
@@ -193,7 +193,7 @@ impl Memory {
         self.past.failures > 0
     }
 
-    /// Whether it gets another conversation, whatever happens.
+    /// Whether it gets another reconciliation, whatever happens.
     pub(super) fn is_due(&self) -> bool {
         self.due_at.is_some()
     }
@@ -206,7 +206,7 @@ impl Memory {
         turns.chain(believed).min()
     }
 
-    /// What a conversation about it knows at its beginning.
+    /// What a reconciliation about it knows at its beginning.
     pub(super) fn facts(&mut self, world: Arc<World>, targets: Targets, account: Account) -> Facts {
         self.due_at = None;
         let service = self.service.clone();
@@ -214,7 +214,7 @@ impl Memory {
         Facts::new(service, self.is_gone, world, targets, past, account)
     }
 
-    /// Remembers how a conversation ended. The load balancer is looked at again `drift_check` later, half of it more or
+    /// Remembers how a reconciliation ended. The load balancer is looked at again `drift_check` later, half of it more or
     /// less, if that is wanted.
     pub(super) fn conclude(
         &mut self,
@@ -230,7 +230,7 @@ impl Memory {
         let service = facts.service.clone();
         let has_vanished_before = facts.is_gone;
         let is_outdated = facts.is_outdated();
-        self.past = Past::after(facts, &when, now);
+        self.past = RetainedState::after(facts, &when, now);
         if has_written && let Some(version) = version(&service) {
             self.written = Some((version, now));
             if is_older(&self.service, version) && !self.is_gone {
@@ -238,7 +238,7 @@ impl Memory {
             }
         }
         self.concluded = Some(service);
-        // Whoever vanished while the conversation was held gets another one about that.
+        // Whoever vanished while the reconciliation was held gets another one about that.
         // So does one that was changed meanwhile, unless the cloud wants to be left alone.
         let is_unfinished = self.is_gone && !has_vanished_before || is_outdated;
         self.due_at = is_unfinished.then_some(now);
@@ -261,7 +261,7 @@ impl Memory {
         }
     }
 
-    /// The conversation ended with a panic.
+    /// The reconciliation ended with a panic.
     pub(super) fn abandon(&mut self, now: Moment) -> Next {
         self.past.failures = self.past.failures.saturating_add(1);
         let at = now.after(retry::CLOUD.after(self.past.failures));

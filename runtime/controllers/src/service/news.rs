@@ -8,7 +8,7 @@ use ccm_core::service::{Claims, is_relevant};
 use k8s_openapi::api::core::v1::Service;
 use kube::runtime::watcher::Event;
 
-use super::{Roster, key};
+use super::{ServiceIndex, key};
 use crate::cluster::Cluster;
 
 /// What a provider's controller hears of Services.
@@ -29,7 +29,7 @@ pub(crate) enum ServiceChange {
 pub(crate) struct ServiceNews {
     kept: BTreeMap<String, Arc<Service>>,
     /// The list that is being read.
-    next: Option<(Roster, BTreeMap<String, Arc<Service>>)>,
+    next: Option<(ServiceIndex, BTreeMap<String, Arc<Service>>)>,
     is_listed: bool,
 }
 
@@ -43,8 +43,8 @@ impl ServiceNews {
         match event {
             Event::Init => self.next = Some(Default::default()),
             Event::InitApply(service) => {
-                if let Some((roster, services)) = &mut self.next {
-                    roster.apply(&service);
+                if let Some((service_index, services)) = &mut self.next {
+                    service_index.apply(&service);
                     let key = key(&service);
                     if is_relevant(&service) || self.kept.contains_key(&key) {
                         services.insert(key, Arc::new(service));
@@ -52,15 +52,15 @@ impl ServiceNews {
                 }
             }
             Event::InitDone => {
-                let (mut roster, services) = self.next.take()?;
-                roster.complete();
-                *cluster.roster() = roster;
+                let (mut service_index, services) = self.next.take()?;
+                service_index.complete();
+                *cluster.service_index() = service_index;
                 self.kept = services;
                 self.is_listed = true;
                 return self.all();
             }
             Event::Apply(service) => {
-                cluster.roster().apply(&service);
+                cluster.service_index().apply(&service);
                 let (key, service) = (key(&service), Arc::new(service));
                 if is_relevant(&service) || self.kept.contains_key(&key) {
                     self.kept.insert(key, service.clone());
@@ -68,7 +68,7 @@ impl ServiceNews {
                 return Some(ServiceChange::Applied(service));
             }
             Event::Delete(service) => {
-                cluster.roster().forget(&service);
+                cluster.service_index().forget(&service);
                 let known = self.kept.get(&key(&service));
                 if known.is_some_and(|known| known.metadata.uid == service.metadata.uid) {
                     self.kept.remove(&key(&service));

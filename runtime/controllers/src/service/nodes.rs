@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::ownership::Claimant;
+use ccm_core::ownership::OwnershipContext;
 use ccm_core::permit::Moment;
 use ccm_core::service::Targets;
 use ccm_core::service::targets::{is_eligible, wakes};
@@ -16,7 +16,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 
-use crate::perform::Door;
+use crate::perform::EffectExecutor;
 
 /// One end: sees all changes of nodes.
 pub(crate) struct NodeNews {
@@ -24,12 +24,12 @@ pub(crate) struct NodeNews {
     known: HashMap<String, Arc<Node>>,
     said: watch::Sender<Said>,
     /// Whose load balancers are told: news of nodes that they do not reach are none.
-    claimant: Arc<Claimant>,
+    ownership: Arc<OwnershipContext>,
 }
 
 /// The other end: which nodes receive traffic now, and when that is to be handed on.
 pub(crate) struct NodeSet {
-    door: Arc<Door>,
+    executor: Arc<EffectExecutor>,
     said: watch::Receiver<Said>,
     targets: Targets,
     /// How many changes `targets` has seen.
@@ -49,12 +49,12 @@ pub(crate) struct Said {
 }
 
 /// One end, and what the other end is made of.
-pub(crate) fn node_news(claimant: Arc<Claimant>) -> (NodeNews, watch::Receiver<Said>) {
+pub(crate) fn node_news(ownership: Arc<OwnershipContext>) -> (NodeNews, watch::Receiver<Said>) {
     let (said, heard) = watch::channel(Said::default());
     let news = NodeNews {
         known: HashMap::new(),
         said,
-        claimant,
+        ownership,
     };
     (news, heard)
 }
@@ -67,7 +67,7 @@ impl NodeNews {
             Event::Delete(node) => {
                 // Also one that was no target any more, of which nobody was told (SVC-064).
                 let known = self.known.remove(name(node));
-                known.is_some_and(|known| self.claimant.reaches(&known))
+                known.is_some_and(|known| self.ownership.reaches(&known))
             }
             // During a list the store is still the old one.
             Event::Init | Event::InitApply(_) => return,
@@ -82,8 +82,8 @@ impl NodeNews {
     }
 
     /// From now on there are other providers: which nodes are whose may have changed.
-    pub(crate) fn reassign(&mut self, claimant: Arc<Claimant>) {
-        self.claimant = claimant;
+    pub(crate) fn reassign(&mut self, ownership: Arc<OwnershipContext>) {
+        self.ownership = ownership;
         self.said.send_modify(|said| said.changes += 1);
     }
 
@@ -109,8 +109,8 @@ impl NodeNews {
 
     /// Whether a node that was like `before`, or was not there, is worth a look.
     fn differs(&self, before: Option<&Node>, now: &Node) -> bool {
-        let is_reached = self.claimant.reaches(now);
-        match before.filter(|before| self.claimant.reaches(before)) {
+        let is_reached = self.ownership.reaches(now);
+        match before.filter(|before| self.ownership.reaches(before)) {
             Some(before) if is_reached => wakes(before, now),
             Some(before) => is_eligible(before),
             None => is_reached && is_eligible(now),
@@ -119,14 +119,14 @@ impl NodeNews {
 }
 
 impl NodeSet {
-    /// What receives traffic of the nodes that the provider of `door` reaches; their news are told by `said`.
+    /// What receives traffic of the nodes that the provider of `executor` reaches; their news are told by `said`.
     pub(crate) fn new(
-        door: Arc<Door>,
+        executor: Arc<EffectExecutor>,
         said: watch::Receiver<Said>,
         settings: &ServiceSettings,
     ) -> NodeSet {
         NodeSet {
-            door,
+            executor,
             said,
             targets: Targets::of(std::iter::empty(), false),
             seen: 0,
@@ -170,9 +170,9 @@ impl NodeSet {
     pub(super) fn targets(&mut self) -> &Targets {
         let said = *self.said.borrow();
         if said.changes != self.seen || !self.targets.is_synced {
-            let nodes = self.door.cluster.nodes.state();
-            let claimant = self.door.claimant();
-            let reached = nodes.iter().filter(|node| claimant.reaches(node));
+            let nodes = self.executor.cluster.nodes.state();
+            let ownership = self.executor.ownership();
+            let reached = nodes.iter().filter(|node| ownership.reaches(node));
             self.targets = Targets::of(reached.map(|node| &**node), said.is_complete);
             self.seen = said.changes;
         }

@@ -1,5 +1,5 @@
 //! The whole controller against the in-memory API server and a scripted cloud: who wakes, what is asked how often, and
-//! what survives. Conversations themselves are `ccm-core`'s tests and the scenarios.
+//! what survives. Reconciliations themselves are `ccm-core`'s tests and the scenarios.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,7 +27,7 @@ use super::*;
 use crate::{Controllers, Metrics, PlanBook, Settings};
 use balancers::{Balancers, Call};
 
-/// Longer than any debounce and any conversation here, shorter than a drift check.
+/// Longer than any debounce and any reconciliation here, shorter than a drift check.
 const A_WHILE: Duration = Duration::from_secs(20);
 
 fn settings() -> Settings {
@@ -46,7 +46,7 @@ fn settings() -> Settings {
         service: ServiceSettings::default(),
         route: ccm_core::settings::RouteSettings::default(),
         ipam: None,
-        ledger: None,
+        budget_lease: None,
         pace: crate::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),

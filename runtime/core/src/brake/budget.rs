@@ -15,7 +15,7 @@ pub struct Budget {
 
 /// How full a budget was at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct BudgetLevel {
     /// Taken in the window that ends now.
     pub taken: usize,
     /// What the window may have.
@@ -74,10 +74,10 @@ impl Budget {
     }
 
     /// How full it is, where there are `objects` objects of the kind.
-    pub fn standing(&self, now: Moment, objects: usize) -> Standing {
+    pub fn standing(&self, now: Moment, objects: usize) -> BudgetLevel {
         let window = self.allowance.window;
         let counts = |at: &&Moment| at.after(window) > now;
-        Standing {
+        BudgetLevel {
             taken: self.spent.iter().filter(counts).count(),
             allowed: self.allowance.of(objects),
         }

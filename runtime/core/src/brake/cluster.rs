@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Allowances, Brake, Budget, Rise, Standing};
+use super::{Allowances, Brake, Budget, BudgetLevel, Rise};
 use crate::permit::Moment;
 
 /// See the module's documentation.
@@ -91,7 +91,13 @@ impl ClusterBudgets {
     }
 
     /// How full a provider's budget is.
-    pub fn standing(&self, provider: &str, brake: Brake, now: Moment, objects: usize) -> Standing {
+    pub fn standing(
+        &self,
+        provider: &str,
+        brake: Brake,
+        now: Moment,
+        objects: usize,
+    ) -> BudgetLevel {
         self.of_provider(provider, brake).standing(now, objects)
     }
 

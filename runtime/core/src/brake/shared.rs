@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Allowance, Brake, Budget, Rise, Standing};
+use super::{Allowance, Brake, Budget, BudgetLevel, Rise};
 use crate::permit::Moment;
 
 /// A [`Budget`] behind a lock that is held for a few instructions. It is about a number, not about a share: its
@@ -36,7 +36,7 @@ impl SharedBudget {
     }
 
     /// How full it is.
-    pub fn standing(&self, now: Moment) -> Standing {
+    pub fn standing(&self, now: Moment) -> BudgetLevel {
         self.budget().standing(now, 0)
     }
 

@@ -13,7 +13,7 @@ pub const CONFIRM_AFTER: Duration = Duration::from_secs(30);
 
 /// A large removal that was wanted once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct PendingRemoval {
     since: Moment,
     remaining: BTreeSet<String>,
 }
@@ -25,14 +25,14 @@ pub enum Verdict {
     Go,
     /// It was wanted before, and may be made. The wish is to be remembered until it is: what has begun and takes long is
     /// not undone.
-    Confirmed(Wish),
+    Confirmed(PendingRemoval),
     /// Nobody knows yet which nodes there are.
     Unsynced,
     /// It has to be wanted again, not before this moment. The wish is to be remembered until then; adding targets
     /// does not have to wait for it.
     Confirm {
         /// What to hand in the next time.
-        wish: Wish,
+        wish: PendingRemoval,
         /// When.
         again: Moment,
     },
@@ -44,7 +44,7 @@ pub fn judge(
     current: &BTreeSet<String>,
     wanted: &BTreeSet<String>,
     nodes_synced: bool,
-    before: Option<&Wish>,
+    before: Option<&PendingRemoval>,
     confirm_after: Duration,
     now: Moment,
 ) -> Verdict {
@@ -60,7 +60,7 @@ pub fn judge(
         .filter(|wish| wish.remaining.is_subset(&remaining))
         .map_or(now, |wish| wish.since);
     let again = since.after(confirm_after);
-    let wish = Wish { since, remaining };
+    let wish = PendingRemoval { since, remaining };
     if before.is_some() && again <= now && since < now {
         return Verdict::Confirmed(wish);
     }

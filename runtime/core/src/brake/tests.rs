@@ -200,7 +200,7 @@ fn a_shared_budget_is_one_budget_for_all_who_take_at_the_same_time() {
     assert_eq!(taken, 600);
     assert_eq!(
         budget.standing(at(5)),
-        Standing {
+        BudgetLevel {
             taken: 600,
             allowed: 600
         }

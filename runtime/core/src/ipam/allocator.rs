@@ -26,7 +26,7 @@ pub struct Exhausted(pub IpNet);
 
 /// What is wrong with a pod CIDR that a node has. It is reported and never changed (IPAM-028).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Misfit {
+pub enum InvalidPodCidr {
     /// It is none.
     #[error("{0:?} is no CIDR")]
     Unparsable(String),
@@ -99,7 +99,7 @@ impl Allocator {
 
     /// This is how the node is, as the API server says. What it has is its own from now on, whoever was to get it, and
     /// never becomes less: an older answer that arrives later says nothing. Says what is wrong with what is new.
-    pub fn observe(&mut self, node: &Node) -> Vec<Misfit> {
+    pub fn observe(&mut self, node: &Node) -> Vec<InvalidPodCidr> {
         let holder = Holder::node(node);
         let name = name(node);
         if self
@@ -124,16 +124,18 @@ impl Allocator {
         let before = std::mem::take(&mut record.occupied);
         record.stored = cidrs.to_vec();
         record.is_unanswered = false;
-        let mut misfits = Vec::new();
+        let mut invalid_pod_cidrs = Vec::new();
         let mut occupied = Vec::new();
         for text in cidrs {
             match text.parse::<IpNet>() {
                 Ok(cidr) => {
-                    misfits.extend(self.settle(cidr.trunc(), &holder));
+                    invalid_pod_cidrs.extend(self.settle(cidr.trunc(), &holder));
                     occupied.push(cidr.trunc());
                 }
                 Err(_) => {
-                    misfits.push(Misfit::Unparsable(text.chars().take(MOST_TEXT).collect()));
+                    invalid_pod_cidrs.push(InvalidPodCidr::Unparsable(
+                        text.chars().take(MOST_TEXT).collect(),
+                    ));
                 }
             }
         }
@@ -150,15 +152,15 @@ impl Allocator {
         if let Some(record) = self.nodes.get_mut(name) {
             record.occupied = occupied;
         }
-        misfits
+        invalid_pod_cidrs
     }
 
     /// The node has this one. It is looked for in every range, not in the one whose turn it is: what is taken is taken.
-    fn settle(&mut self, cidr: IpNet, holder: &Holder) -> Vec<Misfit> {
-        let mut misfits = Vec::new();
+    fn settle(&mut self, cidr: IpNet, holder: &Holder) -> Vec<InvalidPodCidr> {
+        let mut invalid_pod_cidrs = Vec::new();
         let is_within = |set: &CidrSet| set.cluster().contains(&cidr);
         if !self.families.iter().any(is_within) {
-            misfits.push(Misfit::Outside(cidr));
+            invalid_pod_cidrs.push(InvalidPodCidr::Outside(cidr));
         }
         let mut owner = None;
         for other in self.others(&cidr, holder) {
@@ -167,9 +169,9 @@ impl Allocator {
                 owner.get_or_insert(other);
             }
         }
-        misfits.extend(owner.map(|owner| Misfit::Overlaps(cidr, owner)));
+        invalid_pod_cidrs.extend(owner.map(|owner| InvalidPodCidr::Overlaps(cidr, owner)));
         self.occupy(&cidr, holder);
-        misfits
+        invalid_pod_cidrs
     }
 
     fn others(&self, cidr: &IpNet, holder: &Holder) -> Vec<Holder> {

@@ -1,14 +1,14 @@
-//! What outlives a conversation: which blocks are whose, which nodes wait for one, and what was said of whom. Hears of the
-//! nodes, makes conversations and takes in what came of them; knows no clock, and performs nothing.
+//! What outlives a reconciliation: which blocks are whose, which nodes wait for one, and what was said of whom. Hears of the
+//! nodes, makes reconciliations and takes in what came of them; knows no clock, and performs nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use super::allocator::{Allocator, Misfit, pod_cidrs};
+use super::allocator::{Allocator, InvalidPodCidr, pod_cidrs};
 use super::cidr_set::CidrSetError;
-use super::facts::{Facts, Past};
+use super::facts::{Facts, RetainedState};
 use crate::effect::When;
 use crate::node::name;
 use crate::settings::IpamSettings;
@@ -18,9 +18,9 @@ use crate::settings::IpamSettings;
 pub struct Memory {
     allocator: Allocator,
     /// Of nodes about which something has failed.
-    pasts: BTreeMap<String, Past>,
+    pasts: BTreeMap<String, RetainedState>,
     /// What was found in nodes and not told yet.
-    misfits: BTreeMap<String, Vec<Misfit>>,
+    invalid_pod_cidrs: BTreeMap<String, Vec<InvalidPodCidr>>,
     /// Who waits for a block to be freed.
     waiting: BTreeSet<String>,
     /// How many blocks had been freed when those who wait were told last.
@@ -36,7 +36,7 @@ impl Memory {
         Ok(Memory {
             allocator: Allocator::new(settings)?,
             pasts: BTreeMap::new(),
-            misfits: BTreeMap::new(),
+            invalid_pod_cidrs: BTreeMap::new(),
             waiting: BTreeSet::new(),
             released: 0,
         })
@@ -53,7 +53,7 @@ impl Memory {
     }
 
     /// The node is like this now, as the watch says, which may be late. Says whether that is news about which a
-    /// conversation is due: a heartbeat is none.
+    /// reconciliation is due: a heartbeat is none.
     pub fn see(&mut self, node: &Node) -> bool {
         let name = name(node);
         let known = self.allocator.stored(node);
@@ -66,15 +66,16 @@ impl Memory {
             self.pasts.remove(name);
             self.waiting.remove(name);
             // Who has waited for it hears that it came.
-            return known == Some(0) || self.misfits.contains_key(name);
+            return known == Some(0) || self.invalid_pod_cidrs.contains_key(name);
         }
         known.is_none() && node.metadata.deletion_timestamp.is_none()
     }
 
     fn observe(&mut self, node: &Node) {
-        let misfits = self.allocator.observe(node);
-        if !misfits.is_empty() {
-            self.misfits.insert(name(node).to_owned(), misfits);
+        let invalid_pod_cidrs = self.allocator.observe(node);
+        if !invalid_pod_cidrs.is_empty() {
+            self.invalid_pod_cidrs
+                .insert(name(node).to_owned(), invalid_pod_cidrs);
         }
     }
 
@@ -86,7 +87,7 @@ impl Memory {
 
     fn lose(&mut self, name: &str) {
         self.pasts.remove(name);
-        self.misfits.remove(name);
+        self.invalid_pod_cidrs.remove(name);
         self.waiting.remove(name);
     }
 
@@ -101,13 +102,13 @@ impl Memory {
         gone
     }
 
-    /// A conversation about this node; it is promised what it is to get. `None`: there is nothing to be done.
+    /// A reconciliation about this node; it is promised what it is to get. `None`: there is nothing to be done.
     pub fn begin(&mut self, node: Arc<Node>) -> Option<Facts> {
         let name = name(&node).to_owned();
         self.see(&node);
         let has_cidrs = self.allocator.stored(&node) != Some(0);
-        let misfits = self.misfits.remove(&name).unwrap_or_default();
-        if has_cidrs && misfits.is_empty() {
+        let invalid_pod_cidrs = self.invalid_pod_cidrs.remove(&name).unwrap_or_default();
+        if has_cidrs && invalid_pod_cidrs.is_empty() {
             return None;
         }
         let blocks = match has_cidrs || node.metadata.deletion_timestamp.is_some() {
@@ -116,10 +117,16 @@ impl Memory {
         };
         let is_unanswered = self.allocator.is_unanswered(&node);
         let past = self.pasts.get(&name).cloned().unwrap_or_default();
-        Some(Facts::new(node, blocks, misfits, past, is_unanswered))
+        Some(Facts::new(
+            node,
+            blocks,
+            invalid_pod_cidrs,
+            past,
+            is_unanswered,
+        ))
     }
 
-    /// What a conversation has come to. Says whether something was found that is a matter for another one.
+    /// What a reconciliation has come to. Says whether something was found that is a matter for another one.
     pub fn conclude(&mut self, facts: &Facts, when: &When) -> bool {
         let node = &facts.node;
         let name = name(node);
@@ -153,17 +160,17 @@ impl Memory {
                 self.waiting.insert(name.to_owned());
             }
         }
-        self.misfits.contains_key(name)
+        self.invalid_pod_cidrs.contains_key(name)
     }
 
-    /// The conversation about this node ended in a way that nobody can say anything about.
+    /// The reconciliation about this node ended in a way that nobody can say anything about.
     pub fn abandon(&mut self, node: &Node) {
         self.allocator.keep_unanswered(node);
         let past = self.pasts.entry(name(node).to_owned()).or_default();
         past.failures = past.failures.saturating_add(1);
     }
 
-    /// How many conversations about this one have failed in a row.
+    /// How many reconciliations about this one have failed in a row.
     pub fn failures(&self, name: &str) -> u32 {
         self.pasts.get(name).map_or(0, |past| past.failures)
     }

@@ -57,9 +57,9 @@ fn lease(holder: &str, renewal: i64) -> Box<Lease> {
     })
 }
 
-fn asked(turn: Turn) -> Ask {
+fn asked(turn: LeaseAction) -> Ask {
     match turn {
-        Turn::Ask(ask) => ask,
+        LeaseAction::Ask(ask) => ask,
         other => panic!("asks nothing: {other:?}"),
     }
 }
@@ -136,7 +136,7 @@ fn proc_040_a_lease_that_does_not_exist_is_created() {
     assert_eq!(record.acquire_time, record.renew_time);
     assert_eq!(
         elector.turn(at(0), wall(0)),
-        Turn::Rest(TIMING.retry_period)
+        LeaseAction::Rest(TIMING.retry_period)
     );
 }
 
@@ -145,7 +145,7 @@ fn a_lease_without_a_namespace_is_tried_again_later() {
     let mut elector = elector("me");
     exchange(&mut elector, 0, |_| Answer::Absent);
     exchange(&mut elector, 0, |_| Answer::Absent);
-    assert!(matches!(elector.turn(at(0), wall(0)), Turn::Rest(_)));
+    assert!(matches!(elector.turn(at(0), wall(0)), LeaseAction::Rest(_)));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn another_leader_is_waited_for_from_when_its_record_was_seen_to_change() {
         });
         assert_eq!(ask, Ask::Read);
         assert!(
-            matches!(elector.turn(at(millis), wall(millis)), Turn::Rest(_)),
+            matches!(elector.turn(at(millis), wall(millis)), LeaseAction::Rest(_)),
             "{millis}"
         );
     }
@@ -198,7 +198,7 @@ fn a_lease_lasts_as_long_as_its_record_says_and_else_as_long_as_ours() {
         for (millis, is_free) in [(0, false), (lasts, false), (lasts + 2_400, true)] {
             exchange(&mut elector, millis, |_| Answer::Lease(theirs.clone()));
             let turn = elector.turn(at(millis), wall(0));
-            let takes = matches!(turn, Turn::Ask(Ask::Replace(_)));
+            let takes = matches!(turn, LeaseAction::Ask(Ask::Replace(_)));
             assert_eq!(takes, is_free, "{seconds:?} at {millis}: {turn:?}");
         }
     }
@@ -240,7 +240,7 @@ fn candidates_come_back_after_one_to_one_and_a_fifth_retry_periods() {
         elector.heard(&ask, at(0), at(0), Answer::Lease(lease("you", 1)), chance);
         assert_eq!(
             elector.turn(at(0), wall(0)),
-            Turn::Rest(Duration::from_millis(millis))
+            LeaseAction::Rest(Duration::from_millis(millis))
         );
     }
 }
@@ -284,7 +284,10 @@ fn proc_042_a_tenure_counts_from_when_the_last_answered_renewal_was_sent() {
         asked(elector.turn(at(12_000), wall(0))),
         Ask::Replace(_)
     ));
-    assert_eq!(elector.turn(at(12_001), wall(0)), Turn::Lost(Lost::Expired));
+    assert_eq!(
+        elector.turn(at(12_001), wall(0)),
+        LeaseAction::Lost(Lost::Expired)
+    );
     assert_eq!(elector.renewed(), None);
 }
 
@@ -294,7 +297,7 @@ fn a_renewal_that_failed_is_tried_again_a_retry_period_after_it_was_sent() {
     exchange(&mut elector, 2_000, |_| Answer::Failed);
     assert_eq!(
         elector.turn(at(2_000), wall(0)),
-        Turn::Rest(TIMING.retry_period)
+        LeaseAction::Rest(TIMING.retry_period)
     );
     let ask = asked(elector.turn(at(4_000), wall(0)));
     elector.heard(&ask, at(4_000), at(9_000), Answer::Failed, 1.0);
@@ -321,7 +324,7 @@ fn a_conflict_with_our_own_record_of_budgets_is_read_again_at_once() {
 fn a_lease_that_somebody_else_writes_all_the_time_is_not_asked_for_without_end() {
     let mut elector = leader("me");
     let mut asked = 0;
-    while let Turn::Ask(ask) = elector.turn(at(2_000), wall(0)) {
+    while let LeaseAction::Ask(ask) = elector.turn(at(2_000), wall(0)) {
         asked += 1;
         let answer = match ask {
             Ask::Read => Answer::Lease(lease("me", 2)),
@@ -338,7 +341,7 @@ fn a_tenure_is_over_as_soon_as_somebody_else_holds_the_lease() {
     let mut elector = leader("me");
     exchange(&mut elector, 2_000, |_| Answer::Conflict);
     exchange(&mut elector, 2_000, |_| Answer::Lease(lease("you", 9)));
-    let lost = Turn::Lost(Lost::Taken("you".to_owned()));
+    let lost = LeaseAction::Lost(Lost::Taken("you".to_owned()));
     assert_eq!(elector.turn(at(2_000), wall(0)), lost);
     assert_eq!(elector.renewed(), None);
     assert_eq!(elector.turn(at(99_000), wall(0)), lost);
@@ -350,7 +353,7 @@ fn an_answer_that_names_another_holder_is_no_renewal() {
     exchange(&mut elector, 2_000, |_| Answer::Lease(lease("you", 9)));
     assert_eq!(
         elector.turn(at(2_000), wall(0)),
-        Turn::Lost(Lost::Taken("you".to_owned()))
+        LeaseAction::Lost(Lost::Taken("you".to_owned()))
     );
 }
 
@@ -367,7 +370,7 @@ fn a_leader_whose_lease_is_deleted_creates_it_anew_unless_somebody_else_does() {
     exchange(&mut second, 2_000, |_| Answer::Lease(lease("you", 1)));
     assert!(matches!(
         second.turn(at(2_000), wall(0)),
-        Turn::Lost(Lost::Taken(_))
+        LeaseAction::Lost(Lost::Taken(_))
     ));
 }
 

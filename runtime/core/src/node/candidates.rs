@@ -3,8 +3,8 @@
 //! its word.
 
 use crate::cloud::Lookup;
-use crate::effect::{Decision, Effect, Word};
-use crate::ownership::{Heard, Opinion, Verdict};
+use crate::effect::{CandidateVote, Decision, Effect};
+use crate::ownership::{Heard, Verdict, Vote};
 use crate::permit::Moment;
 
 use super::waiting::{self, Obstacle};
@@ -15,17 +15,17 @@ pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<
     let looked = facts.looked().filter(|_| !others.is_empty())?;
     let Some((verdict, tell)) = facts.conferred() else {
         let opinion = match looked.as_ref().map(|looked| &looked.lookup) {
-            Ok(Lookup::Found(_)) => Opinion::Found,
-            Ok(Lookup::Gone | Lookup::NotMine) => Opinion::NotMine,
-            Ok(Lookup::Unknown(why)) => Opinion::Silent(crate::answer::message(why)),
-            Err(error) => Opinion::Silent(crate::answer::message(&error.to_string())),
+            Ok(Lookup::Found(_)) => Vote::Found,
+            Ok(Lookup::Gone | Lookup::NotMine) => Vote::NotMine,
+            Ok(Lookup::Unknown(why)) => Vote::Silent(crate::answer::message(why)),
+            Err(error) => Vote::Silent(crate::answer::message(&error.to_string())),
         };
-        let word = Word {
+        let word = CandidateVote {
             opinion,
             others,
             is_patient: !waiting::is_patience_over(facts, now),
         };
-        return Some(Decision::Do(vec![Effect::Confer(
+        return Some(Decision::Do(vec![Effect::CastVote(
             node_ref(&facts.node),
             word,
         )]));
@@ -62,7 +62,7 @@ pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<
         Verdict::WaitsFor(open) => Obstacle::Candidates {
             why: format!(
                 "the provider {:?} knows an instance for this node; it is not known yet whether others do, too: {}",
-                facts.claimant.name,
+                facts.ownership.name,
                 said(open)
             ),
             reason: "ProviderUndecided",
@@ -79,7 +79,7 @@ fn quoted(names: &[String]) -> String {
 
 fn said(open: &[Heard]) -> String {
     let words = open.iter().map(|one| match &one.opinion {
-        Some(Opinion::Silent(why)) => format!("{:?} could not say ({why})", one.provider),
+        Some(Vote::Silent(why)) => format!("{:?} could not say ({why})", one.provider),
         _ => format!("{:?} has not said", one.provider),
     });
     let words: Vec<String> = words.collect();

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::answer::Checked;
 use crate::brake::{Brake, Rise};
+use crate::budget_reservation::Reservation;
 use crate::cloud::{Address, AddressType};
 use crate::effect::Effect;
-use crate::paid::Credit;
 use crate::permit::Moment;
 
 use super::waiting::Obstacle;
@@ -25,11 +25,11 @@ pub struct Proposal {
     labels: BTreeMap<String, String>,
 }
 
-/// What the answer of this conversation would change that one answer is not enough for. The next conversation
+/// What the answer of this reconciliation would change that one answer is not enough for. The next reconciliation
 /// wants to know it. `None`: nothing was answered, so that what was proposed before still stands.
 pub fn proposal(facts: &Facts) -> Option<Proposal> {
     facts.looked()?.as_ref().ok()?;
-    // Most conversations: nothing that they could change would need confirming, so the answer is not checked again.
+    // Most reconciliations: nothing that they could change would need confirming, so the answer is not checked again.
     if !facts.rules.reconcile_labels && !is_ready(&facts.node) {
         return Some(Proposal::default());
     }
@@ -115,12 +115,12 @@ fn permitted<'a>(
         });
     }
     match (facts.budget(brake), facts.credit(brake, now)) {
-        (Some(Ok(())), _) | (None, Credit::Covered) => Ok(None),
-        (None, Credit::Nothing) => {
+        (Some(Ok(())), _) | (None, Reservation::Covered) => Ok(None),
+        (None, Reservation::Nothing) => {
             let effect = Effect::TakeBudget(node_ref(&facts.node), brake, Rise::NONE);
             Ok(Some(effect))
         }
-        (None, Credit::InVain(until)) => Err(Obstacle::PaidInVain {
+        (None, Reservation::InVain(until)) => Err(Obstacle::PaidInVain {
             brake,
             again: now.until(until),
         }),

@@ -1,4 +1,4 @@
-//! The node controller's law, statement by statement: a conversation is held with an API server of a few
+//! The node controller's law, statement by statement: a reconciliation is held with an API server of a few
 //! lines and a provider that always answers the same.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::answer::{self, Unusable};
 use crate::brake::Brake;
+use crate::budget_reservation::why_in_vain;
 use crate::cloud::{CloudEvent, EventType, ProviderError};
 use crate::effect::{ClusterError, Decision, Effect, When};
 use crate::ownership::Verdict;
-use crate::paid::why_in_vain;
 use crate::permit::Moment;
 use crate::retry::{self, Backoff, Retry};
 
@@ -43,7 +43,7 @@ pub(super) enum Obstacle<'a> {
     /// The answer may not be written down.
     Answer(Unusable),
     /// The answer names a machine that is another node's, too.
-    Twin {
+    DuplicateProviderId {
         /// The machine.
         provider_id: String,
         /// The other node.
@@ -152,7 +152,7 @@ impl Obstacle<'_> {
             Obstacle::NotMine => "the provider knows no instance for this node".to_owned(),
             Obstacle::Unknown(why) => format!("the provider cannot tell: {why}"),
             Obstacle::Answer(unusable) => format!("the provider's answer was not used: {unusable}"),
-            Obstacle::Twin { provider_id, name } => format!(
+            Obstacle::DuplicateProviderId { provider_id, name } => format!(
                 "the machine {provider_id} is also that of node {name:?}: delete the node that does not run on it"
             ),
             Obstacle::Unconfirmed { brake, .. } => {
@@ -176,7 +176,7 @@ impl Obstacle<'_> {
             Obstacle::Candidates { reason, .. } => reason,
             Obstacle::Gone | Obstacle::NotMine => "InstanceNotFound",
             Obstacle::Answer(_) => "InvalidProviderAnswer",
-            Obstacle::Twin { .. } => "DuplicateProviderID",
+            Obstacle::DuplicateProviderId { .. } => "DuplicateProviderID",
             Obstacle::Unconfirmed { .. } => "ChangeUnconfirmed",
             Obstacle::Braked { .. } => "BrakeEngaged",
             Obstacle::NodeIp(_) => "InvalidProvidedNodeIP",
@@ -190,7 +190,7 @@ impl Obstacle<'_> {
             Obstacle::Provider(error) => retry::needs_a_person(error),
             Obstacle::Answer(_) | Obstacle::NodeIp(_) | Obstacle::Unserved(_) => true,
             Obstacle::Candidates { tell, .. } => *tell,
-            Obstacle::Twin { .. } | Obstacle::Braked { .. } => true,
+            Obstacle::DuplicateProviderId { .. } | Obstacle::Braked { .. } => true,
             Obstacle::Unconfirmed { .. } | Obstacle::PaidInVain { .. } => false,
             Obstacle::Cluster(error) => matches!(error, ClusterError::Rejected(_)),
             Obstacle::Gone | Obstacle::NotMine | Obstacle::Unknown(_) => false,
@@ -223,7 +223,7 @@ impl Obstacle<'_> {
             | Obstacle::NotMine
             | Obstacle::Unknown(_)
             | Obstacle::Answer(_)
-            | Obstacle::Twin { .. } => retry::CLOUD,
+            | Obstacle::DuplicateProviderId { .. } => retry::CLOUD,
             Obstacle::NodeIp(_) => retry::PERSON,
         };
         Retry::After(backoff.after(failures))

@@ -87,7 +87,7 @@ pub enum Held {
     /// The answers are not complete.
     Incomplete,
     /// Too many at once; until then.
-    Mass(Moment),
+    MassOutage(Moment),
     /// The brake's budget is spent; there is something again then.
     Braked {
         /// Which one.
@@ -222,7 +222,7 @@ fn is_not_contradicted(evidence: &Evidence) -> Result<(), Held> {
 /// on the nodes does not count.
 fn is_no_mass(evidence: &Evidence, now: Now) -> Result<(), Held> {
     match evidence.mass_until {
-        Some(until) if now.moment < until => Err(Held::Mass(until)),
+        Some(until) if now.moment < until => Err(Held::MassOutage(until)),
         Some(_) | None => Ok(()),
     }
 }
@@ -264,7 +264,7 @@ impl Held {
             Held::Contradicted(_) => "contradicted",
             Held::Unknown(_) => "unknown",
             Held::Incomplete => "incomplete",
-            Held::Mass(_) => "mass",
+            Held::MassOutage(_) => "mass",
             Held::Braked { brake, .. } => brake.as_str(),
         }
     }
@@ -273,7 +273,7 @@ impl Held {
     pub(super) fn yields_to_meaning(&self) -> bool {
         matches!(
             self,
-            Held::NoKnownGood | Held::Mass(_) | Held::Braked { .. }
+            Held::NoKnownGood | Held::MassOutage(_) | Held::Braked { .. }
         )
     }
 
@@ -285,7 +285,7 @@ impl Held {
     /// When the cloud is asked again.
     pub(super) fn again(&self, now: Now) -> Duration {
         let after = match self {
-            Held::JustNotReady(until) | Held::Unconfirmed(until) | Held::Mass(until) => {
+            Held::JustNotReady(until) | Held::Unconfirmed(until) | Held::MassOutage(until) => {
                 now.moment.until(*until)
             }
             Held::Braked { free, .. } => now.moment.until(*free),
@@ -304,7 +304,7 @@ impl Held {
     /// The condition with what remains of it, for people.
     pub(super) fn remaining(&self, now: Now) -> Option<Duration> {
         match self {
-            Held::JustNotReady(until) | Held::Unconfirmed(until) | Held::Mass(until) => {
+            Held::JustNotReady(until) | Held::Unconfirmed(until) | Held::MassOutage(until) => {
                 Some(now.moment.until(*until))
             }
             Held::Braked { free, .. } => Some(now.moment.until(*free)),
@@ -360,7 +360,7 @@ impl fmt::Display for Held {
                 crate::answer::message(why)
             ),
             Held::Incomplete => write!(f, "the answers are not complete"),
-            Held::Mass(_) => write!(
+            Held::MassOutage(_) => write!(
                 f,
                 "more than a third of the provider's nodes are said to be gone at once; if that is meant, set the annotation {DELETE_UNTIL}"
             ),

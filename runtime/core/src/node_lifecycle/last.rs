@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::case::Case;
+use super::history::NodeHistory;
 use super::memory::Pass;
 use super::survey::scheme;
 use crate::node::name;
@@ -13,17 +13,17 @@ use k8s_openapi::api::core::v1::Node;
 pub(super) struct LastOfScheme(BTreeSet<String>);
 
 impl LastOfScheme {
-    /// `cases` are what is known of the NotReady nodes of the pass.
-    pub(super) fn new(pass: &Pass<'_>, cases: &BTreeMap<String, Case>) -> LastOfScheme {
+    /// `histories` are what is known of the NotReady nodes of the pass.
+    pub(super) fn new(pass: &Pass<'_>, histories: &BTreeMap<String, NodeHistory>) -> LastOfScheme {
         let is_gone = |node: &Node| {
-            let case = cases.get(name(node));
-            case.is_some_and(|case| case.gone.is_some())
+            let history = histories.get(name(node));
+            history.is_some_and(|history| history.gone.is_some())
         };
-        if cases.values().all(|case| case.gone.is_none()) {
+        if histories.values().all(|history| history.gone.is_none()) {
             return LastOfScheme(BTreeSet::new());
         }
         // Those of another account with the same scheme could not vouch.
-        let is_ours = |node: &Node| owner(node, pass.claimant).is_ours();
+        let is_ours = |node: &Node| owner(node, pass.ownership).is_ours();
         let existing = pass.nodes.iter();
         let existing = existing.filter(|node| is_ours(node) && !is_gone(node));
         LastOfScheme(

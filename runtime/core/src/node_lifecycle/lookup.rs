@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 
-use super::case::Noted;
+use super::history::Noted;
 use crate::cloud::{Instance, Lookup};
 use crate::ownership::stored_provider_id;
 

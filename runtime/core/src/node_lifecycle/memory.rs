@@ -10,18 +10,18 @@ use k8s_openapi::api::core::v1::Node;
 use crate::cloud::{FindReply, Lookup, ProviderError};
 use crate::effect::When;
 use crate::node::{is_ready, is_uninitialized, name, uid as uid_of};
-use crate::ownership::{Claimant, Owner, owner, stored_provider_id};
+use crate::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 use crate::permit::Moment;
 use crate::settings::LifecycleRules;
 
-use super::case::{Case, Company, FOUND, Noted};
+use super::contradictions::Contradictions;
 use super::deletion_guard::{Evidence, Held, Seen, age, is_wanted};
-use super::doubts::Doubts;
 use super::facts::{Facts, Finding};
 use super::halving::{Halving, is_crash};
+use super::history::{Company, FOUND, NodeHistory, Noted};
 use super::last::LastOfScheme;
 use super::lookup::{is_its_machine, power, vouches};
-use super::mass::{Called, Mass};
+use super::mass_outage::{Called, MassOutage};
 use super::survey::{Survey, scheme, surveys};
 use super::witness::Witnesses;
 use super::{Now, has_shutdown_key_and_effect, taints};
@@ -31,7 +31,7 @@ pub struct Pass<'a> {
     /// All nodes, by name.
     pub nodes: &'a [Arc<Node>],
     /// The provider.
-    pub claimant: &'a Arc<Claimant>,
+    pub ownership: &'a Arc<OwnershipContext>,
     /// What decisions are held against.
     pub rules: &'a Arc<LifecycleRules>,
     /// When it is held.
@@ -42,15 +42,15 @@ pub struct Pass<'a> {
 /// begins anew, which only costs time.
 #[derive(Debug, Default)]
 pub struct Memory {
-    cases: BTreeMap<String, Case>,
+    histories: BTreeMap<String, NodeHistory>,
     /// Every node's UID, and since when it is seen.
     seen: HashMap<String, (String, Seen)>,
     has_seen_all: bool,
     witnesses: Witnesses,
-    doubts: Doubts,
+    contradictions: Contradictions,
     /// When the last pass was held, and with which rules.
     last_pass: Option<(Now, Arc<LifecycleRules>)>,
-    mass: Mass,
+    mass_outage: MassOutage,
     halving: Halving,
 }
 
@@ -69,44 +69,45 @@ impl Memory {
                 self.ready(node, now);
                 continue;
             }
-            let is_other = !owner(node, pass.claimant).is_ours();
+            let is_other = !owner(node, pass.ownership).is_ours();
             if is_other || node.metadata.deletion_timestamp.is_some() {
-                self.cases.remove(name(node));
+                self.histories.remove(name(node));
                 continue;
             }
             let seen = self.seen_since(node, now);
-            let case = self.cases.entry(name(node).to_owned());
-            let case = case.or_insert_with(|| Case::new(node, now));
-            if !case.is_about(node) {
-                *case = Case::new(node, now);
+            let history = self.histories.entry(name(node).to_owned());
+            let history = history.or_insert_with(|| NodeHistory::new(node, now));
+            if !history.is_about(node) {
+                *history = NodeHistory::new(node, now);
             }
-            case.see(node, now);
+            history.see(node, now);
             // The node controller asks about it already, and it is too young for anything else.
             let is_starting =
                 is_uninitialized(node) && age(node, seen, pass.now) < pass.rules.min_age;
-            case.is_starting = is_starting;
-            if case.next <= now && !case.is_busy && !is_starting {
+            history.is_starting = is_starting;
+            if history.next <= now && !history.is_busy && !is_starting {
                 due.push(node);
             }
         }
         let due = self.with_all_that_are_not_ready(due, pass);
-        let (cases, witnesses, doubts) = (&self.cases, &self.witnesses, &self.doubts);
+        let (histories, witnesses, contradictions) =
+            (&self.histories, &self.witnesses, &self.contradictions);
         let halving = &self.halving;
-        let case = |node: &Node| cases.get(name(node));
+        let history = |node: &Node| histories.get(name(node));
         surveys(
             due,
             pass.nodes,
-            pass.claimant,
+            pass.ownership,
             now,
-            |node| case(node).is_some_and(|case| case.gone.is_some()),
-            |node| case(node).map_or(Company::Everybody, |case| case.company),
+            |node| history(node).is_some_and(|history| history.gone.is_some()),
+            |node| history(node).map_or(Company::Everybody, |history| history.company),
             |scheme| halving.most(scheme),
             |node| {
                 // It vouches for nobody, and is asked about itself.
-                if case(node).is_some_and(|case| case.gone.is_some()) {
+                if history(node).is_some_and(|history| history.gone.is_some()) {
                     return None;
                 }
-                Some(witnesses.rank(node, doubts))
+                Some(witnesses.rank(node, contradictions))
             },
         )
     }
@@ -120,8 +121,8 @@ impl Memory {
     ) -> Vec<Arc<Node>> {
         let now = pass.now.moment;
         let is_gone = |node: &&Arc<Node>| {
-            let case = self.cases.get(name(node));
-            case.is_some_and(|case| case.gone.is_some())
+            let history = self.histories.get(name(node));
+            history.is_some_and(|history| history.gone.is_some())
         };
         let schemes: BTreeSet<Option<&str>> = due
             .iter()
@@ -132,14 +133,14 @@ impl Memory {
         let due: BTreeSet<&str> = due.into_iter().map(|node| name(node)).collect();
         let mut asked = Vec::new();
         for node in pass.nodes {
-            let Some(case) = self.cases.get_mut(name(node)) else {
+            let Some(history) = self.histories.get_mut(name(node)) else {
                 continue;
             };
             let is_along = schemes.contains(&scheme(node))
-                && case.earliest <= now
-                && !(case.is_busy || case.is_starting || is_ready(node));
+                && history.earliest <= now
+                && !(history.is_busy || history.is_starting || is_ready(node));
             if is_along || due.contains(name(node)) {
-                case.is_busy = true;
+                history.is_busy = true;
                 asked.push(node.clone());
             }
         }
@@ -166,30 +167,30 @@ impl Memory {
         self.seen = seen;
         self.has_seen_all = self.has_seen_all || !pass.nodes.is_empty();
         let seen = &self.seen;
-        self.cases.retain(|name, _| seen.contains_key(name));
+        self.histories.retain(|name, _| seen.contains_key(name));
         self.witnesses
             .retain(|name, uid| seen.get(name).is_some_and(|(now, _)| now == uid));
-        self.doubts.retain(|name| seen.contains_key(name));
+        self.contradictions.retain(|name| seen.contains_key(name));
     }
 
     /// LIFE-005: the only thing there is to do about a Ready node is to take the shutdown taint away.
     fn ready(&mut self, node: &Node, now: Moment) {
         if !taints(node).iter().any(has_shutdown_key_and_effect) {
-            self.cases.remove(name(node));
+            self.histories.remove(name(node));
             return;
         }
-        let case = self.cases.entry(name(node).to_owned());
-        let case = case.or_insert_with(|| Case::new(node, now));
-        if !case.is_about(node) {
-            *case = Case::new(node, now);
+        let history = self.histories.entry(name(node).to_owned());
+        let history = history.or_insert_with(|| NodeHistory::new(node, now));
+        if !history.is_about(node) {
+            *history = NodeHistory::new(node, now);
         }
-        case.gone = None;
-        if !case.was_ready {
-            case.was_ready = true;
-            case.hurry(now);
+        history.gone = None;
+        if !history.was_ready {
+            history.was_ready = true;
+            history.hurry(now);
         }
-        if case.next <= now && !case.is_busy {
-            case.finding = Some(Noted::Back);
+        if history.next <= now && !history.is_busy {
+            history.finding = Some(Noted::Back);
         }
     }
 
@@ -221,7 +222,7 @@ impl Memory {
         }
         if !is_complete {
             let about = survey.about.iter().map(|node| name(node));
-            self.mass.interrupt(about, at);
+            self.mass_outage.interrupt(about, at);
         }
         for (node, lookup) in &answers[..survey.about.len()] {
             self.heard_of(survey, node, lookup, is_complete, &found, at);
@@ -241,7 +242,7 @@ impl Memory {
             _ => None,
         };
         let about = survey.about.iter().map(|node| name(node));
-        self.mass.interrupt(about, at);
+        self.mass_outage.interrupt(about, at);
         let has_crashed = error.is_some_and(is_crash);
         let is_halved = has_crashed && self.halving.crashed(survey);
         if has_crashed {
@@ -251,19 +252,19 @@ impl Memory {
             }
         }
         for node in &survey.about {
-            let case = self.cases.get_mut(name(node));
-            if let Some(case) = case.filter(|case| case.is_about(node)) {
-                case.is_busy = false;
+            let history = self.histories.get_mut(name(node));
+            if let Some(history) = history.filter(|history| history.is_about(node)) {
+                history.is_busy = false;
                 match is_halved {
-                    true => case.next = at.after(FOUND.first),
-                    false => case.back_off(at),
+                    true => history.next = at.after(FOUND.first),
+                    false => history.back_off(at),
                 }
                 if let (true, false, Some(error)) = (has_crashed, is_halved, error) {
-                    case.company = Company::Nobody;
-                    case.is_uncounted(Held::Unknown(error.to_string()));
+                    history.company = Company::Nobody;
+                    history.is_uncounted(Held::Unknown(error.to_string()));
                 }
-                case.next = case.next.max(at.after(asked_for.unwrap_or_default()));
-                case.earliest = case.next;
+                history.next = history.next.max(at.after(asked_for.unwrap_or_default()));
+                history.earliest = history.next;
             }
         }
     }
@@ -272,13 +273,14 @@ impl Memory {
         match lookup {
             Lookup::Gone if is_complete && is_ready(node) && self.should_exist(node) => {
                 let rules = self.last_pass.as_ref().map(|(_, rules)| rules.mass_hold);
-                self.doubts.note(name(node), at, rules.unwrap_or_default());
+                self.contradictions
+                    .note(name(node), at, rules.unwrap_or_default());
             }
             // It was wrong about this machine; what it said about others meanwhile proves nothing.
-            Lookup::Found(_) if self.doubts.clear(name(node)) => {
-                self.cases
+            Lookup::Found(_) if self.contradictions.clear(name(node)) => {
+                self.histories
                     .values_mut()
-                    .for_each(|case| case.is_called_found(at));
+                    .for_each(|history| history.is_called_found(at));
             }
             Lookup::Found(_) | Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => {}
         }
@@ -304,35 +306,35 @@ impl Memory {
         at: Moment,
     ) {
         // An answer about the node that had this name before says nothing about this one.
-        let case = self.cases.get_mut(name(node));
-        let Some(case) = case.filter(|case| case.is_about(node)) else {
+        let history = self.histories.get_mut(name(node));
+        let Some(history) = history.filter(|history| history.is_about(node)) else {
             return;
         };
-        case.is_busy = false;
-        case.back_off(at);
+        history.is_busy = false;
+        history.back_off(at);
         match lookup {
             Lookup::Unknown(why) => {
-                case.company = Company::Untold;
-                case.is_uncounted(Held::Unknown(why.clone()));
+                history.company = Company::Untold;
+                history.is_uncounted(Held::Unknown(why.clone()));
                 return;
             }
             Lookup::Gone if !is_complete => {
-                case.is_uncounted(Held::Incomplete);
+                history.is_uncounted(Held::Incomplete);
                 return;
             }
-            _ => case.counts(),
+            _ => history.counts(),
         }
         match lookup {
             Lookup::Gone => {
-                case.quiet = 0;
-                case.is_called_gone(survey.asked, at, survey.is_fresh, found);
-                case.finding = Some(Noted::Gone);
+                history.quiet = 0;
+                history.is_called_gone(survey.asked, at, survey.is_fresh, found);
+                history.finding = Some(Noted::Gone);
             }
             Lookup::Unknown(_) => {}
-            Lookup::NotMine => case.is_called_found(at),
+            Lookup::NotMine => history.is_called_found(at),
             Lookup::Found(instance) => {
-                case.is_called_found(at);
-                case.finding = power(instance).filter(|_| is_its_machine(node, instance));
+                history.is_called_found(at);
+                history.finding = power(instance).filter(|_| is_its_machine(node, instance));
             }
         }
     }
@@ -340,30 +342,30 @@ impl Memory {
     /// Takes what somebody else was told: `found` says when, if ever, it was answered last that the machine of the node
     /// with this name and UID exists. Only nodes that are called gone are asked for.
     pub fn hear_of_others(&mut self, found: impl Fn(&str, &str) -> Option<Moment>) {
-        for (name, case) in &mut self.cases {
-            let Some(first) = case.gone.as_ref().map(|gone| gone.first) else {
+        for (name, history) in &mut self.histories {
+            let Some(first) = history.gone.as_ref().map(|gone| gone.first) else {
                 continue;
             };
-            if let Some(at) = found(name, &case.uid).filter(|at| first < *at) {
-                case.is_called_found(at);
+            if let Some(at) = found(name, &history.uid).filter(|at| first < *at) {
+                history.is_called_found(at);
             }
         }
     }
 
-    /// Ends the questions of a pass: a conversation for each node about which there is something to do, by name.
+    /// Ends the questions of a pass: a reconciliation for each node about which there is something to do, by name.
     pub fn facts(&mut self, pass: &Pass<'_>) -> Vec<Facts> {
         self.weigh(pass);
         let contradicted_by = self.contradicted_by(pass);
-        let last = LastOfScheme::new(pass, &self.cases);
-        let mut conversations = Vec::new();
+        let last = LastOfScheme::new(pass, &self.histories);
+        let mut reconciliations = Vec::new();
         for node in pass.nodes {
             let seen = self.seen_since(node, pass.now.moment);
-            let case = self.cases.get_mut(name(node));
-            let Some(case) = case.filter(|case| case.is_about(node)) else {
+            let history = self.histories.get_mut(name(node));
+            let Some(history) = history.filter(|history| history.is_about(node)) else {
                 continue;
             };
-            let finding = match (case.finding.take(), &case.gone) {
-                (Some(Noted::Uncounted), _) => match case.uncounted() {
+            let finding = match (history.finding.take(), &history.gone) {
+                (Some(Noted::Uncounted), _) => match history.uncounted() {
                     Some(held) => Finding::Held(held.clone()),
                     None => continue,
                 },
@@ -371,49 +373,53 @@ impl Memory {
                 (Some(Noted::Running), _) => Finding::Running,
                 (Some(Noted::ShutDown), _) => Finding::ShutDown,
                 (Some(Noted::Gone), Some(gone)) => Finding::Gone(Box::new(Evidence {
-                    not_ready_since: case.not_ready_since,
+                    not_ready_since: history.not_ready_since,
                     seen,
                     first: gone.first,
                     last: gone.last,
                     answers: gone.answers,
-                    enough: case.enough(pass.now.moment),
+                    enough: history.enough(pass.now.moment),
                     is_fresh: gone.is_fresh,
                     known_good: gone.known_good.clone(),
                     contradicted_by: contradicted_by.clone(),
-                    mass_until: self.mass.until(name(node), pass.rules.mass_hold),
+                    mass_until: self.mass_outage.until(name(node), pass.rules.mass_hold),
                     is_last: last.is_last(node),
                 })),
                 // Somebody has heard meanwhile that it exists.
                 (Some(Noted::Gone), None) | (None, _) => continue,
             };
-            case.is_busy = true;
-            conversations.push(Facts::new(
+            history.is_busy = true;
+            reconciliations.push(Facts::new(
                 node.clone(),
-                pass.claimant.clone(),
+                pass.ownership.clone(),
                 pass.rules.clone(),
                 finding,
-                case.past.clone(),
+                history.past.clone(),
             ));
         }
-        conversations
+        reconciliations
     }
 
     /// Counts who is called gone. Who is called so now counts before the second answer: one after another would be
     /// no mass.
     fn weigh(&mut self, pass: &Pass<'_>) {
-        let is_called =
-            |case: &Case, node: &Node| case.gone.is_some() && stored_provider_id(node).is_some();
+        let is_called = |history: &NodeHistory, node: &Node| {
+            history.gone.is_some() && stored_provider_id(node).is_some()
+        };
         let mut called = Called::new();
         for node in pass.nodes {
-            if let Some(case) = self.cases.get(name(node))
-                && is_called(case, node)
+            if let Some(history) = self.histories.get(name(node))
+                && is_called(history, node)
                 && !is_wanted(node, pass.rules, pass.now)
             {
-                called.insert(name(node).to_owned(), case.uid.clone());
+                called.insert(name(node).to_owned(), history.uid.clone());
             }
         }
         let is_ours = |node: &&Arc<Node>| {
-            matches!(owner(node, pass.claimant), Owner::Recorded | Owner::Implied)
+            matches!(
+                owner(node, pass.ownership),
+                Owner::Recorded | Owner::Implied
+            )
         };
         for node in self.doubted(pass) {
             called.insert(name(node).to_owned(), uid_of(node).to_owned());
@@ -425,7 +431,7 @@ impl Memory {
         let seen = &self.seen;
         let exists = |name: &str, uid: &str| seen.get(name).is_some_and(|(known, _)| known == uid);
         let (hold, now) = (pass.rules.mass_hold, pass.now.moment);
-        self.mass.update(called, owned, exists, hold, now);
+        self.mass_outage.update(called, owned, exists, hold, now);
     }
 
     fn seen_since(&self, node: &Node, now: Moment) -> Seen {
@@ -440,7 +446,9 @@ impl Memory {
 
     /// The Ready nodes that are called gone. After a while such a node is an oddity of its own.
     fn doubted<'a>(&'a self, pass: &'a Pass<'_>) -> impl Iterator<Item = &'a Arc<Node>> {
-        let young = self.doubts.since(pass.rules.mass_hold, pass.now.moment);
+        let young = self
+            .contradictions
+            .since(pass.rules.mass_hold, pass.now.moment);
         let nodes = young.filter_map(|doubt| {
             let place = pass.nodes.binary_search_by(|node| name(node).cmp(doubt));
             pass.nodes.get(place.ok()?)
@@ -448,32 +456,32 @@ impl Memory {
         nodes.filter(|node| is_ready(node))
     }
 
-    /// Notes how a conversation ended: `when` says when the node is asked about again.
+    /// Notes how a reconciliation ended: `when` says when the node is asked about again.
     pub fn conclude(&mut self, facts: &Facts, when: &When, now: Moment) {
-        let case = self.cases.get_mut(name(&facts.node));
-        let Some(case) = case.filter(|case| case.uid == uid_of(&facts.node)) else {
+        let history = self.histories.get_mut(name(&facts.node));
+        let Some(history) = history.filter(|history| history.uid == uid_of(&facts.node)) else {
             return;
         };
-        case.is_busy = false;
-        case.past = facts.left_behind(now);
+        history.is_busy = false;
+        history.past = facts.left_behind(now);
         match when {
             When::Retry { after, .. } | When::NotBefore { after, .. } => {
-                case.next = now.after(*after);
+                history.next = now.after(*after);
             }
             // It was deleted, and the watch is late; or it would have been, and nothing may be.
-            _ if matches!(facts.finding, Finding::Gone(_)) => case.next = now.after(LATER),
+            _ if matches!(facts.finding, Finding::Gone(_)) => history.next = now.after(LATER),
             When::AwaitChange | When::Blocked { .. } => {}
         }
     }
 
-    /// Nothing came of a question or of a conversation about these nodes: it panicked.
+    /// Nothing came of a question or of a reconciliation about these nodes: it panicked.
     pub fn abandon<'a>(&mut self, names: impl Iterator<Item = &'a str>, now: Moment) {
         for name in names {
-            self.mass.interrupt(std::iter::once(name), now);
-            if let Some(case) = self.cases.get_mut(name) {
-                case.is_busy = false;
-                case.finding = None;
-                case.back_off(now);
+            self.mass_outage.interrupt(std::iter::once(name), now);
+            if let Some(history) = self.histories.get_mut(name) {
+                history.is_busy = false;
+                history.finding = None;
+                history.back_off(now);
             }
         }
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use crate::node::{is_ready, name};
-use crate::ownership::{Claimant, Owner, owner, stored_provider_id};
+use crate::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 use crate::permit::Moment;
 use crate::provider_id::ProviderId;
 
-use super::case::Company;
+use super::history::Company;
 
 /// Most nodes of one look-up, those that vouch included: half of what the contract allows.
 const MOST: usize = 2500;
@@ -73,7 +73,7 @@ pub(super) fn scheme(node: &Node) -> Option<&str> {
 pub(super) fn surveys(
     due: Vec<Arc<Node>>,
     nodes: &[Arc<Node>],
-    claimant: &Claimant,
+    ownership: &OwnershipContext,
     asked: Moment,
     is_fresh: impl Fn(&Node) -> bool,
     company: impl Fn(&Node) -> Company,
@@ -94,7 +94,7 @@ pub(super) fn surveys(
         for about in about.chunks(most) {
             surveys.push(Survey {
                 vouching: match &wanted {
-                    Some(wanted) => vouching(wanted, about, nodes, claimant, &rank),
+                    Some(wanted) => vouching(wanted, about, nodes, ownership, &rank),
                     None => Vec::new(),
                 },
                 is_fresh: about.iter().any(|node| is_fresh(node)),
@@ -107,11 +107,14 @@ pub(super) fn surveys(
 }
 
 /// Nodes that should be found, if the answers are about this cluster: the oldest Ready ones of the provider.
-pub fn witnesses<'a>(nodes: impl Iterator<Item = &'a Node>, claimant: &Claimant) -> Vec<&'a Node> {
+pub fn witnesses<'a>(
+    nodes: impl Iterator<Item = &'a Node>,
+    ownership: &OwnershipContext,
+) -> Vec<&'a Node> {
     let is_witness = |node: &&Node| {
         is_ready(node)
             && scheme(node).is_some()
-            && matches!(owner(node, claimant), Owner::Recorded | Owner::Implied)
+            && matches!(owner(node, ownership), Owner::Recorded | Owner::Implied)
     };
     let mut witnesses: Vec<&Node> = nodes.filter(is_witness).collect();
     let age = |node: &Node| node.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -125,7 +128,7 @@ fn vouching(
     wanted: &str,
     about: &[Arc<Node>],
     nodes: &[Arc<Node>],
-    claimant: &Claimant,
+    ownership: &OwnershipContext,
     rank: &impl Fn(&Node) -> Option<u8>,
 ) -> Vec<Arc<Node>> {
     let mut best: Vec<(u8, bool, &Arc<Node>)> = Vec::new();
@@ -134,7 +137,7 @@ fn vouching(
         if is_other || about.iter().any(|one| Arc::ptr_eq(one, node)) {
             continue;
         }
-        if !matches!(owner(node, claimant), Owner::Recorded | Owner::Implied) {
+        if !matches!(owner(node, ownership), Owner::Recorded | Owner::Implied) {
             continue;
         }
         let Some(rank) = rank(node) else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
 
-use super::doubts::Doubts;
+use super::contradictions::Contradictions;
 use crate::node::{name, uid};
 
 /// Whoever was asked so often and never found vouches for nobody: somebody else is asked first. One bad answer, which
@@ -44,11 +44,11 @@ impl Witnesses {
 
     /// Its place among the witnesses: the lower, the better. One that is in doubt is asked again, so that the doubt can
     /// end; more than one would leave no room for those that are known to be good.
-    pub(super) fn rank(&self, node: &Node, doubts: &Doubts) -> u8 {
+    pub(super) fn rank(&self, node: &Node, contradictions: &Contradictions) -> u8 {
         let in_vain = self.in_vain.get(name(node));
         let is_in_vain = in_vain.is_some_and(|(who, times)| who == uid(node) && *times >= IN_VAIN);
-        match (self.is_known(node), doubts.contains(name(node))) {
-            _ if doubts.first() == Some(name(node)) => 0,
+        match (self.is_known(node), contradictions.contains(name(node))) {
+            _ if contradictions.first() == Some(name(node)) => 0,
             (true, false) if !is_in_vain => 0,
             (false, false) if !is_in_vain => 1,
             (_, true) => 2,

@@ -38,7 +38,7 @@ fn claim(name: &str, scheme: &str, selector: Option<&str>) -> Claim {
 }
 
 /// Each of `claims` in turn, with the others beside it.
-fn each(claims: &[Claim]) -> Vec<Claimant> {
+fn each(claims: &[Claim]) -> Vec<OwnershipContext> {
     let one = |index: usize| {
         let mut others = claims.to_vec();
         let Claim {
@@ -46,7 +46,7 @@ fn each(claims: &[Claim]) -> Vec<Claimant> {
             schemes,
             selector,
         } = others.remove(index);
-        Claimant {
+        OwnershipContext {
             name,
             schemes,
             selector,
@@ -61,7 +61,10 @@ fn each(claims: &[Claim]) -> Vec<Claimant> {
 fn seen_by_sim(label: Option<&str>, provider_id: Option<&str>) -> Owner {
     let label = label.map(|name| format!("{OWNER_LABEL}={name}"));
     let node = node(&label.unwrap_or_default(), provider_id);
-    owner(&node, &Claimant::alone("sim", vec!["sim".to_owned()]))
+    owner(
+        &node,
+        &OwnershipContext::alone("sim", vec!["sim".to_owned()]),
+    )
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn without_a_record_the_scheme_decides_and_without_both_nobody_owns() {
 fn seen(claims: &[Claim], node: &Node) -> String {
     let words = each(claims)
         .into_iter()
-        .map(|claimant| match owner(node, &claimant) {
+        .map(|ownership| match owner(node, &ownership) {
             Owner::Recorded => "recorded".to_owned(),
             Owner::Implied => "implied".to_owned(),
             Owner::Nobody => "asks".to_owned(),
@@ -240,9 +243,9 @@ fn traffic_goes_to_the_providers_own_nodes_and_to_those_that_nobody_here_speaks_
             .map(|one| one.name)
             .collect();
         assert_eq!(names.join(" "), expected, "{labels} {provider_id:?}");
-        let without_machines = Claimant {
+        let without_machines = OwnershipContext {
             has_instances: false,
-            ..Claimant::alone("balancer", Vec::new())
+            ..OwnershipContext::alone("balancer", Vec::new())
         };
         assert!(without_machines.reaches(&node));
     }
@@ -254,7 +257,7 @@ fn routed_by(node: &Node, routers: &[Claim], others: &[Claim]) -> String {
     let makes_routes = |other: &&Claim| other.name.starts_with('r');
     let all = routers.iter().chain(others.iter().filter(makes_routes));
     let all: Vec<Claim> = all.cloned().collect();
-    let claimant = |one: &Claim| Claimant {
+    let ownership = |one: &Claim| OwnershipContext {
         selector: one.selector.clone(),
         has_instances: false,
         others: others.to_vec(),
@@ -263,11 +266,11 @@ fn routed_by(node: &Node, routers: &[Claim], others: &[Claim]) -> String {
             .filter(|other| other.name != one.name)
             .cloned()
             .collect(),
-        ..Claimant::alone(one.name.clone(), Vec::new())
+        ..OwnershipContext::alone(one.name.clone(), Vec::new())
     };
     let theirs = routers
         .iter()
-        .filter(|one| claimant(one).routes_without_machine(node));
+        .filter(|one| ownership(one).routes_without_machine(node));
     let names: Vec<&str> = theirs.map(|one| &*one.name).collect();
     names.join(" ")
 }

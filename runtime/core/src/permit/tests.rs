@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::audit::Unrecordable;
-use crate::brake::{Allowance, Standing};
+use crate::brake::{Allowance, BudgetLevel};
 
 /// Remembers what it was told; cannot write when it is broken.
 #[derive(Default)]
@@ -101,7 +101,7 @@ fn a_call_that_has_made_all_its_changes_takes_nothing_from_the_others() {
     for _ in 0..9 {
         assert_eq!(greedy.ask(at(0), &write), Err(Refusal::Budget(1)));
     }
-    let standing = Standing {
+    let standing = BudgetLevel {
         taken: 1,
         allowed: 3,
     };

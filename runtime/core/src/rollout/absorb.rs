@@ -1,6 +1,6 @@
 //! What work has come to, folded back into the facts: how far a version is, or whose fault it is that it is not.
 
-use super::facts::{Candidate, Cause, End, Facts, Loaded, Now, Setback, Step, Work};
+use super::facts::{Candidate, Cause, End, Facts, Failure, Loaded, Now, Step, Work};
 use super::record::{Release, cut};
 
 impl Facts {
@@ -25,7 +25,7 @@ impl Facts {
             End::Planned(_) => {}
             End::Fine { release, noted, .. } => {
                 self.named(&release);
-                self.setbacks.remove(&wanted.digest);
+                self.failures.remove(&wanted.digest);
                 self.ready = Some(Loaded {
                     release,
                     terms: self.terms,
@@ -72,14 +72,14 @@ impl Facts {
                         noted: *noted,
                     });
                 }
-                self.setbacks.remove(digest);
+                self.failures.remove(digest);
                 self.named(&release);
             }
             End::Planned(plans) => {
                 if let Step::SelfTested { fits } = candidate.step {
                     candidate.step = Step::Planned { fits, plans };
                 }
-                self.setbacks.remove(digest);
+                self.failures.remove(digest);
             }
             End::Ungranted(lines) => candidate.step = Step::Ungranted(lines),
             End::Distrusted(why) => {
@@ -94,7 +94,7 @@ impl Facts {
 
     /// Remembers that this version did not come further, and when it is tried again.
     fn set_back(&mut self, digest: &str, cause: Cause, why: &str, now: Now) {
-        let before = self.setbacks.get(digest).filter(|it| it.cause == cause);
+        let before = self.failures.get(digest).filter(|it| it.cause == cause);
         let failures = before.map_or(0, |it| it.failures).saturating_add(1);
         let again = match cause {
             // Until the terms or the offer change.
@@ -102,23 +102,23 @@ impl Facts {
             Cause::Trust => Some(self.rules.vouched.after(failures)),
             Cause::Gone | Cause::Circumstances => Some(self.rules.again.after(failures)),
         };
-        let setback = Setback {
+        let failure = Failure {
             terms: self.terms,
             cause,
             failures,
             again: again.map(|delay| now.moment.after(delay)),
             why: cut(why),
         };
-        if self.setbacks.len() >= MOST_SETBACKS && !self.setbacks.contains_key(digest) {
-            self.setbacks.clear();
+        if self.failures.len() >= MOST_SETBACKS && !self.failures.contains_key(digest) {
+            self.failures.clear();
         }
-        self.setbacks.insert(digest.to_owned(), setback);
+        self.failures.insert(digest.to_owned(), failure);
     }
 
     /// What keeps this version from coming further.
-    pub(super) fn setback(&self, digest: &str) -> Option<&Setback> {
-        let found = self.setbacks.get(digest);
-        found.filter(|setback| setback.terms == self.terms)
+    pub(super) fn failure(&self, digest: &str) -> Option<&Failure> {
+        let found = self.failures.get(digest);
+        found.filter(|failure| failure.terms == self.terms)
     }
 
     /// The version that a module names was read: every mention of its digest learns it.

@@ -1,7 +1,7 @@
 //! The decision: what serves, what is tried, and what is written down about it. Everything that depends on what people
 //! order is in `orders`, everything about one trial in `trial`.
 
-use super::facts::{Cause, Decision, Effect, Facts, Happening, Now, Setback, Standing, Work};
+use super::facts::{Cause, Decision, Effect, Facts, Failure, Now, Role, RolloutEvent, Work};
 use super::orders::{self, Ordered};
 use super::record::{Record, Release, cut};
 use super::trial;
@@ -13,15 +13,15 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
     let Some(record) = &facts.record else {
         return Decision::Wait(None);
     };
-    let mut turn = Turn {
+    let mut turn = DecisionBuilder {
         facts,
         record,
         now,
         wake: None,
     };
-    let effects = match facts.standing {
-        Standing::Leader => turn.lead(),
-        Standing::Follower => turn.follow(),
+    let effects = match facts.role {
+        Role::Leader => turn.lead(),
+        Role::Follower => turn.follow(),
     };
     effects.map_or(Decision::Wait(turn.wake), Decision::Do)
 }
@@ -30,7 +30,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
 pub(super) const UNSERVED: &str = "ProviderNotServing";
 
 /// One decision in the making.
-pub(super) struct Turn<'a> {
+pub(super) struct DecisionBuilder<'a> {
     pub(super) facts: &'a Facts,
     pub(super) record: &'a Record,
     pub(super) now: Now,
@@ -47,10 +47,10 @@ pub(super) enum Placing<'a> {
     /// It is being loaded.
     Loading,
     /// It cannot, for now.
-    SetBack(&'a Setback),
+    SetBack(&'a Failure),
 }
 
-impl<'a> Turn<'a> {
+impl<'a> DecisionBuilder<'a> {
     /// What is written down has to serve. As long as nothing is, whatever is offered may: whoever does not lead acts on
     /// nothing, and is ready sooner when it leads.
     fn follow(&mut self) -> Option<Vec<Effect>> {
@@ -120,19 +120,19 @@ impl<'a> Turn<'a> {
                     effects
                 })
             }
-            Placing::SetBack(setback) if setback.cause == Cause::Module => {
-                Some(self.reject(Vec::new(), release, &setback.why))
+            Placing::SetBack(failure) if failure.cause == Cause::Module => {
+                Some(self.reject(Vec::new(), release, &failure.why))
             }
             Placing::Loading | Placing::SetBack(_) => None,
         }
     }
 
     /// Why the version that is written down as serving cannot, where nothing else does and waiting alone would not help.
-    pub(super) fn lost(&self) -> Option<(&'a Release, &'a Setback)> {
+    pub(super) fn lost(&self) -> Option<(&'a Release, &'a Failure)> {
         let active = &self.record.active.as_ref()?.release;
-        let setback = self.facts.setback(&active.digest)?;
-        let is_lost = self.facts.serving.is_none() && setback.cause != Cause::Circumstances;
-        is_lost.then_some((active, setback))
+        let failure = self.facts.failure(&active.digest)?;
+        let is_lost = self.facts.serving.is_none() && failure.cause != Cause::Circumstances;
+        is_lost.then_some((active, failure))
     }
 
     /// What it takes to have this version serve, on the present terms.
@@ -146,16 +146,16 @@ impl<'a> Turn<'a> {
         if facts.ready.as_ref().is_some_and(is_it) {
             return Placing::Do(vec![Effect::Place(release.clone())]);
         }
-        if let Some(setback) = facts.setback(&release.digest) {
-            let is_due = setback.again.is_some_and(|at| at <= self.now.moment);
+        if let Some(failure) = facts.failure(&release.digest) {
+            let is_due = failure.again.is_some_and(|at| at <= self.now.moment);
             let is_other = |work: &Work| work.release().digest != release.digest;
             // What has failed before gives nothing else up for another try.
             if is_due && facts.work.as_ref().is_some_and(is_other) {
-                return Placing::SetBack(setback);
+                return Placing::SetBack(failure);
             }
             if !is_due {
-                self.wake_at(setback.again);
-                return Placing::SetBack(setback);
+                self.wake_at(failure.again);
+                return Placing::SetBack(failure);
             }
         }
         match &facts.work {
@@ -167,11 +167,11 @@ impl<'a> Turn<'a> {
 
     /// `release` serves from now on: writes it down after these effects, and says so.
     pub(super) fn activate(&self, mut effects: Vec<Effect>, release: &Release) -> Vec<Effect> {
-        let untried = self.lost().map(|(lost, setback)| {
+        let untried = self.lost().map(|(lost, failure)| {
             let why = format!(
                 "it was not tried beside {}, which cannot be loaded: {}",
                 shown(lost),
-                setback.why
+                failure.why
             );
             cut(&why)
         });
@@ -205,8 +205,8 @@ impl<'a> Turn<'a> {
         };
         let had_calls = candidate.step.is_trying();
         let mut effects = self.reject(self.end_trial(), &candidate.release, reason);
-        if let (true, Some(Effect::Tell(happening))) = (had_calls, effects.last_mut()) {
-            happening.reason = "ProviderRolledBack";
+        if let (true, Some(Effect::Tell(event))) = (had_calls, effects.last_mut()) {
+            event.reason = "ProviderRolledBack";
         }
         effects
     }
@@ -248,11 +248,11 @@ impl<'a> Turn<'a> {
             return None;
         }
         let active = record.active.as_ref().map(|active| &active.release);
-        let is_set_back = active.is_some_and(|it| facts.setback(&it.digest).is_some());
+        let is_set_back = active.is_some_and(|it| facts.failure(&it.digest).is_some());
         if !is_set_back && facts.source_trouble.is_empty() {
             return None;
         }
-        Some(Effect::Tell(Happening {
+        Some(Effect::Tell(RolloutEvent {
             event_type: EventType::Warning,
             reason: UNSERVED,
             message: cut(&format!("nothing serves: {}", record.trouble)),
@@ -276,8 +276,8 @@ impl<'a> Turn<'a> {
                 continue;
             }
             seen.push(&release.digest);
-            if let Some(setback) = facts.setback(&release.digest) {
-                lines.push(format!("{}: {}", shown(release), setback.why));
+            if let Some(failure) = facts.failure(&release.digest) {
+                lines.push(format!("{}: {}", shown(release), failure.why));
             }
         }
         lines.extend(orders::trouble(self));
@@ -302,7 +302,7 @@ pub(super) fn told(
     release: &Release,
     message: String,
 ) -> Effect {
-    Effect::Tell(Happening {
+    Effect::Tell(RolloutEvent {
         event_type,
         reason,
         message: cut(&message),

@@ -21,7 +21,7 @@ pub struct Now {
 
 /// What this process is to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Standing {
+pub enum Role {
     /// Obeys what is written down.
     #[default]
     Follower,
@@ -132,7 +132,7 @@ pub enum Cause {
 
 /// A version did not come further.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setback {
+pub struct Failure {
     /// The terms it was tried on; on others it may do better.
     pub terms: u64,
     /// Whose fault it is.
@@ -147,7 +147,7 @@ pub struct Setback {
 
 /// Whose word there is for a version, beside those who vouch for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum Endorsement {
     /// Nobody's: it is only offered.
     Nobodys,
     /// It is written down as serving.
@@ -228,7 +228,7 @@ pub enum Order {
 
 /// Something that people and machines should hear of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Happening {
+pub struct RolloutEvent {
     /// How loud.
     pub event_type: EventType,
     /// CamelCase, such as `ProviderActivated`.
@@ -261,7 +261,7 @@ pub enum Effect {
     /// Take this order away.
     Clear(Order),
     /// Say this.
-    Tell(Happening),
+    Tell(RolloutEvent),
 }
 
 /// See [`super::decide`].
@@ -279,7 +279,7 @@ pub struct Facts {
     /// The numbers.
     pub rules: RolloutRules,
     /// What this process is.
-    pub standing: Standing,
+    pub role: Role,
     /// What is written down; `None` until it was read. The leader's own word from then on.
     pub record: Option<Record>,
     /// What people order, as it was read last.
@@ -299,7 +299,7 @@ pub struct Facts {
     /// What is loaded and could.
     pub ready: Option<Loaded>,
     /// What did not come further, by digest.
-    pub setbacks: BTreeMap<String, Setback>,
+    pub failures: BTreeMap<String, Failure>,
     /// What is on its way.
     pub candidate: Option<Candidate>,
     /// What the trial under way has shown.
@@ -312,28 +312,28 @@ pub struct Facts {
 
 impl Facts {
     /// Whose word there is for this version.
-    pub fn word(&self, digest: &str) -> Word {
+    pub fn word(&self, digest: &str) -> Endorsement {
         let orders = &self.orders;
         let is_it = |named: &Option<String>| named.as_deref() == Some(digest);
         let record = self.record.as_ref();
         let previous = record.and_then(|record| record.previous.as_ref());
         let active = record.and_then(|record| record.active.as_ref());
         if is_it(&orders.allow_downgrade) {
-            Word::Allowed
+            Endorsement::Allowed
         } else if is_it(&orders.pin)
             || (orders.roll_back && previous.is_some_and(|it| it.digest == digest))
         {
-            Word::Ordered
+            Endorsement::Ordered
         } else if active.is_some_and(|active| active.release.digest == digest) {
-            Word::Recorded
+            Endorsement::Recorded
         } else {
-            Word::Nobodys
+            Endorsement::Nobodys
         }
     }
 
     /// What is written down was read. The leader's own word holds against what is read later.
     pub fn read(&mut self, record: Option<Record>) {
-        if self.standing == Standing::Follower || self.record.is_none() {
+        if self.role == Role::Follower || self.record.is_none() {
             self.record = Some(record.unwrap_or_default());
         }
     }
@@ -348,13 +348,13 @@ impl Facts {
     /// This process leads from now on, and this is what is written down at this moment. Whatever it had begun as a
     /// follower is worth the same.
     pub fn leads(&mut self, record: Option<Record>) {
-        self.standing = Standing::Leader;
+        self.role = Role::Leader;
         self.record = Some(record.unwrap_or_default());
     }
 
     /// This process does not lead any more.
     pub fn follows(&mut self) {
-        self.standing = Standing::Follower;
+        self.role = Role::Follower;
     }
 
     /// People's orders were read.
@@ -374,8 +374,8 @@ impl Facts {
             (pin.clone(), allow_downgrade.clone(), *roll_back)
         };
         if named(&self.orders) != named(&orders) {
-            self.setbacks
-                .retain(|_, setback| setback.cause != Cause::Trust);
+            self.failures
+                .retain(|_, failure| failure.cause != Cause::Trust);
         }
         self.orders = orders;
     }
@@ -385,8 +385,8 @@ impl Facts {
         let before = self.offer.as_ref();
         let same = before.filter(|offer| offer.release.digest == release.digest);
         // Its bytes are here now, and perhaps other evidence.
-        self.setbacks.retain(|digest, setback| {
-            *digest != release.digest || setback.cause == Cause::Circumstances
+        self.failures.retain(|digest, failure| {
+            *digest != release.digest || failure.cause == Cause::Circumstances
         });
         self.offer = Some(Offer {
             since: same.map_or(now.moment, |offer| offer.since),
@@ -410,7 +410,7 @@ impl Facts {
     /// The terms, or what is trusted, have changed.
     pub fn changed_terms(&mut self) {
         self.terms += 1;
-        self.setbacks.clear();
+        self.failures.clear();
     }
 
     /// An effect was carried out, or begun.
@@ -421,7 +421,7 @@ impl Facts {
             Effect::Abandon => self.work = None,
             Effect::Place(release) => {
                 self.serving = self.ready.take_if(|it| it.is(&release.digest));
-                self.setbacks.remove(&release.digest);
+                self.failures.remove(&release.digest);
                 self.has_told_unserved = false;
                 self.candidate = None;
                 self.tally = Tally::default();
@@ -453,12 +453,12 @@ impl Facts {
             }
             Effect::Clear(order) => {
                 if let Order::Retry(digest) = order {
-                    self.setbacks.remove(digest);
+                    self.failures.remove(digest);
                 }
                 self.done.push(order.clone());
             }
-            Effect::Tell(happening) => {
-                self.has_told_unserved |= happening.reason == super::decide::UNSERVED;
+            Effect::Tell(event) => {
+                self.has_told_unserved |= event.reason == super::decide::UNSERVED;
             }
         }
     }

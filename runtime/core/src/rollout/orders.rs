@@ -1,7 +1,7 @@
 //! What people order, and what follows. An order that is done is taken away; until that is seen it is not followed again.
 
-use super::decide::{Placing, Turn, shown, told};
-use super::facts::{Cause, Effect, Happening, Order};
+use super::decide::{DecisionBuilder, Placing, shown, told};
+use super::facts::{Cause, Effect, Order, RolloutEvent};
 use super::record::{Release, cut};
 use crate::cloud::EventType;
 
@@ -16,14 +16,14 @@ pub(super) enum Ordered {
 }
 
 /// What follows from the orders.
-pub(super) fn follow(turn: &mut Turn<'_>) -> Ordered {
+pub(super) fn follow(turn: &mut DecisionBuilder<'_>) -> Ordered {
     match approve(turn).or_else(|| retry(turn)) {
         Some(effects) => Ordered::Do(effects),
         None => roll_back(turn),
     }
 }
 
-fn approve(turn: &Turn<'_>) -> Option<Vec<Effect>> {
+fn approve(turn: &DecisionBuilder<'_>) -> Option<Vec<Effect>> {
     let digest = turn.facts.orders.approve.as_ref()?;
     if turn.record.is_approved(digest) {
         return None;
@@ -33,7 +33,7 @@ fn approve(turn: &Turn<'_>) -> Option<Vec<Effect>> {
     Some(vec![Effect::Keep(Box::new(record))])
 }
 
-fn retry(turn: &Turn<'_>) -> Option<Vec<Effect>> {
+fn retry(turn: &DecisionBuilder<'_>) -> Option<Vec<Effect>> {
     let digest = turn.facts.orders.retry.as_ref()?;
     let order = Order::Retry(digest.clone());
     if turn.facts.done.contains(&order) {
@@ -46,7 +46,7 @@ fn retry(turn: &Turn<'_>) -> Option<Vec<Effect>> {
 
 /// The newest step is taken back: that of a version which answers calls on trial, otherwise that of the version which
 /// serves.
-fn roll_back(turn: &mut Turn<'_>) -> Ordered {
+fn roll_back(turn: &mut DecisionBuilder<'_>) -> Ordered {
     if !turn.facts.orders.roll_back || turn.facts.done.contains(&Order::RollBack) {
         return Ordered::Nothing;
     }
@@ -70,9 +70,9 @@ fn roll_back(turn: &mut Turn<'_>) -> Ordered {
         }
         Placing::Do(effects) => Ordered::Do(effects),
         Placing::Loading => Ordered::Waits,
-        Placing::SetBack(setback) if setback.cause == Cause::Circumstances => Ordered::Waits,
-        Placing::SetBack(setback) => {
-            let why = format!("{} cannot serve: {}", shown(previous), setback.why);
+        Placing::SetBack(failure) if failure.cause == Cause::Circumstances => Ordered::Waits,
+        Placing::SetBack(failure) => {
+            let why = format!("{} cannot serve: {}", shown(previous), failure.why);
             impossible(Some(&active.release), &why)
         }
         Placing::Serves => taken_back(turn, Vec::new(), &active.release, Some(previous)),
@@ -80,7 +80,7 @@ fn roll_back(turn: &mut Turn<'_>) -> Ordered {
 }
 
 fn taken_back(
-    turn: &Turn<'_>,
+    turn: &DecisionBuilder<'_>,
     mut effects: Vec<Effect>,
     from: &Release,
     to: Option<&Release>,
@@ -103,26 +103,23 @@ fn taken_back(
 }
 
 fn impossible(release: Option<&Release>, why: &str) -> Ordered {
-    let happening = Happening {
+    let event = RolloutEvent {
         event_type: EventType::Warning,
         reason: "RollBackImpossible",
         message: cut(&format!("cannot go back: {why}")),
         release: release.cloned(),
     };
-    Ordered::Do(vec![
-        Effect::Clear(Order::RollBack),
-        Effect::Tell(happening),
-    ])
+    Ordered::Do(vec![Effect::Clear(Order::RollBack), Effect::Tell(event)])
 }
 
 /// What is to be tried, as far as people have a say in it.
-pub(super) fn wanted<'a>(turn: &Turn<'a>) -> Option<&'a Release> {
+pub(super) fn wanted<'a>(turn: &DecisionBuilder<'a>) -> Option<&'a Release> {
     let active = turn.record.active.as_ref();
     chosen(turn).filter(|it| active.is_none_or(|active| active.release.digest != it.digest))
 }
 
 /// What should serve: what is offered, or what is pinned.
-pub(super) fn chosen<'a>(turn: &Turn<'a>) -> Option<&'a Release> {
+pub(super) fn chosen<'a>(turn: &DecisionBuilder<'a>) -> Option<&'a Release> {
     let facts = turn.facts;
     if facts.orders.pause {
         return None;
@@ -139,7 +136,7 @@ pub(super) fn chosen<'a>(turn: &Turn<'a>) -> Option<&'a Release> {
 }
 
 /// What is wrong with the orders.
-pub(super) fn trouble(turn: &Turn<'_>) -> Option<String> {
+pub(super) fn trouble(turn: &DecisionBuilder<'_>) -> Option<String> {
     let pin = turn.facts.orders.pin.as_ref()?;
     let active = turn.record.active.as_ref();
     if active.is_some_and(|active| active.release.digest == *pin) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::decide::{Turn, shown as named, told};
+use super::decide::{DecisionBuilder, shown as named, told};
 use super::facts::{Candidate, Effect, Step, Trying, Work};
 use super::orders;
 use super::record::{MOST_LINES, Phase, Release, Trial, cut};
@@ -29,7 +29,7 @@ impl Step {
 }
 
 /// Why the version on trial has to go, if it has to.
-pub(super) fn verdict(turn: &Turn<'_>) -> Option<String> {
+pub(super) fn verdict(turn: &DecisionBuilder<'_>) -> Option<String> {
     let candidate = turn.facts.candidate.as_ref()?;
     if let Step::Failed(why) = &candidate.step {
         return Some(why.clone());
@@ -40,7 +40,7 @@ pub(super) fn verdict(turn: &Turn<'_>) -> Option<String> {
     }
 }
 
-fn judge(turn: &Turn<'_>, candidate: &Candidate) -> Verdict {
+fn judge(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> Verdict {
     let (rules, tally) = (&turn.facts.rules, &turn.facts.tally);
     let elapsed = |trying: &Trying| trying.since.until(turn.now.moment);
     match &candidate.step {
@@ -54,7 +54,7 @@ fn judge(turn: &Turn<'_>, candidate: &Candidate) -> Verdict {
 }
 
 /// The next step of what is to be tried, if something is and it can make one.
-pub(super) fn advance(turn: &mut Turn<'_>) -> Option<Vec<Effect>> {
+pub(super) fn advance(turn: &mut DecisionBuilder<'_>) -> Option<Vec<Effect>> {
     let facts = turn.facts;
     let wanted = orders::wanted(turn);
     match (&facts.candidate, wanted) {
@@ -79,7 +79,7 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Option<Vec<Effect>> {
     }
 }
 
-fn step(turn: &mut Turn<'_>, candidate: &Candidate) -> Option<Vec<Effect>> {
+fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<Effect>> {
     let ready = turn.facts.ready.as_ref();
     let is_ready = ready.is_some_and(|ready| ready.is(&candidate.release.digest));
     if candidate.step.needs_code() && !is_ready {
@@ -112,10 +112,10 @@ fn step(turn: &mut Turn<'_>, candidate: &Candidate) -> Option<Vec<Effect>> {
             });
         }
     };
-    if let Some(setback) = turn.facts.setback(&candidate.release.digest)
-        && setback.again.is_none_or(|at| at > turn.now.moment)
+    if let Some(failure) = turn.facts.failure(&candidate.release.digest)
+        && failure.again.is_none_or(|at| at > turn.now.moment)
     {
-        turn.wake_at(setback.again);
+        turn.wake_at(failure.again);
         return None;
     }
     // What is under way is nearly always its own; otherwise the end of it is waited for.
@@ -127,11 +127,11 @@ fn step(turn: &mut Turn<'_>, candidate: &Candidate) -> Option<Vec<Effect>> {
 
 /// Waits for the verdict on a trial, and asks where nobody else does.
 fn watch(
-    turn: &mut Turn<'_>,
+    turn: &mut DecisionBuilder<'_>,
     candidate: &Candidate,
     trying: Trying,
     time: Duration,
-    passed: impl Fn(&Turn<'_>) -> Vec<Effect>,
+    passed: impl Fn(&DecisionBuilder<'_>) -> Vec<Effect>,
 ) -> Option<Vec<Effect>> {
     let (now, rules) = (turn.now.moment, turn.facts.rules);
     let end = trying.since.after(time);
@@ -157,13 +157,13 @@ fn watch(
     None
 }
 
-fn promote(turn: &Turn<'_>, candidate: &Candidate) -> Vec<Effect> {
+fn promote(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> Vec<Effect> {
     let release = &candidate.release;
     turn.activate(vec![Effect::Place(release.clone())], release)
 }
 
 /// Whether `release` was found to request no more than the version that is written down as serving, or may do so.
-pub(super) fn is_admitted(turn: &Turn<'_>, release: &Release) -> bool {
+pub(super) fn is_admitted(turn: &DecisionBuilder<'_>, release: &Release) -> bool {
     let candidate = turn.facts.candidate.as_ref();
     candidate.is_some_and(|candidate| {
         candidate.release.digest == release.digest
@@ -174,7 +174,7 @@ pub(super) fn is_admitted(turn: &Turn<'_>, release: &Release) -> bool {
 }
 
 /// Whether it requests more than the version that serves, and nobody has approved it.
-fn waits_for_approval(turn: &Turn<'_>, candidate: &Candidate) -> bool {
+fn waits_for_approval(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> bool {
     let Step::Examined(wider) = &candidate.step else {
         return false;
     };
@@ -184,13 +184,13 @@ fn waits_for_approval(turn: &Turn<'_>, candidate: &Candidate) -> bool {
 }
 
 /// Whether a person allows it to change what the version that serves leaves alone.
-fn may_change(turn: &Turn<'_>, candidate: &Candidate) -> bool {
+fn may_change(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> bool {
     let allowed = turn.facts.orders.allow_changes.as_ref();
     allowed.is_some_and(|digest| *digest == candidate.release.digest)
 }
 
 /// What is written down about the version on its way.
-pub(super) fn shown(turn: &Turn<'_>) -> Option<Trial> {
+pub(super) fn shown(turn: &DecisionBuilder<'_>) -> Option<Trial> {
     let Some(candidate) = &turn.facts.candidate else {
         // What was on its way before a restart, and is about to be again.
         let next = orders::wanted(turn)?;
@@ -234,7 +234,7 @@ pub(super) fn shown(turn: &Turn<'_>) -> Option<Trial> {
 }
 
 /// What people should hear of, once.
-pub(super) fn news(turn: &Turn<'_>, after: Option<&Trial>) -> Option<Effect> {
+pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<Effect> {
     let (before, after) = (turn.record.trial.as_ref(), after?);
     let is_told = before.is_some_and(|before| {
         before.release.digest == after.release.digest

@@ -11,12 +11,12 @@ use crate::cloud_route::CloudRoute;
 use crate::load_balancer::{Pending, Progress};
 use crate::permit::Moment;
 
-/// How many routes to one destination a conversation removes. Clouds have one, and some may have a few.
+/// How many routes to one destination a reconciliation removes. Clouds have one, and some may have a few.
 const MOST_REMOVALS: usize = 16;
 
-/// What earlier conversations about one destination have left behind.
+/// What earlier reconciliations about one destination have left behind.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Past {
+pub(super) struct RetainedState {
     /// How many have failed in a row.
     pub(super) failures: u32,
     /// Since when the cloud has only begun, in an unbroken row of answers.
@@ -26,7 +26,7 @@ pub(super) struct Past {
     /// What the last pending call carried.
     pub(super) hint: Option<Hint>,
     /// The routes for whose removal budget was taken.
-    pub(super) paid: Vec<Arc<CloudRoute>>,
+    pub(super) reservation: Vec<Arc<CloudRoute>>,
     /// The kinds of errors that people were told of.
     pub(super) told: BTreeSet<&'static str>,
     /// When it is tried again.
@@ -47,7 +47,7 @@ pub(super) struct Hint {
     carried: Arc<[u8]>,
 }
 
-impl Past {
+impl RetainedState {
     /// Whether the cloud is at it, so that it is asked about again at the cloud's own pace and without a listing.
     pub(super) fn is_begun(&self) -> bool {
         self.begun.is_some() && self.in_vain == 0
@@ -59,10 +59,10 @@ impl Past {
 pub(super) struct Change {
     pub(super) destination: IpNet,
     pub(super) remove: Vec<Arc<CloudRoute>>,
-    pub(super) past: Past,
+    pub(super) past: RetainedState,
     /// How many of `remove` are gone.
     removed: usize,
-    /// There are more than one conversation removes.
+    /// There are more than one reconciliation removes.
     has_more: bool,
     pub(super) end: Option<End>,
 }
@@ -72,7 +72,7 @@ pub(super) struct Change {
 pub(super) enum End {
     /// All is as it has to be.
     Done,
-    /// So far; the rest is left to the next conversation.
+    /// So far; the rest is left to the next reconciliation.
     More,
     /// The brake is engaged until then.
     Held(Moment),
@@ -94,7 +94,11 @@ pub(super) enum Doing {
 }
 
 impl Change {
-    pub(super) fn new(destination: IpNet, mut remove: Vec<Arc<CloudRoute>>, past: Past) -> Change {
+    pub(super) fn new(
+        destination: IpNet,
+        mut remove: Vec<Arc<CloudRoute>>,
+        past: RetainedState,
+    ) -> Change {
         let has_more = remove.len() > MOST_REMOVALS;
         remove.truncate(MOST_REMOVALS);
         Change {
@@ -108,7 +112,7 @@ impl Change {
     }
 
     /// The same, from where it is now.
-    pub(super) fn again(&self, past: Past) -> Change {
+    pub(super) fn again(&self, past: RetainedState) -> Change {
         let remove = self.remove.get(self.removed..).unwrap_or_default();
         Change {
             has_more: self.has_more,
@@ -123,7 +127,7 @@ impl Change {
 
     /// Whether budget was taken for its removal.
     pub(super) fn is_paid(&self, route: &Arc<CloudRoute>) -> bool {
-        self.past.paid.contains(route)
+        self.past.reservation.contains(route)
     }
 
     /// The routes that are gone.

@@ -1,4 +1,4 @@
-//! What one conversation about routes knows: about those that one node wants, or about those to one destination that
+//! What one reconciliation about routes knows: about those that one node wants, or about those to one destination that
 //! nobody wants. Decides nothing.
 
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::patch::NetworkConditionPatch;
 use crate::permit::Moment;
 use crate::refusal::Refusals;
 
-/// How often a conversation reads the node again after a conflict; upstream's number (ROUTE-043).
+/// How often a reconciliation reads the node again after a conflict; upstream's number (ROUTE-043).
 const MAX_CONFLICTS: u32 = 5;
 
-/// Whom a conversation is about.
+/// Whom a reconciliation is about.
 #[derive(Debug, Clone, PartialEq)]
 pub enum About {
     /// The routes that this node wants, and what it says of them.
@@ -43,15 +43,15 @@ pub enum Key {
     Destination(IpNet),
 }
 
-/// The facts of one conversation. [`Facts::absorb`] adds to them.
+/// The facts of one reconciliation. [`Facts::absorb`] adds to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// Whom it is about.
     pub about: About,
-    /// How many conversations about it have failed in a row.
+    /// How many reconciliations about it have failed in a row.
     pub failures: u32,
     pub(super) changes: Vec<Change>,
-    /// How the routes stand that the conversation does not change; `None`: it cannot be said, or is not ours to say.
+    /// How the routes stand that the reconciliation does not change; `None`: it cannot be said, or is not ours to say.
     pub(super) rest: Option<Network>,
     /// How many of them are there.
     pub(super) right: usize,
@@ -63,11 +63,11 @@ pub struct Facts {
     pub(super) began: Moment,
     /// What the node was like then, in what matters.
     pub(super) fingerprint: u64,
-    pub(super) learnt: Learnt,
+    pub(super) state: ReconcileState,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Learnt {
+pub(super) struct ReconcileState {
     pub(super) refusals: Refusals<MAX_CONFLICTS>,
     /// The provider's events that are fit to be recorded.
     owed: Vec<CloudEvent>,
@@ -100,7 +100,7 @@ impl Facts {
             Outcome::Route(RouteOutcome::Listed(_))
             | Outcome::Looked(_)
             | Outcome::Surveyed(_)
-            | Outcome::Conferred(..)
+            | Outcome::VoteCast(..)
             | Outcome::Service(_)
             | Outcome::Deleted
             | Outcome::Drained(_) => {}
@@ -121,7 +121,7 @@ impl Facts {
             && removal.is_none()
         {
             let events = answered.reply.events.iter();
-            self.learnt
+            self.state
                 .owed
                 .extend(events.filter_map(answer::check_event));
         }
@@ -140,7 +140,10 @@ impl Facts {
         let now = self.began;
         if let Some(change) = self.current_mut() {
             match result {
-                Ok(()) => change.past.paid.extend(change.next_removal().cloned()),
+                Ok(()) => change
+                    .past
+                    .reservation
+                    .extend(change.next_removal().cloned()),
                 Err(free) => {
                     let rises = Rise::next(change.past.held, now);
                     change.end = Some(End::Held(free.min(rises)));
@@ -151,7 +154,7 @@ impl Facts {
 
     fn absorb_node(&mut self, effect: &Effect, result: Result<Option<Box<Node>>, ClusterError>) {
         if let (Effect::Route(RouteEffect::TakeBudget(..)), Err(error)) = (effect, &result) {
-            self.learnt.refusals.fail(error.clone());
+            self.state.refusals.fail(error.clone());
             return;
         }
         let About::Node(known) = &self.about else {
@@ -161,15 +164,15 @@ impl Facts {
             Ok(Some(node)) if node.metadata.uid == known.metadata.uid => {
                 self.about = About::Node(Arc::from(node));
                 match effect {
-                    Effect::ReadNode(_) => self.learnt.refusals.was_read(),
-                    _ => self.learnt.has_written = true,
+                    Effect::ReadNode(_) => self.state.refusals.was_read(),
+                    _ => self.state.has_written = true,
                 }
             }
             // Gone, or made again under the same name.
-            Ok(_) => self.learnt.is_over = true,
+            Ok(_) => self.state.is_over = true,
             Err(error) => match effect {
-                Effect::ReadNode(_) => self.learnt.refusals.read_failed(error),
-                _ => self.learnt.refusals.write_failed(error),
+                Effect::ReadNode(_) => self.state.refusals.read_failed(error),
+                _ => self.state.refusals.write_failed(error),
             },
         }
     }
@@ -177,13 +180,13 @@ impl Facts {
     /// Something was said, or would have been.
     fn note(&mut self, effect: &Effect) {
         if let Effect::RecordNodeEvent(..) = effect {
-            self.learnt.told += 1;
+            self.state.told += 1;
         }
     }
 
     fn withhold(&mut self, effect: &Effect) {
         match effect {
-            Effect::PatchNetworkCondition(..) => self.learnt.has_written = true,
+            Effect::PatchNetworkCondition(..) => self.state.has_written = true,
             Effect::Route(_) => {
                 if let Some(change) = self.current_mut() {
                     change.end = Some(End::Planned);
@@ -198,7 +201,7 @@ impl Facts {
         matches!(self.about, About::Node(_))
     }
 
-    /// The change that the conversation is at.
+    /// The change that the reconciliation is at.
     pub(super) fn current(&self) -> Option<&Change> {
         self.changes.iter().find(|change| change.end.is_none())
     }
@@ -207,7 +210,7 @@ impl Facts {
         self.changes.iter_mut().find(|change| change.end.is_none())
     }
 
-    /// What is to be asked of the provider about the change that the conversation is at.
+    /// What is to be asked of the provider about the change that the reconciliation is at.
     pub(super) fn ask(&self, change: &Change) -> Option<RouteEffect> {
         let destination = change.destination.to_string();
         if let Some(route) = change.next_removal() {
@@ -249,11 +252,11 @@ impl Facts {
                 .then(|| self.could_not_create(change, error, now)),
             _ => None,
         });
-        let owed = self.learnt.owed.iter().cloned();
+        let owed = self.state.owed.iter().cloned();
         let complaints = self.complaints.iter().cloned();
         owed.chain(failures)
             .chain(complaints)
-            .nth(self.learnt.told)
+            .nth(self.state.told)
             .filter(|_| self.makes())
     }
 
@@ -283,7 +286,7 @@ impl Facts {
         let About::Node(node) = &self.about else {
             return None;
         };
-        if self.learnt.has_written {
+        if self.state.has_written {
             return None;
         }
         condition::patch(node, self.network()?, now.wall)

@@ -12,20 +12,20 @@ use std::time::Duration;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 
-use super::agenda::Agenda;
-use super::change::{Change, Past};
-use super::facts::{About, Facts, Key, Learnt};
+use super::change::{Change, RetainedState};
+use super::desired_routes::{DesiredRoutes, NetworkEvidence, desired_routes, is_served, is_told};
+use super::facts::{About, Facts, Key, ReconcileState};
 use super::known::Known;
+use super::list_schedule::ListSchedule;
 use super::listing::{Asked, Entry, Judge, Listing, Verdict, inside, leads_to};
 use super::network::pod_cidrs;
 use super::pass::{Planning, Tally, Work};
-use super::wishes::{Standing, Wishes, is_served, is_told, wishes};
 use super::{BEGUN, name, not_listed};
 use crate::answer::quoted;
 use crate::cloud::ProviderError;
 use crate::cloud_route::{CloudRoute, ListRoutesReply};
 use crate::effect::When;
-use crate::ownership::{Claimant, recorded_owner, stored_provider_id};
+use crate::ownership::{OwnershipContext, recorded_owner, stored_provider_id};
 use crate::permit::Moment;
 use crate::retry;
 use crate::settings::RouteSettings;
@@ -40,7 +40,7 @@ pub struct Pass<'a> {
     /// All nodes, by name.
     pub nodes: &'a [Arc<Node>],
     /// The provider.
-    pub claimant: &'a Claimant,
+    pub ownership: &'a OwnershipContext,
     /// When it is held.
     pub now: Moment,
 }
@@ -49,7 +49,7 @@ pub struct Pass<'a> {
 #[derive(Debug)]
 pub struct Memory {
     settings: Arc<RouteSettings>,
-    agenda: Agenda,
+    list_schedule: ListSchedule,
     /// What the nodes that want routes were like, in what matters.
     seen: HashMap<String, u64>,
     /// What is being asked, and what was asked last.
@@ -66,7 +66,7 @@ pub struct Memory {
     progress: Option<Moment>,
     busy: BTreeMap<Key, Vec<IpNet>>,
     touched: BTreeMap<IpNet, Moment>,
-    pasts: BTreeMap<(Key, IpNet), Past>,
+    pasts: BTreeMap<(Key, IpNet), RetainedState>,
     notes: BTreeMap<String, Note>,
     /// How many answers in a row were not complete where that mattered.
     unproven: u32,
@@ -124,7 +124,7 @@ impl Memory {
     pub fn new(settings: Arc<RouteSettings>) -> Memory {
         Memory {
             settings,
-            agenda: Agenda::default(),
+            list_schedule: ListSchedule::default(),
             seen: HashMap::new(),
             asking: None,
             asked: None,
@@ -145,14 +145,14 @@ impl Memory {
     }
 
     /// This node is like this now.
-    pub fn see(&mut self, node: &Node, claimant: &Claimant, now: Moment) {
-        let after = wants(node, claimant).then(|| fingerprint(node));
+    pub fn see(&mut self, node: &Node, ownership: &OwnershipContext, now: Moment) {
+        let after = wants(node, ownership).then(|| fingerprint(node));
         let before = match after {
             Some(after) => self.seen.insert(name(node).to_owned(), after),
             None => self.seen.remove(name(node)),
         };
         if before != after {
-            self.agenda.unsettle(now);
+            self.list_schedule.unsettle(now);
         }
     }
 
@@ -160,7 +160,7 @@ impl Memory {
     pub fn forget(&mut self, name: &str, now: Moment) {
         self.notes.remove(name);
         if self.seen.remove(name).is_some() {
-            self.agenda.unsettle(now);
+            self.list_schedule.unsettle(now);
         }
     }
 
@@ -171,14 +171,14 @@ impl Memory {
         let gone: Vec<String> = gone.cloned().collect();
         gone.iter().for_each(|name| self.forget(name, pass.now));
         for node in pass.nodes {
-            self.see(node, pass.claimant, pass.now);
+            self.see(node, pass.ownership, pass.now);
         }
-        self.agenda.open(pass.now);
+        self.list_schedule.open(pass.now);
     }
 
     /// When routes are to be listed next, if ever.
     pub fn next_listing(&self) -> Option<Moment> {
-        self.agenda.next(&self.settings)
+        self.list_schedule.next(&self.settings)
     }
 
     /// When there is something to do next, if ever: to list routes, or to ask about what was begun.
@@ -190,7 +190,7 @@ impl Memory {
     /// Begins a pass: the nodes that the provider is told about, by name.
     pub fn begin(&mut self, pass: &Pass<'_>) -> Arc<[Arc<Node>]> {
         let told = pass.nodes.iter();
-        let told = told.filter(|node| is_told(node, pass.claimant));
+        let told = told.filter(|node| is_told(node, pass.ownership));
         let told: Arc<[Arc<Node>]> = told.cloned().collect();
         let named = told.iter().map(|node| (name(node), uid(node)));
         self.asking = Some(Asked {
@@ -199,7 +199,7 @@ impl Memory {
                 .map(|(name, uid)| (name.to_owned(), uid.to_owned()))
                 .collect(),
         });
-        self.agenda.begin(pass.now);
+        self.list_schedule.begin(pass.now);
         told
     }
 
@@ -213,14 +213,14 @@ impl Memory {
         let asked = self.asking.take();
         let reply = match (answer, asked) {
             (Ok(reply), Some(asked)) => {
-                self.agenda.succeed();
+                self.list_schedule.succeed();
                 self.take(pass, reply, asked);
                 return When::AwaitChange;
             }
             (Ok(_), None) => &ProviderError::Internal("nobody has asked".to_owned()),
             (Err(error), _) => error,
         };
-        let after = self.agenda.fail(reply, &self.settings, pass.now);
+        let after = self.list_schedule.fail(reply, &self.settings, pass.now);
         not_listed(reply, after)
     }
 
@@ -246,13 +246,16 @@ impl Memory {
             let entries = listing.inside.get(destination).into_iter().flatten();
             let leads = |entry: &Entry| leads_to(&entry.route) == Some(name(node));
             let is_right = |entry: &Entry| entry.verdict == Verdict::Right(name(node).to_owned());
-            Standing {
+            NetworkEvidence {
                 has_held: holders.get(destination).is_some_and(|one| one == uid(node)),
                 is_led_to: entries.clone().any(leads),
                 is_right: entries.clone().any(is_right),
             }
         };
-        let Wishes { wishes, holders } = wishes(nodes, pass.claimant, cluster, standing);
+        let DesiredRoutes {
+            desired_routes,
+            holders,
+        } = desired_routes(nodes, pass.ownership, cluster, standing);
         let led = routes.iter().filter_map(|(_, route)| leads_to(route));
         let planning = Planning {
             now: pass.now,
@@ -265,7 +268,7 @@ impl Memory {
             led: led.collect(),
             touched: &self.touched,
         };
-        let plan = planning.plan(&wishes);
+        let plan = planning.plan(&desired_routes);
         let in_hand: BTreeSet<&IpNet> = self.busy.values().flatten().collect();
         self.touched.retain(|_, at| *at >= asked.at);
         let touched = &self.touched;
@@ -296,22 +299,22 @@ impl Memory {
         let pasts = pasts.filter_map(|past| past.due);
         let notes = self.notes.values().filter_map(|note| note.due);
         let dues = pasts.chain(notes).filter(|due| *due > pass.now);
-        self.agenda.keep(dues);
+        self.list_schedule.keep(dues);
         self.unproven = match plan.is_unproven {
             true => self.unproven.saturating_add(1),
             false => 0,
         };
         if self.is_overdue(pass.now) {
-            self.agenda.retry(pass.now, BEGUN.first);
+            self.list_schedule.retry(pass.now, BEGUN.first);
         }
         if plan.is_unproven {
             // In the end as seldom as the resync: a provider that never brings a whole answer must not cost more.
             let after = retry::CLOUD.after(self.unproven);
-            self.agenda.retry(pass.now, after);
+            self.list_schedule.retry(pass.now, after);
         }
     }
 
-    /// The next conversation that there is to be held. `node` finds the node of a name, as it is now: where that is not
+    /// The next reconciliation that there is to be held. `node` finds the node of a name, as it is now: where that is not
     /// what the plan was made for, there is another plan soon.
     pub fn next(&mut self, node: impl Fn(&str) -> Option<Arc<Node>>, now: Moment) -> Option<Facts> {
         self.take_begun(now);
@@ -360,7 +363,7 @@ impl Memory {
                 ours: self.tally.right + self.tally.missing + self.tally.stray,
                 began: now,
                 fingerprint: work.fingerprint,
-                learnt: Learnt::default(),
+                state: ReconcileState::default(),
             });
         }
         None
@@ -400,7 +403,7 @@ impl Memory {
             && self.begun.is_empty()
     }
 
-    /// Whether a conversation waits for its turn.
+    /// Whether a reconciliation waits for its turn.
     pub fn has_work(&self, now: Moment) -> bool {
         let is_due = |(at, _): &(Moment, Key)| *at <= now;
         !self.work.is_empty() || self.begun.keys().next().is_some_and(is_due)
@@ -456,8 +459,8 @@ fn foreign(listing: &Listing) -> Foreign {
 }
 
 /// Whether it matters to routes what `node` is like.
-fn wants(node: &Node, claimant: &Claimant) -> bool {
-    is_served(node, claimant) && !pod_cidrs(node).is_empty()
+fn wants(node: &Node, ownership: &OwnershipContext) -> bool {
+    is_served(node, ownership) && !pod_cidrs(node).is_empty()
 }
 
 /// What of a node can change a decision about its routes. Heartbeats, conditions, labels and images cannot.

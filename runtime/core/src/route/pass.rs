@@ -8,19 +8,19 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 
-use super::change::{Change, Past};
+use super::change::{Change, RetainedState};
 use super::condition::{self, Network};
+use super::desired_routes::{Fault, NodeRoutes};
 use super::facts::{Key, worse};
 use super::listing::{Entry, Listing, Verdict};
 use super::memory::{Note, fingerprint};
 use super::network::pod_cidrs;
-use super::wishes::{Fault, Wish};
 use super::{name, warning};
 use crate::cloud::CloudEvent;
 use crate::cloud_route::CloudRoute;
 use crate::permit::Moment;
 
-/// One conversation that is to be held.
+/// One reconciliation that is to be held.
 #[derive(Debug, Clone)]
 pub(super) struct Work {
     /// Not before: the cloud asked for it.
@@ -63,12 +63,12 @@ pub(super) struct Planning<'a> {
     /// Whether the listing may prove that something leads nowhere.
     pub(super) is_complete: bool,
     pub(super) listing: &'a Listing,
-    pub(super) pasts: &'a BTreeMap<(Key, IpNet), Past>,
+    pub(super) pasts: &'a BTreeMap<(Key, IpNet), RetainedState>,
     pub(super) notes: &'a BTreeMap<String, Note>,
     pub(super) busy: &'a BTreeMap<Key, Vec<IpNet>>,
     /// The nodes that routes lead to, or were made for.
     pub(super) led: BTreeSet<&'a str>,
-    /// When conversations about these ended.
+    /// When reconciliations about these ended.
     pub(super) touched: &'a BTreeMap<IpNet, Moment>,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Plan {
 }
 
 /// How one destination of a node stands.
-enum Place {
+enum Destination {
     Right,
     /// These go, and then one is made.
     Lacking(Vec<Arc<CloudRoute>>),
@@ -99,18 +99,18 @@ enum Place {
 }
 
 /// Whether something may be tried.
-enum Turn {
+enum Attempt {
     /// From then on.
-    Due(Moment, Past),
+    Due(Moment, RetainedState),
     /// Not yet; whether it has failed more than once.
     Later(bool),
 }
 
 impl Planning<'_> {
-    pub(super) fn plan(&self, wishes: &[Wish]) -> Plan {
+    pub(super) fn plan(&self, desired_routes: &[NodeRoutes]) -> Plan {
         let mut plan = Plan::default();
         let busy: BTreeSet<&IpNet> = self.busy.values().flatten().collect();
-        for wish in wishes {
+        for wish in desired_routes {
             self.plan_node(wish, &busy, &mut plan);
         }
         for (destination, entries) in &self.listing.inside {
@@ -121,7 +121,7 @@ impl Planning<'_> {
         plan
     }
 
-    fn plan_node(&self, wish: &Wish, busy: &BTreeSet<&IpNet>, plan: &mut Plan) {
+    fn plan_node(&self, wish: &NodeRoutes, busy: &BTreeSet<&IpNet>, plan: &mut Plan) {
         let node = &*wish.node;
         let key = Key::Node(name(node).to_owned());
         let fingerprint = fingerprint(node);
@@ -145,7 +145,7 @@ impl Planning<'_> {
             }
             let place = self.place(destination, name(node), busy, plan);
             match &place {
-                Place::Right => {
+                Destination::Right => {
                     plan.tally.right += 1;
                     work.right += 1;
                 }
@@ -153,12 +153,12 @@ impl Planning<'_> {
             }
             let place_key = (key.clone(), *destination);
             match place {
-                Place::Right => {}
-                Place::Unsaid => {
+                Destination::Right => {}
+                Destination::Unsaid => {
                     work.rest = None;
                     plan.kept.insert(place_key);
                 }
-                Place::Taken(what) => {
+                Destination::Taken(what) => {
                     work.rest = work.rest.map(worse);
                     let message = format!(
                         "no route to {destination} is made: the one that there is leads to {what}, which is no node of this cluster, and is left alone; whoever knows that nobody needs it deletes it at the cloud"
@@ -166,21 +166,21 @@ impl Planning<'_> {
                     work.complaints.push(warning("ForeignRoute", &message));
                 }
                 // Not doubtful: what is sent to its pods arrives at the other node.
-                Place::Led(other) => {
+                Destination::Led(other) => {
                     work.rest = work.rest.map(|_| Network::Unavailable);
                     faults.push(Fault::Overlaps(*destination, other));
                 }
-                Place::Lacking(remove) => {
+                Destination::Lacking(remove) => {
                     match self.turn(&place_key, fingerprint) {
-                        Turn::Due(at, past) => {
+                        Attempt::Due(at, past) => {
                             work.at = match work.changes.is_empty() {
                                 true => at,
                                 false => work.at.min(at),
                             };
                             work.changes.push(Change::new(*destination, remove, past));
                         }
-                        Turn::Later(true) => work.rest = work.rest.map(|_| Network::Unavailable),
-                        Turn::Later(false) => work.rest = work.rest.map(worse),
+                        Attempt::Later(true) => work.rest = work.rest.map(|_| Network::Unavailable),
+                        Attempt::Later(false) => work.rest = work.rest.map(worse),
                     }
                     plan.claimed.insert(*destination);
                     plan.kept.insert(place_key);
@@ -207,7 +207,7 @@ impl Planning<'_> {
     }
 
     /// What is known of the node's pod networks before any route is looked at.
-    fn beforehand(&self, wish: &Wish) -> Option<Network> {
+    fn beforehand(&self, wish: &NodeRoutes) -> Option<Network> {
         let is_overlap = |fault: &Fault| matches!(fault, Fault::Overlaps(..));
         let node = &*wish.node;
         if !wish.faults.iter().all(is_overlap) {
@@ -245,31 +245,31 @@ impl Planning<'_> {
         node: &str,
         busy: &BTreeSet<&IpNet>,
         plan: &mut Plan,
-    ) -> Place {
+    ) -> Destination {
         if self.is_in_hand(destination, busy) {
             plan.claimed.insert(*destination);
-            return Place::Unsaid;
+            return Destination::Unsaid;
         }
         let entries = self.listing.inside.get(destination);
         let entries = entries.map(Vec::as_slice).unwrap_or_default();
         let is_right = |entry: &Entry| matches!(&entry.verdict, Verdict::Right(to) if to == node);
         if entries.iter().any(is_right) {
-            return Place::Right;
+            return Destination::Right;
         }
         let mut remove = Vec::new();
         for entry in entries {
             match &entry.verdict {
-                Verdict::Foreign(what) => return Place::Taken(what.clone()),
+                Verdict::Foreign(what) => return Destination::Taken(what.clone()),
                 Verdict::Removable if self.is_complete => remove.push(entry.route.clone()),
                 Verdict::Removable => {
                     plan.is_unproven = true;
-                    return Place::Unsaid;
+                    return Destination::Unsaid;
                 }
-                Verdict::Right(other) => return Place::Led(other.clone()),
-                Verdict::Left => return Place::Unsaid,
+                Verdict::Right(other) => return Destination::Led(other.clone()),
+                Verdict::Left => return Destination::Unsaid,
             }
         }
-        Place::Lacking(remove)
+        Destination::Lacking(remove)
     }
 
     /// ROUTE-025: what is ours and wanted by nobody goes.
@@ -298,7 +298,7 @@ impl Planning<'_> {
         if self.is_in_hand(destination, busy) {
             return;
         }
-        if let Turn::Due(at, past) = self.turn(&place, 0) {
+        if let Attempt::Due(at, past) = self.turn(&place, 0) {
             let work = Work {
                 at,
                 changes: vec![Change::new(*destination, remove, past)],
@@ -318,29 +318,29 @@ impl Planning<'_> {
     }
 
     /// Each route is retried by itself; all at once when its node changes.
-    fn turn(&self, place: &(Key, IpNet), fingerprint: u64) -> Turn {
+    fn turn(&self, place: &(Key, IpNet), fingerprint: u64) -> Attempt {
         let Some(past) = self.pasts.get(place) else {
-            let past = Past {
+            let past = RetainedState {
                 fingerprint,
-                ..Past::default()
+                ..RetainedState::default()
             };
-            return Turn::Due(self.now, past);
+            return Attempt::Due(self.now, past);
         };
         let is_other = past.fingerprint != fingerprint;
         let due = past.due.filter(|due| *due > self.now);
         match due {
-            Some(due) if past.is_begun() && !is_other => return Turn::Due(due, past.clone()),
-            Some(_) if past.is_firm || !is_other => return Turn::Later(past.failures > 1),
+            Some(due) if past.is_begun() && !is_other => return Attempt::Due(due, past.clone()),
+            Some(_) if past.is_firm || !is_other => return Attempt::Later(past.failures > 1),
             Some(_) | None => {}
         }
         let past = match is_other {
-            true => Past {
-                paid: past.paid.clone(),
+            true => RetainedState {
+                reservation: past.reservation.clone(),
                 fingerprint,
-                ..Past::default()
+                ..RetainedState::default()
             },
             false => past.clone(),
         };
-        Turn::Due(self.now, past)
+        Attempt::Due(self.now, past)
     }
 }

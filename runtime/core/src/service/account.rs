@@ -12,10 +12,10 @@ use crate::load_balancer::{Ingress, LoadBalancerStatus};
 use crate::node_lifecycle::Now;
 use crate::node_lifecycle::deletion_guard::is_said;
 
-/// Which account a conversation is about.
+/// Which account a reconciliation is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
-    /// The provider's [generation](crate::cloud::CloudProvider::generation) when the conversation began: whoever vouches for
+    /// The provider's [generation](crate::cloud::CloudProvider::generation) when the reconciliation began: whoever vouches for
     /// its answers does so for this one.
     pub generation: u64,
     /// Whether somebody has vouched for that generation before.
@@ -50,7 +50,7 @@ fn vouched(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
     if is_said(Some(annotations(&facts.service)), now.wall) {
         return None;
     }
-    match &facts.learnt.witnesses {
+    match &facts.state.witnesses {
         None => Some(Step::Do(vec![ServiceEffect::Vouch(Vouching {
             generation: facts.account.generation,
             is_anew,

@@ -8,7 +8,7 @@ use super::stored::{
     needs_cleanup, recorded_owner, spec, uid,
 };
 
-/// Whether a conversation is to be held about `new`, which was `old`.
+/// Whether a reconciliation is to be held about `new`, which was `old`.
 pub fn is_news(old: &Service, new: &Service) -> bool {
     let has_lost = has_finalizer(old) && !has_finalizer(new) && !is_deleting(new);
     needs_update(old, new)

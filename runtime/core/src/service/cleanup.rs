@@ -21,13 +21,13 @@ const DELETED: &str = "DeletedLoadBalancer";
 const LATE: Duration = Duration::from_secs(30);
 
 pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
-    if facts.learnt.is_released {
+    if facts.state.is_released {
         return said(facts);
     }
     if let Some(step) = super::only_look(facts) {
         return step;
     }
-    if let Some(got) = &facts.learnt.got {
+    if let Some(got) = &facts.state.got {
         return match got {
             Ok(reply) => match reply.found {
                 Found::Absent if reply.complete => release(facts, role, now),
@@ -43,7 +43,7 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
         };
     }
     let looks = || Arc::new(cloud_service(&facts.service));
-    match &facts.learnt.deleted {
+    match &facts.state.deleted {
         Some(Ok(Progress::Done) | Err(ProviderError::Elsewhere)) => {
             Step::Do(vec![ServiceEffect::Get(looks())])
         }
@@ -67,7 +67,7 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
                 let rise = Rise::since(facts.past.braked, now.moment);
                 return Step::Do(vec![ServiceEffect::TakeBudget(brake, rise)]);
             }
-            Some(Err(free)) => match facts.learnt.namespace_goes {
+            Some(Err(free)) => match facts.state.namespace_goes {
                 // Whoever deletes a namespace means everything in it.
                 Some(true) => {}
                 Some(false) => {

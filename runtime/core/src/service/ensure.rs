@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use super::effective_targets::{EffectiveTargets, effective_targets};
 use super::facts::Asked;
-use super::handed::{Handed, handed};
 use super::stored::{load_balancer_status, uid};
 use super::waiting::{Doing, Obstacle};
 use super::{
-    Facts, Step, account, cloud_service, conditions, ingress, mark, normal, past, source_ranges,
-    targets, update, waiting, warning, wishes,
+    Facts, Step, account, cloud_service, conditions, ingress, mark, normal, retained_state,
+    source_ranges, targets, update, waiting, warning, wishes,
 };
 use crate::answer::faults_event;
 use crate::brake::{Brake, Rise};
@@ -23,7 +23,7 @@ use crate::patch::ServicePatch;
 use crate::permit::Moment;
 
 pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
-    let is_marked = facts.learnt.is_marked || super::is_marked(&facts.service, &facts.world);
+    let is_marked = facts.state.is_marked || super::is_marked(&facts.service, &facts.world);
     if let Err(error) = source_ranges(&facts.service) {
         let obstacle = Obstacle::SourceRanges(error);
         return match is_marked {
@@ -43,7 +43,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
     if let Some(step) = update::after(facts) {
         return step;
     }
-    let Handed { targets, hold, .. } = handed(facts, now.moment);
+    let EffectiveTargets { targets, hold, .. } = effective_targets(facts, now.moment);
     let Some(targets) = targets else {
         return hold.map_or(Step::Rest, Step::Wait);
     };
@@ -56,7 +56,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
     }
     if has_other_targets {
         // It has failed a moment ago, and what was ensured since was not all that is wanted.
-        if let Some(Err(error)) = &facts.learnt.updated
+        if let Some(Err(error)) = &facts.state.updated
             && *error != ProviderError::Elsewhere
         {
             let doing = Doing::Update;
@@ -78,27 +78,27 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
 /// Nodes that are gone leave the load balancer whatever ensure says: a mistake in the Service, a limit of the cloud or of
 /// its own must not leave it without a living target (SVC-065, SVC-067).
 fn follow_nodes<'a>(facts: &'a Facts, now: Now, obstacle: Obstacle<'a>) -> Step<'a> {
-    if facts.learnt.updated.is_some() {
+    if facts.state.updated.is_some() {
         return update::after(facts).unwrap_or(Step::Wait(obstacle));
     }
     let exists =
         facts.confirmed().is_some() || !load_balancer_status(&facts.service).ingress.is_empty();
-    let handed = handed(facts, now.moment);
-    match handed.targets.filter(|_| exists) {
+    let effective_targets = effective_targets(facts, now.moment);
+    match effective_targets.targets.filter(|_| exists) {
         Some(targets) if !is_confirmed(facts, &targets) => update::ask(facts, targets),
         _ => Step::Wait(obstacle),
     }
 }
 
-/// Whether the last ensure of the conversation has come to its end, and everything is written down.
+/// Whether the last ensure of the reconciliation has come to its end, and everything is written down.
 pub(super) fn is_concluded(facts: &Facts, now: Now) -> bool {
-    let learnt = &facts.learnt;
-    learnt.ensured.is_some() && facts.trouble().is_none() && after_ensure(facts, now).is_none()
+    let state = &facts.state;
+    state.ensured.is_some() && facts.trouble().is_none() && after_ensure(facts, now).is_none()
 }
 
 /// Whether the answer has no address and the Service has: believed when it is repeated (F20).
 pub(super) fn is_emptied(facts: &Facts) -> Option<bool> {
-    let Some(Ok(answered)) = &facts.learnt.ensured else {
+    let Some(Ok(answered)) = &facts.state.ensured else {
         return None;
     };
     let Ensured::Ready(status) = &answered.reply.ensured else {
@@ -115,10 +115,10 @@ fn is_confirmed(facts: &Facts, targets: &Arc<[CloudNode]>) -> bool {
 
 /// Whether the provider has to look at the whole. Level, not edge: what was not made is asked for again.
 fn has_to_ensure(facts: &Facts, wanted: &Arc<CloudService>, now: Moment) -> bool {
-    if facts.learnt.ensured.is_some() {
+    if facts.state.ensured.is_some() {
         return false;
     }
-    if matches!(&facts.learnt.updated, Some(Err(error)) if *error != ProviderError::Elsewhere) {
+    if matches!(&facts.state.updated, Some(Err(error)) if *error != ProviderError::Elsewhere) {
         return true;
     }
     let past = &facts.past;
@@ -147,7 +147,7 @@ fn too_early<'a>(
     let past = &facts.past;
     let until = past.pending_until.filter(|until| *until > now)?;
     if past.is_deleting
-        || facts.learnt.updated.is_some()
+        || facts.state.updated.is_some()
         || !past.asked.as_ref().is_some_and(is_same)
     {
         return None;
@@ -206,11 +206,11 @@ fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceEffect> {
 
 /// What the answer asks for; `None` when there was none, or when everything about it is done.
 fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
-    let answered = match facts.learnt.ensured.as_ref()? {
+    let answered = match facts.state.ensured.as_ref()? {
         Ok(answered) => answered,
         // SVC-035: somebody else does it, and writes the status. What was said about a failure before is not true any more.
         Err(ProviderError::Elsewhere) => {
-            if facts.learnt.is_stored {
+            if facts.state.is_stored {
                 return None;
             }
             let mut patch = ServicePatch::new(uid(&facts.service));
@@ -237,7 +237,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
             let store = write(facts, ServicePatch::new(uid(&facts.service)), answered);
             Some(store.unwrap_or_else(|| {
                 let obstacle = waiting::begun(facts, pending, now.moment);
-                let is_slow = |begun: past::Begun| begun.is_slow(now.moment);
+                let is_slow = |begun: retained_state::Begun| begun.is_slow(now.moment);
                 match facts.past.begun.is_some_and(is_slow) {
                     true => follow_nodes(facts, now, obstacle),
                     false => Step::Wait(obstacle),
@@ -250,7 +250,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
 /// F22: a load balancer that names another owner is taken over only from one that is not alive, and only where the
 /// operator allows it.
 fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>, now: Now) -> Step<'a> {
-    let asked = facts.learnt.asked.as_ref();
+    let asked = facts.state.asked.as_ref();
     if asked.is_some_and(|asked| asked.adopt.is_some()) || owner == Some(uid(&facts.service)) {
         return Step::Wait(Obstacle::Taken(owner));
     }
@@ -258,7 +258,7 @@ fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>, now: Now) -> Ste
         if !is_uid(owner) {
             return Step::Wait(Obstacle::Taken(Some(owner)));
         }
-        match &facts.learnt.owner {
+        match &facts.state.owner {
             None => return Step::Do(vec![ServiceEffect::FindOwner(owner.to_owned())]),
             Some(OwnerState::Alive(service)) => return Step::Wait(Obstacle::Owned(service)),
             Some(OwnerState::Unsynced) => return Step::Wait(Obstacle::ServicesUnsynced),
@@ -302,14 +302,14 @@ fn after_ready<'a>(
     let mut patch = ServicePatch::new(uid(service));
     if !is_as_said(&stored, status) {
         if is_emptied(facts) == Some(true)
-            && !facts.learnt.is_stored
+            && !facts.state.is_stored
             && let Some(step) = confirm_clearing(facts, now)
         {
             return Some(step);
         }
         if account::is_replaced(&stored, status)
             && !account::shares_address(&facts.past.status, status)
-            && !facts.learnt.has_status_changed
+            && !facts.state.has_status_changed
             && let Some(step) = account::unknown(facts, now)
         {
             return Some(step);
@@ -362,7 +362,7 @@ fn write<'a>(
     mut patch: ServicePatch,
     answered: &Answered<EnsureReply>,
 ) -> Option<Step<'a>> {
-    if facts.learnt.is_stored {
+    if facts.state.is_stored {
         return None;
     }
     let (annotations, faults) = wishes::granted(facts, &answered.reply.annotations);
@@ -382,9 +382,9 @@ fn say<'a>(
     const ADOPTED: &str = "LoadBalancerAdopted";
     const CLEARED: &str = "LoadBalancerStatusCleared";
     const ENSURED: &str = "EnsuredLoadBalancer";
-    let learnt = &facts.learnt;
+    let state = &facts.state;
     let mut events = Vec::new();
-    let asked = learnt.asked.as_ref();
+    let asked = state.asked.as_ref();
     if let Some(owner) = asked.and_then(|asked| asked.adopt.as_deref()) {
         let whose = match owner {
             "" => "which had no owner".to_owned(),
@@ -393,12 +393,12 @@ fn say<'a>(
         let message = format!("Took over a load balancer {whose}");
         events.push((ADOPTED, normal(ADOPTED, &message)));
     }
-    if learnt.has_status_changed && status.ingress.is_empty() {
+    if state.has_status_changed && status.ingress.is_empty() {
         let message = "The provider said twice that the load balancer has no address";
         events.push((CLEARED, warning(CLEARED, message)));
     }
     let is_announced = facts.past.owes_ensured || facts.has_said("EnsuringLoadBalancer");
-    if is_announced || answered.mutations > 0 || learnt.has_status_changed {
+    if is_announced || answered.mutations > 0 || state.has_status_changed {
         events.push((ENSURED, normal(ENSURED, "Ensured load balancer")));
     }
     let new = events

@@ -1,4 +1,4 @@
-//! What one conversation about a Service knows so far, and how outcomes become knowledge. Decides nothing.
+//! What one reconciliation about a Service knows so far, and how outcomes become knowledge. Decides nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::account::Account;
 use super::cloud_service;
-use super::past::Past;
+use super::retained_state::RetainedState;
 use super::stored::{annotations, uid};
 use super::targets::Targets;
 use super::world::World;
@@ -22,10 +22,10 @@ use crate::patch::ServicePatch;
 use crate::permit::Moment;
 use crate::refusal::Refusals;
 
-/// How often a conversation reads the Service again after a conflict before it gives up and comes back later.
+/// How often a reconciliation reads the Service again after a conflict before it gives up and comes back later.
 const MAX_CONFLICTS: u32 = 20;
 
-/// The facts of one conversation. [`Facts::absorb`] adds to them.
+/// The facts of one reconciliation. [`Facts::absorb`] adds to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// The Service: as it was in the cache, or as the API server answered since; or as it was last, when there is
@@ -33,20 +33,20 @@ pub struct Facts {
     pub service: Arc<Service>,
     /// Whether the object itself is gone, so that only its load balancer is left to be removed (SVC-050).
     pub is_gone: bool,
-    /// What all conversations share.
+    /// What all reconciliations share.
     pub world: Arc<World>,
     /// The nodes that are to receive traffic.
     pub targets: Targets,
     /// What was before.
-    pub past: Past,
+    pub past: RetainedState,
     /// Whose answers are heard.
     pub account: Account,
-    pub(super) learnt: Learnt,
+    pub(super) state: ReconcileState,
 }
 
-/// What the conversation has brought so far.
+/// What the reconciliation has brought so far.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Learnt {
+pub(super) struct ReconcileState {
     pub(super) refusals: Refusals<MAX_CONFLICTS>,
     /// What was about to be done when the API server refused last, as the end of "failed to …".
     refused: &'static str,
@@ -116,7 +116,7 @@ impl Facts {
         is_gone: bool,
         world: Arc<World>,
         targets: Targets,
-        past: Past,
+        past: RetainedState,
         account: Account,
     ) -> Facts {
         Facts {
@@ -126,17 +126,17 @@ impl Facts {
             targets,
             past,
             account,
-            learnt: Learnt::default(),
+            state: ReconcileState::default(),
         }
     }
 
     /// Whether the Service has changed since the provider was asked about it: our own write shows what somebody else
     /// has written meanwhile, and no other news of it comes.
     pub fn is_outdated(&self) -> bool {
-        let asked = self.learnt.asked.as_ref();
+        let asked = self.state.asked.as_ref();
         !self.is_gone
-            && !self.learnt.is_over
-            && !self.learnt.is_released
+            && !self.state.is_over
+            && !self.state.is_released
             && asked.is_some_and(|asked| asked.service != self.wanted())
     }
 
@@ -153,7 +153,7 @@ impl Facts {
         match outcome {
             Outcome::Budget(result) => {
                 if let ServiceEffect::TakeBudget(brake, _) = effect {
-                    self.learnt.budgets.insert(*brake, result);
+                    self.state.budgets.insert(*brake, result);
                 }
             }
             Outcome::Recorded | Outcome::Unrecorded(_) => self.note(effect),
@@ -162,7 +162,7 @@ impl Facts {
             // Effects of other controllers.
             Outcome::Looked(_)
             | Outcome::Surveyed(_)
-            | Outcome::Conferred(..)
+            | Outcome::VoteCast(..)
             | Outcome::Node(_)
             | Outcome::Route(_)
             | Outcome::Deleted
@@ -181,20 +181,20 @@ impl Facts {
                 self.absorb_progress(effect, result);
             }
             ServiceOutcome::Got(result) => {
-                self.learnt.got = Some(result);
-                self.learnt.witnesses = None;
+                self.state.got = Some(result);
+                self.state.witnesses = None;
             }
-            ServiceOutcome::Owner(owner) => self.learnt.owner = Some(owner),
-            ServiceOutcome::Vouched(said) => self.learnt.witnesses = Some(said),
-            ServiceOutcome::NamespaceGoes(goes) => self.learnt.namespace_goes = Some(goes),
+            ServiceOutcome::Owner(owner) => self.state.owner = Some(owner),
+            ServiceOutcome::Vouched(said) => self.state.witnesses = Some(said),
+            ServiceOutcome::NamespaceGoes(goes) => self.state.namespace_goes = Some(goes),
             ServiceOutcome::Service(Ok(Some(service))) if uid(&service) == uid(&self.service) => {
                 self.service = Arc::from(service);
                 self.settle(effect);
             }
-            // Gone, or made again under the same name: the new one has a conversation of its own.
+            // Gone, or made again under the same name: the new one has a reconciliation of its own.
             ServiceOutcome::Service(Ok(_)) => {
-                self.learnt.is_released |= releases(effect);
-                self.learnt.is_over = true;
+                self.state.is_released |= releases(effect);
+                self.state.is_over = true;
             }
             ServiceOutcome::Service(Err(error)) => self.absorb_error(effect, error),
         }
@@ -215,30 +215,30 @@ impl Facts {
             }
             Err(error) => *error == ProviderError::Elsewhere,
         };
-        let learnt = &mut self.learnt;
+        let state = &mut self.state;
         if is_made {
-            learnt.targets = Some(request.targets.clone());
+            state.targets = Some(request.targets.clone());
         }
-        learnt.asked = asked(effect);
-        learnt.ensured = Some(result);
-        learnt.witnesses = None;
-        learnt.is_stored = false;
+        state.asked = asked(effect);
+        state.ensured = Some(result);
+        state.witnesses = None;
+        state.is_stored = false;
     }
 
     fn absorb_progress(&mut self, effect: &ServiceEffect, result: Result<Progress, ProviderError>) {
-        let learnt = &mut self.learnt;
+        let state = &mut self.state;
         match effect {
             ServiceEffect::UpdateTargets(request) => {
                 let is_made = matches!(result, Ok(Progress::Done) | Err(ProviderError::Elsewhere));
                 if is_made {
-                    learnt.targets = Some(request.targets.clone());
+                    state.targets = Some(request.targets.clone());
                 }
-                learnt.asked = asked(effect);
-                learnt.updated = Some(result);
+                state.asked = asked(effect);
+                state.updated = Some(result);
             }
             ServiceEffect::Delete(_) => {
-                learnt.asked = asked(effect);
-                learnt.deleted = Some(result);
+                state.asked = asked(effect);
+                state.deleted = Some(result);
             }
             _ => {}
         }
@@ -247,17 +247,17 @@ impl Facts {
     /// The provider's own events that are fit to be recorded.
     fn owe(&mut self, events: &[CloudEvent]) {
         let fit = events.iter().filter_map(answer::check_event);
-        self.learnt.owed.extend(fit);
+        self.state.owed.extend(fit);
     }
 
     /// A write was made, or the Service was read again.
     fn settle(&mut self, effect: &ServiceEffect) {
-        let learnt = &mut self.learnt;
+        let state = &mut self.state;
         match effect {
             ServiceEffect::Read => {
-                learnt.refusals.was_read();
-                learnt.is_marked = false;
-                learnt.is_stored = false;
+                state.refusals.was_read();
+                state.is_marked = false;
+                state.is_stored = false;
             }
             ServiceEffect::Patch(patch) => {
                 self.write(patch);
@@ -267,8 +267,8 @@ impl Facts {
                     // An admission webhook has taken it away. Writing it again at once would never end.
                     let what = "finalizer and owner are not there after they were written";
                     let error = ClusterError::Rejected(what.to_owned());
-                    self.learnt.refused = doing(effect);
-                    self.learnt.refusals.fail(error);
+                    self.state.refused = doing(effect);
+                    self.state.refusals.fail(error);
                 }
             }
             _ => {}
@@ -279,8 +279,8 @@ impl Facts {
     /// what follows a change at the cloud depends on its answer.
     fn withhold(&mut self, effect: &ServiceEffect) {
         if effect.is_cloud_change() {
-            self.learnt.asked = asked(effect);
-            self.learnt.withheld = Some(match effect {
+            self.state.asked = asked(effect);
+            self.state.withheld = Some(match effect {
                 ServiceEffect::Delete(_) => Withheld::Removal,
                 _ => Withheld::Change,
             });
@@ -288,23 +288,23 @@ impl Facts {
         match effect {
             ServiceEffect::Patch(patch) => self.write(patch),
             ServiceEffect::TakeBudget(brake, _) => {
-                self.learnt.budgets.insert(*brake, Ok(()));
+                self.state.budgets.insert(*brake, Ok(()));
             }
             _ => self.note(effect),
         }
     }
 
     fn write(&mut self, patch: &ServicePatch) {
-        let learnt = &mut self.learnt;
+        let state = &mut self.state;
         if super::is_mark(patch) {
-            learnt.is_marked = true;
+            state.is_marked = true;
         } else if super::is_release(patch) {
-            learnt.is_released = true;
+            state.is_released = true;
         } else {
-            learnt.is_stored = true;
-            learnt.has_status_changed |= patch.status.is_some();
+            state.is_stored = true;
+            state.has_status_changed |= patch.status.is_some();
             // What the provider itself wanted written is no reason to ask it again.
-            if let Some(asked) = &mut learnt.asked {
+            if let Some(asked) = &mut state.asked {
                 let service = Arc::make_mut(&mut asked.service);
                 for (key, value) in &patch.annotations {
                     match value {
@@ -319,63 +319,63 @@ impl Facts {
     /// Something was said.
     fn note(&mut self, effect: &ServiceEffect) {
         if let ServiceEffect::RecordEvent(event) = effect {
-            if let Some(index) = self.learnt.owed.iter().position(|owed| owed == event) {
-                self.learnt.owed.remove(index);
+            if let Some(index) = self.state.owed.iter().position(|owed| owed == event) {
+                self.state.owed.remove(index);
             } else {
-                self.learnt.said.push(event.reason.clone());
+                self.state.said.push(event.reason.clone());
             }
         }
     }
 
     fn absorb_error(&mut self, effect: &ServiceEffect, error: ClusterError) {
-        let learnt = &mut self.learnt;
+        let state = &mut self.state;
         if is_only_conditions(effect) {
             // It only says what the Event says: not worth another wait than what it is about.
-            learnt.is_stored = true;
+            state.is_stored = true;
             return;
         }
-        learnt.refused = doing(effect);
+        state.refused = doing(effect);
         match effect {
-            ServiceEffect::Read => learnt.refusals.read_failed(error),
-            _ => learnt.refusals.write_failed(error),
+            ServiceEffect::Read => state.refusals.read_failed(error),
+            _ => state.refusals.write_failed(error),
         }
     }
 
     /// What the API server would not do.
     pub(super) fn trouble(&self) -> Option<Trouble<'_>> {
-        let error = self.learnt.refusals.trouble()?;
+        let error = self.state.refusals.trouble()?;
         Some(Trouble {
             error,
-            doing: self.learnt.refused,
+            doing: self.state.refused,
         })
     }
 
     /// Whether there was something left in a brake's budget, when it was asked.
     pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
-        self.learnt.budgets.get(&brake).copied()
+        self.state.budgets.get(&brake).copied()
     }
 
-    /// An Event with this reason was recorded in this conversation.
+    /// An Event with this reason was recorded in this reconciliation.
     pub(super) fn has_said(&self, reason: &str) -> bool {
-        self.learnt.said.iter().any(|said| said == reason)
+        self.state.said.iter().any(|said| said == reason)
     }
 
     /// The targets that the provider has confirmed last.
     pub(super) fn confirmed(&self) -> Option<&Arc<[CloudNode]>> {
-        self.learnt.targets.as_ref().or(self.past.targets.as_ref())
+        self.state.targets.as_ref().or(self.past.targets.as_ref())
     }
 
-    /// What the last call of this conversation has begun and not ended.
+    /// What the last call of this reconciliation has begun and not ended.
     pub(super) fn pending(&self) -> Option<&Pending> {
-        let learnt = &self.learnt;
-        let ensured = match &learnt.ensured {
+        let state = &self.state;
+        let ensured = match &state.ensured {
             Some(Ok(answered)) => match &answered.reply.ensured {
                 Ensured::Pending(pending) => Some(pending),
                 Ensured::Ready(_) => None,
             },
             _ => None,
         };
-        let others = [&learnt.deleted, &learnt.updated];
+        let others = [&state.deleted, &state.updated];
         let others = others.into_iter().find_map(|progress| match progress {
             Some(Ok(Progress::Pending(pending))) => Some(pending),
             _ => None,

@@ -1,4 +1,4 @@
-//! The service controller's law, statement by statement: conversations are held with an API server of a few lines and
+//! The service controller's law, statement by statement: reconciliations are held with an API server of a few lines and
 //! a provider that answers what it is told to.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -10,8 +10,8 @@ mod ensure;
 mod modes;
 mod news;
 mod nodes;
+mod ownership;
 mod properties;
-mod routing;
 mod status;
 mod upstream;
 mod upstream_helpers;

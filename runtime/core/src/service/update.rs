@@ -35,8 +35,8 @@ pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<Servic
 pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
     const UPDATED: &str = "UpdatedLoadBalancer";
     const FAILED: &str = "UpdateLoadBalancerFailed";
-    let asked = facts.learnt.asked.as_ref()?;
-    match facts.learnt.updated.as_ref()? {
+    let asked = facts.state.asked.as_ref()?;
+    match facts.state.updated.as_ref()? {
         Ok(Progress::Pending(pending)) => Some(Step::Wait(Obstacle::Pending {
             pending,
             is_long: false,
@@ -51,7 +51,7 @@ pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
         }
         Err(ProviderError::Elsewhere) => None,
         // What was said and done about it is done.
-        Err(_) if facts.learnt.ensured.is_some() => None,
+        Err(_) if facts.state.ensured.is_some() => None,
         Err(error) if !facts.has_said(FAILED) => {
             let message = update_failed(&asked.targets, error);
             Some(Step::Do(vec![warning(FAILED, &message)]))

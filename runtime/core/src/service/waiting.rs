@@ -128,7 +128,7 @@ pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision
     if let Some(reason) = obstacle.condition(facts)
         && facts.world.mode == Mode::Enforce
         && !facts.is_gone
-        && !facts.learnt.is_stored
+        && !facts.state.is_stored
     {
         let mut patch = ServicePatch::new(stored::uid(&facts.service));
         let change = conditions::failed(&facts.service, reason, &obstacle.told(), now);

@@ -1,19 +1,19 @@
-//! What all conversations about Services share. Decides nothing but whose a Service is.
+//! What all reconciliations about Services share. Decides nothing but whose a Service is.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::routing::{Claim, Claims, Owner};
-use crate::ownership::Claimant;
+use super::ownership::{Claim, Claims, Owner};
+use crate::ownership::OwnershipContext;
 use crate::permit::Mode;
 use crate::settings::ServiceRules;
 
-/// What all conversations of one controller share.
+/// What all reconciliations of one controller share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct World {
     /// The provider that acts.
-    pub claimant: Arc<Claimant>,
+    pub ownership: Arc<OwnershipContext>,
     /// The prefixes of the annotations that it may set.
     pub prefixes: Arc<[String]>,
     /// What decisions are held against.
@@ -29,19 +29,19 @@ pub struct World {
 impl World {
     /// A world with one provider.
     pub fn new(
-        claimant: Arc<Claimant>,
+        ownership: Arc<OwnershipContext>,
         prefixes: Arc<[String]>,
         rules: Arc<ServiceRules>,
         mode: Mode,
     ) -> World {
         let claims = Claims::of(Claim {
-            name: claimant.name.clone(),
+            name: ownership.name.clone(),
             classes: rules.classes.clone(),
             is_default: rules.is_default,
             prefixes: prefixes.to_vec(),
         });
         World {
-            claimant,
+            ownership,
             prefixes,
             rules,
             mode,
@@ -53,7 +53,7 @@ impl World {
     /// The same, where there are other providers, too.
     pub fn among(self, claims: Arc<Claims>) -> World {
         World {
-            is_speaker: claims.first() == Some(self.claimant.name.as_str()),
+            is_speaker: claims.first() == Some(self.ownership.name.as_str()),
             claims,
             ..self
         }
@@ -62,7 +62,7 @@ impl World {
     /// Whether the provider speaks for `service`.
     pub fn owns(&self, service: &Service) -> bool {
         match self.claims.owner(service) {
-            Owner::Recorded(claim) | Owner::Implied(claim) => claim.name == self.claimant.name,
+            Owner::Recorded(claim) | Owner::Implied(claim) => claim.name == self.ownership.name,
             Owner::Absent(_) | Owner::Nobody => false,
         }
     }

@@ -214,12 +214,12 @@ impl<P: Holding> Active<P> {
     }
 
     /// Whose turn it is about a Service.
-    fn turn(&self, service: &Arc<CloudService>) -> Turn<P> {
+    fn turn(&self, service: &Arc<CloudService>) -> RoutedCall<P> {
         self.seen.service(service);
         self.settled.begins(&service.uid);
         let roles = self.roles.load_full();
         let takes = |trial: &Arc<Trial<P>>| trial.takes_service(&service.uid);
-        Turn {
+        RoutedCall {
             is_candidates: roles.trial.as_ref().is_some_and(takes),
             roles,
         }
@@ -257,12 +257,12 @@ impl<P: Holding> Roles<P> {
 }
 
 /// One call that may change something, and who answers it.
-pub(super) struct Turn<P> {
+pub(super) struct RoutedCall<P> {
     pub(super) roles: Arc<Roles<P>>,
     pub(super) is_candidates: bool,
 }
 
-impl<P: Holding> Turn<P> {
+impl<P: Holding> RoutedCall<P> {
     pub(super) fn generation(&self) -> &Generation<P> {
         match &self.roles.trial {
             Some(trial) if self.is_candidates => &trial.candidate,

@@ -7,7 +7,7 @@ use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesRe
 use ccm_core::permit::Permit;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::calls::Turn;
+use super::calls::RoutedCall;
 use super::reads::reading;
 use super::trial::{Kind, Side, Trial};
 use super::{Active, Generation, Holding, compare};
@@ -66,15 +66,15 @@ impl<P: Holding> Active<P> {
         Ok(tagged(&turn, reply))
     }
 
-    fn turn_of_serving(&self) -> Turn<P> {
-        Turn {
+    fn turn_of_serving(&self) -> RoutedCall<P> {
+        RoutedCall {
             is_candidates: false,
             roles: self.roles.load_full(),
         }
     }
 }
 
-fn tagged<P: Holding>(turn: &Turn<P>, reply: RouteReply) -> RouteReply {
+fn tagged<P: Holding>(turn: &RoutedCall<P>, reply: RouteReply) -> RouteReply {
     RouteReply {
         progress: turn.tagged_progress(reply.progress),
         ..reply

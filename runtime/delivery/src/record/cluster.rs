@@ -7,7 +7,7 @@ mod request;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ccm_core::names::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
-use ccm_core::rollout::{Happening, Order, Orders, Record};
+use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -17,8 +17,10 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::event::event;
-use super::{Book, BookError, MemoryBook, Report, Seen, Told, annotations, conditions, form};
+use super::{
+    MemoryRecordStore, RecordStore, RecordStoreError, Report, Seen, Told, annotations, conditions,
+    form,
+};
 use request::{REQUEST_TIME, code_of_list, in_time, in_time_or, kind, params};
 
 /// After this many seconds a watch is opened anew: a connection that died silently is noticed soon after.
@@ -27,7 +29,7 @@ const WATCH_SECONDS: u32 = 60;
 const MOST_CONFLICTS: usize = 3;
 
 /// See the module's documentation.
-pub struct ClusterBook {
+pub struct ClusterRecordStore {
     name: String,
     reading: Client,
     writing: watch::Receiver<Option<Client>>,
@@ -38,7 +40,7 @@ pub struct ClusterBook {
     /// The object's uid, as soon as there is one.
     uid: watch::Sender<Option<String>>,
     /// Where the record is when it is not in the cluster.
-    memory: MemoryBook,
+    memory: MemoryRecordStore,
 }
 
 /// Where the record is.
@@ -80,16 +82,16 @@ impl Stored {
     }
 }
 
-impl ClusterBook {
+impl ClusterRecordStore {
     /// The book of the provider `name`. `writing` has the leader's guarded client while this process leads. Nothing is
-    /// read before [`ClusterBook::run`]; where the cluster does not know the kind, `memory` is the book.
+    /// read before [`ClusterRecordStore::run`]; where the cluster does not know the kind, `memory` is the book.
     pub fn new(
         name: impl Into<String>,
         reading: Client,
         writing: watch::Receiver<Option<Client>>,
-        memory: MemoryBook,
-    ) -> ClusterBook {
-        ClusterBook {
+        memory: MemoryRecordStore,
+    ) -> ClusterRecordStore {
+        ClusterRecordStore {
             name: name.into(),
             reading,
             writing,
@@ -104,7 +106,7 @@ impl ClusterBook {
 
     /// The same book, which is kept in memory until somebody says that it is needed in the cluster: of a module that is
     /// part of this program nothing has to be written down.
-    pub fn waiting(self) -> ClusterBook {
+    pub fn waiting(self) -> ClusterRecordStore {
         self.place.send_replace(Place::Waiting);
         self
     }
@@ -238,12 +240,15 @@ impl ClusterBook {
         Api::all_with(client, &kind())
     }
 
-    fn writing(&self) -> Result<Client, BookError> {
-        self.writing.borrow().clone().ok_or(BookError::NotLeader)
+    fn writing(&self) -> Result<Client, RecordStoreError> {
+        self.writing
+            .borrow()
+            .clone()
+            .ok_or(RecordStoreError::NotLeader)
     }
 
     /// What is there at this moment, once it is known where the record is at all.
-    async fn read_first(&self) -> Result<Seen, BookError> {
+    async fn read_first(&self) -> Result<Seen, RecordStoreError> {
         let mut seen = self.seen.subscribe();
         let known = seen.wait_for(|seen| matches!(seen, Seen::Known { .. }));
         let in_time = tokio::time::timeout(REQUEST_TIME, known).await.is_ok();
@@ -256,7 +261,7 @@ impl ClusterBook {
         self.read_now().await
     }
 
-    async fn read_now(&self) -> Result<Seen, BookError> {
+    async fn read_now(&self) -> Result<Seen, RecordStoreError> {
         let api = self.api(self.reading.clone());
         match in_time(api.get_opt(&self.name)).await? {
             Some(object) => self.saw(&object),
@@ -265,7 +270,7 @@ impl ClusterBook {
         Ok(self.seen.borrow().clone())
     }
 
-    async fn write_now(&self, report: &Report) -> Result<(), BookError> {
+    async fn write_now(&self, report: &Report) -> Result<(), RecordStoreError> {
         let api = self.api(self.writing()?);
         if self.stored().is_unread() {
             self.read_now().await?;
@@ -287,12 +292,12 @@ impl ClusterBook {
                 Err(_) => self.stored().is_absent = true,
             }
         }
-        Err(BookError::Unavailable(
+        Err(RecordStoreError::Unavailable(
             "others keep changing the object Provider".to_owned(),
         ))
     }
 
-    async fn create(&self, api: &Api<DynamicObject>) -> Result<(), BookError> {
+    async fn create(&self, api: &Api<DynamicObject>) -> Result<(), RecordStoreError> {
         let object = DynamicObject::new(&self.name, &kind());
         let how = PostParams::default();
         match in_time_or(api.create(&how, &object)).await? {
@@ -302,7 +307,7 @@ impl ClusterBook {
             }
             // There is one: seen too late.
             Err(409) => self.read_now().await.map(drop),
-            Err(_) => Err(BookError::Refused(
+            Err(_) => Err(RecordStoreError::Refused(
                 "the cluster does not know the kind Provider any more".to_owned(),
             )),
         }
@@ -344,7 +349,7 @@ impl ClusterBook {
         stored.is_absent = false;
     }
 
-    async fn clear_now(&self, order: &Order) -> Result<(), BookError> {
+    async fn clear_now(&self, order: &Order) -> Result<(), RecordStoreError> {
         let api = self.api(self.writing()?);
         let key = annotations::key(order);
         for _ in 0..MOST_CONFLICTS {
@@ -371,12 +376,12 @@ impl ClusterBook {
                 Ok(_) | Err(_) => return Ok(()),
             }
         }
-        Err(BookError::Unavailable(
+        Err(RecordStoreError::Unavailable(
             "others keep changing the object Provider".to_owned(),
         ))
     }
 
-    async fn tell_now(&self, happening: &Happening) -> Result<(), BookError> {
+    async fn tell_now(&self, event: &RolloutEvent) -> Result<(), RecordStoreError> {
         let client = self.writing()?;
         // The first one is told while the object is being made, and without its uid nobody would find it there.
         let mut uids = self.uid.subscribe();
@@ -384,7 +389,7 @@ impl ClusterBook {
             Ok(Ok(uid)) => uid.clone(),
             Ok(Err(_)) | Err(_) => None,
         };
-        let event = event(&self.name, uid.as_deref(), happening, Timestamp::now());
+        let event = super::event::event(&self.name, uid.as_deref(), event, Timestamp::now());
         let home = event.metadata.namespace.as_deref().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(client, home);
         in_time(api.create(&PostParams::default(), &event))
@@ -410,7 +415,7 @@ impl ClusterBook {
     }
 }
 
-impl Book for ClusterBook {
+impl RecordStore for ClusterRecordStore {
     fn seen(&self) -> watch::Receiver<Seen> {
         self.seen.subscribe()
     }
@@ -444,10 +449,10 @@ impl Book for ClusterBook {
         }
     }
 
-    fn tell<'a>(&'a self, happening: &'a Happening) -> Told<'a, ()> {
+    fn tell<'a>(&'a self, event: &'a RolloutEvent) -> Told<'a, ()> {
         if self.is_remembered() {
-            return self.memory.tell(happening);
+            return self.memory.tell(event);
         }
-        Box::pin(self.tell_now(happening))
+        Box::pin(self.tell_now(event))
     }
 }

@@ -5,50 +5,50 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ccm_core::rollout::{Happening, Order, Orders, Record};
+use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Book, BookError, Report, Seen, Told, form};
+use super::{RecordStore, RecordStoreError, Report, Seen, Told, form};
 
 /// The largest file that is read: a hundred times what a full record takes.
 const MOST_BYTES: u64 = 8 << 20;
 
 /// See the module's documentation.
-pub struct MemoryBook {
+pub struct MemoryRecordStore {
     file: Option<PathBuf>,
     seen: watch::Sender<Seen>,
 }
 
-impl Default for MemoryBook {
-    fn default() -> MemoryBook {
-        MemoryBook::new()
+impl Default for MemoryRecordStore {
+    fn default() -> MemoryRecordStore {
+        MemoryRecordStore::new()
     }
 }
 
-impl MemoryBook {
+impl MemoryRecordStore {
     /// A book that is forgotten with the process.
-    pub fn new() -> MemoryBook {
-        MemoryBook::with(None, None)
+    pub fn new() -> MemoryRecordStore {
+        MemoryRecordStore::with(None, None)
     }
 
     /// The book of the provider `name` in this folder. What cannot be read is nothing that was ever written; the log
     /// says so.
-    pub fn kept_in(folder: &Path, name: &str) -> MemoryBook {
+    pub fn kept_in(folder: &Path, name: &str) -> MemoryRecordStore {
         let file = folder.join(format!("{name}.record.json"));
         let record = load(&file).unwrap_or_else(|error| {
             tracing::warn!(target: "rollout", provider = name, file = %file.display(), %error, "the record cannot be read; it begins anew");
             None
         });
-        MemoryBook::with(Some(file), record)
+        MemoryRecordStore::with(Some(file), record)
     }
 
-    fn with(file: Option<PathBuf>, record: Option<Record>) -> MemoryBook {
+    fn with(file: Option<PathBuf>, record: Option<Record>) -> MemoryRecordStore {
         let seen = Seen::Known {
             record: record.map(Box::new),
             orders: Orders::default(),
         };
-        MemoryBook {
+        MemoryRecordStore {
             file,
             seen: watch::Sender::new(seen),
         }
@@ -82,7 +82,7 @@ impl MemoryBook {
     }
 }
 
-impl Book for MemoryBook {
+impl RecordStore for MemoryRecordStore {
     fn seen(&self) -> watch::Receiver<Seen> {
         self.seen.subscribe()
     }
@@ -96,7 +96,7 @@ impl Book for MemoryBook {
     fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()> {
         Box::pin(async move {
             self.keep(&report.record).map_err(|error| {
-                BookError::Unavailable(format!("the record cannot be kept: {error}"))
+                RecordStoreError::Unavailable(format!("the record cannot be kept: {error}"))
             })
         })
     }
@@ -115,7 +115,7 @@ impl Book for MemoryBook {
     }
 
     /// The log has it.
-    fn tell<'a>(&'a self, _: &'a Happening) -> Told<'a, ()> {
+    fn tell<'a>(&'a self, _: &'a RolloutEvent) -> Told<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 }

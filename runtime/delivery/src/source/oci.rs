@@ -16,8 +16,8 @@ mod manifest;
 mod pacing;
 mod pull;
 mod registry;
-mod trouble;
-mod who_asks;
+mod registry_auth;
+mod registry_error;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,11 +33,11 @@ pub use login::{CredentialsError, RegistryCredentials};
 
 use super::{Brought, Location, OciPlace, Source, SourceError};
 use crate::artifact::Artifact;
-use connect::Patience;
+use connect::Timeouts;
 use evidence::Listing;
 use pacing::Pacing;
 use pull::Repository;
-use trouble::Trouble;
+use registry_error::RegistryError;
 
 /// How often a tag is looked at, unless the operator says otherwise.
 pub const POLL: Duration = Duration::from_secs(300);
@@ -117,12 +117,12 @@ struct Known {
     /// The manifest that was brought last, and what vouched for it.
     brought: Option<(String, Listing)>,
     /// A manifest that never will be a module.
-    unusable: Option<(String, Trouble)>,
+    unusable: Option<(String, RegistryError)>,
     partial: Option<blob::Partial>,
 }
 
 /// What a look ends with: something new, nothing new, or trouble.
-type Seen = (Known, Result<Option<Artifact>, Trouble>);
+type Seen = (Known, Result<Option<Artifact>, RegistryError>);
 
 /// A task that ends with its handle.
 struct Look(JoinHandle<Seen>);
@@ -139,14 +139,14 @@ impl OciSource {
     /// # Errors
     /// The settings cannot be used: the CA, for example.
     pub fn new(place: String, settings: OciSettings) -> Result<Self, SourceError> {
-        Self::with(place, settings, Arc::new(SystemLookup), Patience::default())
+        Self::with(place, settings, Arc::new(SystemLookup), Timeouts::default())
     }
 
     fn with(
         place: String,
         settings: OciSettings,
         lookup: Arc<dyn Lookup>,
-        patience: Patience,
+        patience: Timeouts,
     ) -> Result<Self, SourceError> {
         let repository =
             Repository::new(&settings, lookup, patience).map_err(|trouble| trouble.at(&place))?;
@@ -162,7 +162,7 @@ impl OciSource {
     }
 
     /// Looks once; goes on with the look that is under way.
-    async fn look(&mut self) -> Result<Option<Artifact>, Trouble> {
+    async fn look(&mut self) -> Result<Option<Artifact>, RegistryError> {
         let look = self.look.get_or_insert_with(|| {
             let (repository, known) = (self.repository.clone(), std::mem::take(&mut self.known));
             self.credentials.mark_unchanged();
@@ -175,7 +175,7 @@ impl OciSource {
                 self.known = known;
                 seen
             }
-            Err(error) => Err(Trouble::unavailable(format!(
+            Err(error) => Err(RegistryError::unavailable(format!(
                 "the download broke off: {error}"
             ))),
         }
@@ -187,8 +187,11 @@ async fn look(repository: Arc<Repository>, mut known: Known) -> Seen {
     (known, seen)
 }
 
-async fn see(repository: &Repository, known: &mut Known) -> Result<Option<Artifact>, Trouble> {
-    repository.forget_who_asks();
+async fn see(
+    repository: &Repository,
+    known: &mut Known,
+) -> Result<Option<Artifact>, RegistryError> {
+    repository.forget_credentials();
     let digest = repository.resolve().await?;
     if let Some((unusable, trouble)) = &known.unusable
         && *unusable == digest
@@ -268,7 +271,7 @@ pub async fn pull(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Artifact, SourceError> {
     let pulling = async {
-        let (lookup, patience) = (Arc::new(SystemLookup), Patience::default());
+        let (lookup, patience) = (Arc::new(SystemLookup), Timeouts::default());
         let repository = Repository::new(settings, lookup, patience)?;
         let digest = repository.resolve().await?;
         Ok(repository
@@ -278,7 +281,7 @@ pub async fn pull(
     };
     pulling
         .await
-        .map_err(|trouble: Trouble| trouble.at(&settings.place.to_string()))
+        .map_err(|trouble: RegistryError| trouble.at(&settings.place.to_string()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! How old a version may be: an old one with a known hole stays signed for ever.
 
-use ccm_core::rollout::Word;
+use ccm_core::rollout::Endorsement;
 use semver::Version;
 
 use super::{Distrust, Misread, Provenance};
@@ -60,18 +60,22 @@ impl Highest {
     ///
     /// # Errors
     /// It may not: [`Distrust::Downgrade`].
-    pub(super) fn followed_by(&self, version: &str, word: Word) -> Result<Highest, Distrust> {
+    pub(super) fn followed_by(
+        &self,
+        version: &str,
+        word: Endorsement,
+    ) -> Result<Highest, Distrust> {
         let found = Version::parse(version).ok();
         let is_lower = self.0.as_ref().is_some_and(|highest| {
             let found = found.as_ref();
             found.is_none_or(|found| found.cmp_precedence(highest).is_lt())
         });
         match word {
-            Word::Nobodys if is_lower => Err(Distrust::Downgrade {
+            Endorsement::Nobodys if is_lower => Err(Distrust::Downgrade {
                 version: version.to_owned(),
                 highest: self.write().unwrap_or_default(),
             }),
-            Word::Recorded if is_lower => Ok(self.clone()),
+            Endorsement::Recorded if is_lower => Ok(self.clone()),
             _ => Ok(Highest(found.or_else(|| self.0.clone()))),
         }
     }

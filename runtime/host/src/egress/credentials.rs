@@ -1,9 +1,9 @@
 //! Credentials: the header that a target's requests get, and the watch that its value never comes back out.
 //!
 //! A guest never sees a credential: it is added below everything that a guest can read, and an answer that
-//! repeats it is withheld. No text that leaves the [`Watch`] holds one.
+//! repeats it is withheld. No text that leaves the [`SecretRedactor`] holds one.
 
-mod watch;
+mod redactor;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::grant::{Credential, Secret};
 
-pub(super) use watch::Watch;
+pub(super) use redactor::SecretRedactor;
 
 /// Why a credential cannot be used. Never repeats any of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

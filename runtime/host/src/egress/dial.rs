@@ -26,7 +26,7 @@ use super::address::{self, AddressRefused};
 use super::limits::EgressLimits;
 use super::resolve::{Lookup, Resolver};
 use super::tls::{self, TlsError, Trust};
-use super::wire::{Dial, Gate};
+use super::wire::{Dial, LeaseGate};
 use crate::grant::TargetGrant;
 
 /// Header fields of an answer, and their bytes for HTTP/2; clouds send about 30 and 4 KiB.
@@ -70,7 +70,7 @@ pub(super) fn client(
     grant: &TargetGrant,
     limits: &EgressLimits,
     lookup: Arc<dyn Lookup>,
-    gate: Arc<Gate>,
+    gate: Arc<LeaseGate>,
 ) -> Result<Client, DialError> {
     let addresses = endpoint(&grant.endpoint, &grant.addresses)?;
     let encrypted = grant.endpoint.scheme() == "https";

@@ -52,7 +52,7 @@ pub(super) struct Prepared {
 
 /// The part of a target that requests are checked against.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ground<'a> {
+pub(super) struct MatchContext<'a> {
     /// Index in the egress.
     pub index: usize,
     /// The granted name.
@@ -72,7 +72,7 @@ pub(super) struct Ground<'a> {
 /// # Errors
 /// [`FetchError::Invalid`] for what is not a request, [`FetchError::Denied`] for what is not granted.
 pub(super) fn prepare(
-    ground: &Ground<'_>,
+    context: &MatchContext<'_>,
     request: FetchRequest,
     source: Source,
     fresh: bool,
@@ -89,7 +89,7 @@ pub(super) fn prepare(
     let denied = |text: &str| {
         FetchError::Denied(format!(
             "{method} {text} on target {} is not granted",
-            ground.name
+            context.name
         ))
     };
     if !METHODS.contains(&method) {
@@ -106,7 +106,7 @@ pub(super) fn prepare(
         )));
     }
     let mut headers =
-        headers::request(&headers, ground.credential, source).map_err(FetchError::Invalid)?;
+        headers::request(&headers, context.credential, source).map_err(FetchError::Invalid)?;
     let mut body = body.filter(|body| !body.is_empty() || !is_bodiless(&method));
     if body
         .as_ref()
@@ -127,26 +127,26 @@ pub(super) fn prepare(
         query: &query,
         form: content.form(),
     };
-    let mut line = rules::first(ground.lines, &asked)
+    let mut line = rules::first(context.lines, &asked)
         .ok_or_else(|| denied(path.as_str()))?
         .clone();
-    if rules::first(ground.changes, &asked).is_some() {
+    if rules::first(context.changes, &asked).is_some() {
         line.access = Access::Write;
     }
     // A change that is spelled so that only the cloud knows it for one must not pass as something else either.
-    let near = ground.changes.iter().filter(|change| change.is_at(&asked));
+    let near = context.changes.iter().filter(|change| change.is_at(&asked));
     let looked = Looked::at(near.chain([&line]));
     looked
         .check(&query, &content, body.as_deref())
         .map_err(|why| {
-            let (path, name) = (path.as_str(), ground.name);
+            let (path, name) = (path.as_str(), context.name);
             FetchError::Denied(format!("{method} {path} on target {name}: {why}"))
         })?;
     if let (false, Some(fields)) = (looked.is_empty(), content.form()) {
         body = Some(anew(fields));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
     }
-    let url = url(ground.endpoint, &path, &query)?;
+    let url = url(context.endpoint, &path, &query)?;
     let max_age = if method == Method::GET {
         max_age(&mut headers)
     } else {
@@ -159,7 +159,7 @@ pub(super) fn prepare(
     }
     let max_age = max_age.filter(|age| keepable && !age.is_zero());
     Ok(Prepared {
-        target: ground.index,
+        target: context.index,
         line,
         method,
         path,
@@ -225,6 +225,6 @@ fn max_age(headers: &mut HeaderMap) -> Option<Duration> {
     Some(
         digits
             .parse()
-            .map_or(super::kept::OLDEST, Duration::from_secs),
+            .map_or(super::response_cache::OLDEST, Duration::from_secs),
     )
 }

@@ -15,13 +15,13 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::acceptance::News;
 use super::budget::Budget;
-use super::kept::Turn;
 use super::message::{Exchange, FetchError, FetchRequest, FetchResponse};
 use super::permit::{Allowed, now};
 use super::prepare::Prepared;
 use super::record::{Record, Records};
+use super::response_cache::Lookup;
 use super::target::Target;
-use super::{Egress, aim, identify, send};
+use super::{Egress, identify, resolve_target, send};
 
 /// The contract's number.
 pub(crate) const MAX_TOGETHER: usize = 64;
@@ -73,7 +73,7 @@ impl CallScope {
         let name = request.target.clone();
         self.0
             .run(&name, &method, || {
-                aim::by_name(&self.0.egress, request, self.0.fresh)
+                resolve_target::by_name(&self.0.egress, request, self.0.fresh)
             })
             .await
     }
@@ -116,10 +116,10 @@ impl CallScope {
         request: http::Request<Bytes>,
     ) -> Result<FetchResponse, FetchError> {
         let method = request.method().clone();
-        let name = aim::name_of(&self.0.egress, request.uri());
+        let name = resolve_target::name_of(&self.0.egress, request.uri());
         self.0
             .run(&name, &method, || {
-                aim::by_url(&self.0.egress, request, self.0.fresh)
+                resolve_target::by_url(&self.0.egress, request, self.0.fresh)
             })
             .await
     }
@@ -171,7 +171,7 @@ impl Call {
         &self,
         name: &str,
         method: &Method,
-        aim: impl FnOnce() -> Result<Prepared, FetchError>,
+        resolve_target: impl FnOnce() -> Result<Prepared, FetchError>,
     ) -> Result<FetchResponse, FetchError> {
         let cap = self.egress.limits.requests_per_call;
         if self.records.begin() >= cap {
@@ -180,7 +180,7 @@ impl Call {
             )));
         }
         let mut record = Record::new(&self.egress, &self.records, name, method);
-        let (end, kept) = match aim() {
+        let (end, kept) = match resolve_target() {
             Ok(prepared) => {
                 record.admitted(&self.target(prepared.target)?.name, &prepared.line);
                 self.answer(&prepared).await
@@ -224,16 +224,20 @@ impl Call {
             let _changing = may_change.then(|| kept.changing(prepared.target));
             return (self.send(prepared).await, false);
         };
-        let key = super::kept::Key::new(prepared.target, prepared.url.as_str(), &prepared.headers);
+        let key = super::response_cache::Key::new(
+            prepared.target,
+            prepared.url.as_str(),
+            &prepared.headers,
+        );
         loop {
             match kept.turn(&key, max_age, Instant::now(), &self.budget) {
-                Turn::Answer(answer) => return (answer, true),
-                Turn::Lead(lead) => {
+                Lookup::Answer(answer) => return (answer, true),
+                Lookup::Lead(lead) => {
                     let end = self.send(prepared).await;
                     lead.done(&end);
                     return (end, false);
                 }
-                Turn::Follow(mut leader) => {
+                Lookup::Follow(mut leader) => {
                     let shared = timeout_at(self.deadline, leader.wait_for(Option::is_some)).await;
                     let shared = shared.map(|value| value.ok().and_then(|value| value.clone()));
                     match shared {

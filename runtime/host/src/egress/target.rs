@@ -12,16 +12,16 @@ use url::Url;
 
 use super::EgressError;
 use super::acceptance::Acceptance;
-use super::account::Share;
 use super::counts::Counts;
-use super::credentials::{self, Watch};
+use super::credentials::{self, SecretRedactor};
 use super::dial::{self, Client};
 use super::limits::EgressLimits;
 use super::message::FetchError;
-use super::prepare::{Ground, Prepared};
+use super::prepare::{MatchContext, Prepared};
+use super::quota::QuotaShare;
 use super::resolve::Lookup;
 use super::rules::Line;
-use super::wire::Gate;
+use super::wire::LeaseGate;
 use crate::manifest::GrantedTarget;
 
 /// See the module's documentation.
@@ -35,14 +35,14 @@ pub(super) struct Target {
     /// What of it changes something, whichever line it came under.
     pub changes: Vec<Line>,
     /// Never lets a credential out.
-    pub watch: Watch,
+    pub watch: SecretRedactor,
     /// The connections.
     pub client: Client,
     /// What is written to them passes here.
-    pub gate: Arc<Gate>,
+    pub gate: Arc<LeaseGate>,
     /// Whether the target wants to be left alone, and what may still be sent. The one thing that generations of a
     /// provider share: the cloud counts their requests together.
-    pub share: Share,
+    pub share: QuotaShare,
     /// Whether it accepts the credential.
     pub acceptance: Acceptance,
     /// What happened so far.
@@ -69,7 +69,7 @@ impl Target {
                 source,
             }
         })?;
-        let gate = Arc::<Gate>::default();
+        let gate = Arc::<LeaseGate>::default();
         let client =
             dial::client(&granted.grant, limits, lookup, gate.clone()).map_err(|source| {
                 EgressError::Dial {
@@ -82,11 +82,11 @@ impl Target {
             endpoint: granted.grant.endpoint.clone(),
             lines: granted.lines.clone(),
             changes: granted.changes.clone(),
-            watch: Watch::new(&granted.grant.credential),
+            watch: SecretRedactor::new(&granted.grant.credential),
             client,
             gate,
             user_agent: HeaderValue::from_str(user_agent).ok(),
-            share: Share::new(granted.grant.requests),
+            share: QuotaShare::new(granted.grant.requests),
             acceptance: Acceptance::default(),
             counts: Counts::default(),
             credential,
@@ -100,8 +100,8 @@ impl Target {
     }
 
     /// What requests are checked against.
-    pub(super) fn ground(&self, index: usize) -> Ground<'_> {
-        Ground {
+    pub(super) fn context(&self, index: usize) -> MatchContext<'_> {
+        MatchContext {
             index,
             name: &self.name,
             endpoint: &self.endpoint,

@@ -30,11 +30,11 @@ use super::resolve::Resolver;
 /// The tenures under which requests were sent, as long as anybody has them. Usually one; two during a leader
 /// migration.
 #[derive(Default)]
-pub(super) struct Gate {
+pub(super) struct LeaseGate {
     tenures: Mutex<Vec<Weak<Tenure>>>,
 }
 
-impl Gate {
+impl LeaseGate {
     /// A request sets out under this tenure.
     pub(super) fn enter(&self, tenure: &Arc<Tenure>) {
         let mut tenures = self.tenures();
@@ -82,7 +82,7 @@ impl std::error::Error for NotLeader {}
 #[derive(Clone)]
 pub(super) struct Dial {
     pub(super) http: HttpConnector<Resolver>,
-    pub(super) gate: Arc<Gate>,
+    pub(super) gate: Arc<LeaseGate>,
 }
 
 impl Service<Uri> for Dial {
@@ -110,7 +110,7 @@ impl Service<Uri> for Dial {
 /// A connection with the check.
 pub(super) struct Gated {
     stream: TokioIo<TcpStream>,
-    gate: Arc<Gate>,
+    gate: Arc<LeaseGate>,
 }
 
 impl Read for Gated {

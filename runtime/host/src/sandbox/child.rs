@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use wasmtime::Engine;
 
 use super::protocol::{Caps, Frame, Head, Load, ToChild, ToParent, read};
-use super::{Exports, InProcess, Performance, Turns};
+use super::{CpuScheduler, Exports, InProcess, Performance};
 use crate::compile::cache;
 use crate::compile::child::Compiled;
 use crate::confine::{Child, confine};
@@ -136,7 +136,7 @@ fn open(engine: &Engine, load: Load, code: Bytes) -> wasmtime::Result<InProcess>
         config: load.config,
         memory_bytes: load.memory_bytes,
         ticker,
-        turns: Turns::first(),
+        scheduler: CpuScheduler::first(),
         state: Arc::default(),
     })
 }

@@ -58,10 +58,10 @@ impl Failure {
         }
     }
 
-    /// The failure as controllers and people see it. `stage` is the function in which it happened.
+    /// The failure as controllers and people see it. `phase` is the function in which it happened.
     pub(crate) fn into_error(
         self,
-        stage: &str,
+        phase: &str,
         digest: &Digest,
         took: Duration,
         log: &[String],
@@ -69,24 +69,24 @@ impl Failure {
         let module = digest.short();
         match self {
             Failure::Trap { cause, stack } => {
-                let text = format!("{stage} in module {module}: {cause}");
+                let text = format!("{phase} in module {module}: {cause}");
                 // The guest's own words first: an Event holds only the beginning.
-                let room = limits::ERROR_BYTES.saturating_sub(stack.len());
-                ProviderError::Trapped(with_log(text, log, room) + &stack)
+                let memory = limits::ERROR_BYTES.saturating_sub(stack.len());
+                ProviderError::Trapped(with_log(text, log, memory) + &stack)
             }
             Failure::Deadline => {
                 let took = took.as_millis();
-                let text = format!("{stage} in module {module} did not end within {took} ms");
+                let text = format!("{phase} in module {module} did not end within {took} ms");
                 ProviderError::TimedOut(with_log(text, log, limits::ERROR_BYTES))
             }
             Failure::Cpu(budget) => {
                 let budget = budget.as_millis();
                 let text =
-                    format!("{stage} in module {module} used more than {budget} ms of CPU time");
+                    format!("{phase} in module {module} used more than {budget} ms of CPU time");
                 ProviderError::TimedOut(with_log(text, log, limits::ERROR_BYTES))
             }
             Failure::Process(what) => {
-                let text = format!("{stage} in module {module}: {what}");
+                let text = format!("{phase} in module {module}: {what}");
                 ProviderError::Trapped(with_log(text, log, limits::ERROR_BYTES))
             }
         }
@@ -164,17 +164,17 @@ fn demangle(name: &str) -> String {
     clean(&format!("{:#}", rustc_demangle::demangle(name)), NAME_BYTES)
 }
 
-/// Adds the last lines of the guest's log, as many as fit `room` bytes together with the text.
-fn with_log(mut text: String, log: &[String], room: usize) -> String {
-    text.truncate(text.floor_char_boundary(room));
+/// Adds the last lines of the guest's log, as many as fit `memory` bytes together with the text.
+fn with_log(mut text: String, log: &[String], memory: usize) -> String {
+    text.truncate(text.floor_char_boundary(memory));
     let mut shown: Vec<&str> = Vec::new();
-    let mut room = room.saturating_sub(text.len());
+    let mut memory = memory.saturating_sub(text.len());
     for line in log.iter().rev() {
         // " | " or the introduction stands before each line.
-        let Some(left) = room.checked_sub(line.len() + "; last log lines: ".len()) else {
+        let Some(left) = memory.checked_sub(line.len() + "; last log lines: ".len()) else {
             break;
         };
-        room = left;
+        memory = left;
         shown.push(line);
     }
     shown.reverse();

@@ -8,7 +8,7 @@ use wasmtime::component::InstancePre;
 
 use super::failure::Failure;
 use super::meter::Meter;
-use super::{Answer, End, Exports, Performance, Stage, Turns};
+use super::{Answer, CallPhase, CpuScheduler, End, Exports, Performance};
 use crate::bindings::{common, lifecycle};
 use crate::guest::Guest;
 use crate::limits;
@@ -23,7 +23,7 @@ pub(crate) struct InProcess {
     pub(crate) memory_bytes: usize,
     pub(crate) ticker: Ticker,
     /// Whose guest may compute, when several do for long.
-    pub(crate) turns: Turns,
+    pub(crate) scheduler: CpuScheduler,
     /// What outlives a call.
     pub(crate) state: Arc<StateStore>,
 }
@@ -37,7 +37,11 @@ impl InProcess {
     ) -> End<R> {
         let _ticking = self.ticker.ticking();
         let mut store = self.store(&performance);
-        let mut meter = Meter::new(performance.deadline, limits::CALL_CPU, self.turns.clone());
+        let mut meter = Meter::new(
+            performance.deadline,
+            limits::CALL_CPU,
+            self.scheduler.clone(),
+        );
         let answer = self.steps(performance, &mut meter, &mut store, read).await;
         let computed = meter.end(store).await;
         End { answer, computed }
@@ -49,15 +53,15 @@ impl InProcess {
         meter: &mut Meter,
         store: &mut Store<Guest>,
         read: impl FnOnce(Result<Answer, common::Error>) -> R + Send,
-    ) -> Result<R, (Stage, Failure)> {
+    ) -> Result<R, (CallPhase, Failure)> {
         let instance = meter
             .run(self.component.instantiate_async(&mut *store))
             .await
-            .map_err(|failure| (Stage::Instantiation, failure))?;
+            .map_err(|failure| (CallPhase::Instantiation, failure))?;
         let enabled = meter
             .run(self.exports.init(store, &instance, &self.config))
             .await
-            .map_err(|failure| (Stage::Init, failure))?;
+            .map_err(|failure| (CallPhase::Init, failure))?;
         let enabled = match enabled {
             Ok(enabled) => enabled,
             Err(error) => return Ok(read(Err(error))),
@@ -69,7 +73,7 @@ impl InProcess {
             answer.map(read)
         };
         let answer = meter.run(called).await;
-        answer.map_err(|failure| (Stage::Function, failure))
+        answer.map_err(|failure| (CallPhase::Function, failure))
     }
 
     fn store(&self, performance: &Performance) -> Store<Guest> {

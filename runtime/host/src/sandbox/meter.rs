@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
+use super::cpu_scheduler::{CpuPermit, CpuScheduler, LongCallPermit, Wait};
 use super::failure::Failure;
-use super::turns::{Lane, Turn, Turns, Wait};
 use crate::limits;
 
 /// A call's time. The guest gives way at every tick, so that each poll is short, and the polls together are what
@@ -19,32 +19,32 @@ pub(super) struct Meter {
     deadline: Instant,
     budget: Duration,
     used: Duration,
-    turns: Turns,
-    place: Place,
-    next_lane: Option<Wait<Lane>>,
-    lane: Option<Lane>,
+    scheduler: CpuScheduler,
+    place: Progress,
+    next_lane: Option<Wait<LongCallPermit>>,
+    lane: Option<LongCallPermit>,
     rest: Option<Pin<Box<Sleep>>>,
 }
 
 /// How far a call is from computing.
-enum Place {
+enum Progress {
     /// It asks for nothing: it waits for something else, or has not begun.
     None,
     /// Another call of its provider has the turn.
-    Waits(Wait<Turn>),
+    Waits(Wait<CpuPermit>),
     /// It has the turn, and goes on with the next part of the call.
-    Has(Option<Turn>),
+    Has(Option<CpuPermit>),
 }
 
 impl Meter {
     /// A meter that stops at `deadline`, or after `budget` of computing.
-    pub(super) fn new(deadline: Instant, budget: Duration, turns: Turns) -> Meter {
+    pub(super) fn new(deadline: Instant, budget: Duration, scheduler: CpuScheduler) -> Meter {
         Meter {
             deadline,
             budget,
             used: Duration::ZERO,
-            turns,
-            place: Place::None,
+            scheduler,
+            place: Progress::None,
             next_lane: None,
             lane: None,
             rest: None,
@@ -97,7 +97,9 @@ impl Meter {
             (self.rest, self.lane) = (None, None);
         }
         if self.lane.is_none() && self.used >= limits::CALL_CPU_AT_ONCE {
-            let wait = self.next_lane.get_or_insert_with(|| self.turns.next_lane());
+            let wait = self
+                .next_lane
+                .get_or_insert_with(|| self.scheduler.next_lane());
             self.lane = ready!(wait.as_mut().poll(context));
             self.next_lane = None;
         }
@@ -106,7 +108,7 @@ impl Meter {
         let poll = part.poll(context);
         let spent = cpu_time().saturating_sub(before);
         match poll.is_ready() {
-            true => self.place = Place::Has(turn),
+            true => self.place = Progress::Has(turn),
             false => drop(turn),
         }
         self.used += spent;
@@ -124,18 +126,18 @@ impl Meter {
         poll
     }
 
-    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Option<Turn>> {
-        let mut wait = match std::mem::replace(&mut self.place, Place::None) {
-            Place::Has(turn) => return Poll::Ready(turn),
-            Place::Waits(wait) => wait,
-            Place::None => match self.turns.turn() {
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Option<CpuPermit>> {
+        let mut wait = match std::mem::replace(&mut self.place, Progress::None) {
+            Progress::Has(turn) => return Poll::Ready(turn),
+            Progress::Waits(wait) => wait,
+            Progress::None => match self.scheduler.turn() {
                 Some(turn) => return Poll::Ready(Some(turn)),
-                None => self.turns.next_turn(),
+                None => self.scheduler.next_turn(),
             },
         };
         let turn = wait.as_mut().poll(context);
         if turn.is_pending() {
-            self.place = Place::Waits(wait);
+            self.place = Progress::Waits(wait);
         }
         turn
     }

@@ -20,7 +20,7 @@ use wasmtime::component::Component;
 
 use super::failure::Failure;
 use super::protocol::{Frame, Load, ToChild};
-use super::{Answer, End, Performance, SandboxProgram, Stage};
+use super::{Answer, CallPhase, End, Performance, SandboxProgram};
 use crate::bindings::common;
 use connection::{Connection, Ended};
 
@@ -70,11 +70,11 @@ impl SandboxProcess {
                 let ended = timeout_at(deadline + GRACE, connection.call(performance)).await;
                 ended.unwrap_or_else(|_| {
                     connection.end("it did not end a call in time".to_owned());
-                    failed(Stage::Function, Failure::Deadline, began)
+                    failed(CallPhase::Function, Failure::Deadline, began)
                 })
             }
-            Ok(Err(why)) => failed(Stage::Instantiation, Failure::Process(why), began),
-            Err(_) => failed(Stage::Instantiation, Failure::Deadline, began),
+            Ok(Err(why)) => failed(CallPhase::Instantiation, Failure::Process(why), began),
+            Err(_) => failed(CallPhase::Instantiation, Failure::Deadline, began),
         };
         End {
             answer: ended.answer.map(read),
@@ -127,9 +127,9 @@ impl SandboxProcess {
     }
 }
 
-fn failed(stage: Stage, failure: Failure, began: Instant) -> Ended {
+fn failed(phase: CallPhase, failure: Failure, began: Instant) -> Ended {
     Ended {
-        answer: Err((stage, failure)),
+        answer: Err((phase, failure)),
         // Nobody knows. Starting a process costs as well.
         computed: began.elapsed(),
     }

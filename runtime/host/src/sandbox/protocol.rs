@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use super::{Answer, Ask, Failure, Stage};
+use super::{Answer, Ask, CallPhase, Failure};
 use crate::bindings::{common, lifecycle};
 use crate::egress::{FetchError, FetchRequest};
 use crate::guest_log::Level;
@@ -101,7 +101,7 @@ pub(super) enum ToParent {
     /// How a call ended, and what it computed, in microseconds.
     Ended {
         call: u64,
-        end: Result<Result<Answer, common::Error>, (Stage, Failure)>,
+        end: Result<Result<Answer, common::Error>, (CallPhase, Failure)>,
         microseconds: u64,
     },
 }

@@ -180,33 +180,33 @@ fn service(name: &str, uid: &str, ip: &str) -> Service {
 
 #[test]
 fn test_service_cache() {
-    let mut roster = Roster::default();
+    let mut service_index = ServiceIndex::default();
     let (one, two) = (service("a", "1", "10.0.0.1"), service("b", "2", "10.0.0.2"));
-    assert_eq!(roster.owner("1"), OwnerState::Unsynced);
-    roster.apply(&one);
-    assert!(matches!(roster.owner("1"), OwnerState::Alive(_)));
+    assert_eq!(service_index.owner("1"), OwnerState::Unsynced);
+    service_index.apply(&one);
+    assert!(matches!(service_index.owner("1"), OwnerState::Alive(_)));
     assert_eq!(
-        roster.owner("2"),
+        service_index.owner("2"),
         OwnerState::Unsynced,
         "nobody has seen everybody"
     );
-    roster.apply(&two);
-    roster.complete();
-    assert_eq!(roster.served_by("sim"), Objects { own: 2, all: 2 });
-    assert_eq!(roster.served_by("other"), Objects { own: 0, all: 2 });
+    service_index.apply(&two);
+    service_index.complete();
+    assert_eq!(service_index.served_by("sim"), Objects { own: 2, all: 2 });
+    assert_eq!(service_index.served_by("other"), Objects { own: 0, all: 2 });
     let asker = ccm_core::service::service_ref(&one);
     let ips = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap());
-    let in_use = roster.in_use(&asker, ips);
+    let in_use = service_index.in_use(&asker, ips);
     assert_eq!(in_use.len(), 1, "its own does not count: {in_use:?}");
     assert_eq!(in_use[0].by, "service/default/b");
     // Made again under the same name.
-    roster.apply(&service("b", "3", "10.0.0.3"));
-    assert_eq!(roster.owner("2"), OwnerState::Gone);
-    assert!(roster.in_use(&asker, ips).is_empty());
+    service_index.apply(&service("b", "3", "10.0.0.3"));
+    assert_eq!(service_index.owner("2"), OwnerState::Gone);
+    assert!(service_index.in_use(&asker, ips).is_empty());
     // Late news of the old one says nothing about the new one.
-    roster.forget(&two);
-    assert!(matches!(roster.owner("3"), OwnerState::Alive(_)));
-    roster.forget(&service("b", "3", "10.0.0.3"));
-    assert_eq!(roster.owner("3"), OwnerState::Gone);
-    assert_eq!(roster.served_by("sim").own, 1);
+    service_index.forget(&two);
+    assert!(matches!(service_index.owner("3"), OwnerState::Alive(_)));
+    service_index.forget(&service("b", "3", "10.0.0.3"));
+    assert_eq!(service_index.owner("3"), OwnerState::Gone);
+    assert_eq!(service_index.served_by("sim").own, 1);
 }

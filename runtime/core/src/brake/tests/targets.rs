@@ -6,26 +6,26 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::at;
-use crate::brake::targets::{CONFIRM_AFTER, Verdict, Wish, judge};
+use crate::brake::targets::{CONFIRM_AFTER, PendingRemoval, Verdict, judge};
 use crate::permit::Moment;
 
 fn set(names: &str) -> BTreeSet<String> {
     names.split_whitespace().map(str::to_owned).collect()
 }
 
-fn ask(current: &str, wanted: &str, before: Option<&Wish>, now: u64) -> Verdict {
+fn ask(current: &str, wanted: &str, before: Option<&PendingRemoval>, now: u64) -> Verdict {
     let (current, wanted) = (set(current), set(wanted));
     judge(&current, &wanted, true, before, CONFIRM_AFTER, at(now))
 }
 
-fn wish(verdict: Verdict) -> (Wish, Moment) {
+fn wish(verdict: Verdict) -> (PendingRemoval, Moment) {
     match verdict {
         Verdict::Confirm { wish, again } => (wish, again),
         other => unreachable!("{other:?}"),
     }
 }
 
-fn confirmed(verdict: Verdict) -> Wish {
+fn confirmed(verdict: Verdict) -> PendingRemoval {
     match verdict {
         Verdict::Confirmed(wish) => wish,
         other => unreachable!("{other:?}"),
@@ -100,7 +100,7 @@ fn a_wish_that_grows_begins_anew_and_one_that_shrinks_does_not() {
 #[test]
 fn a_wait_of_zero_still_needs_a_second_wish_at_a_later_moment() {
     let (current, wanted) = (set("a"), set(""));
-    let verdict = |before: Option<&Wish>, now| {
+    let verdict = |before: Option<&PendingRemoval>, now| {
         judge(&current, &wanted, true, before, Duration::ZERO, at(now))
     };
     let (first, _) = wish(verdict(None, 5));
@@ -114,7 +114,7 @@ proptest! {
         steps in proptest::collection::vec((0_u64..40, proptest::collection::btree_set("[a-e]", 0..5), any::<bool>()), 1..60),
     ) {
         let current: BTreeSet<String> = set("a b c d e");
-        let (mut now, mut before) = (0, None::<Wish>);
+        let (mut now, mut before) = (0, None::<PendingRemoval>);
         let mut kept_at: std::collections::BTreeMap<String, u64> = current.iter().map(|name| (name.clone(), 0)).collect();
         for (wait, wanted, synced) in steps {
             now += wait;

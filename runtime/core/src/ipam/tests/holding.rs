@@ -10,8 +10,10 @@ fn start(memory: &mut Memory, api: &Api) -> Vec<String> {
     for node in api.nodes.values() {
         memory.see(node);
         let facts = memory.begin(node.clone());
-        let misfits = facts.map(|facts| facts.misfits).unwrap_or_default();
-        wrong.extend(misfits.iter().map(ToString::to_string));
+        let invalid_pod_cidrs = facts
+            .map(|facts| facts.invalid_pod_cidrs)
+            .unwrap_or_default();
+        wrong.extend(invalid_pod_cidrs.iter().map(ToString::to_string));
     }
     wrong
 }

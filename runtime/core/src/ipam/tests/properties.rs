@@ -1,7 +1,7 @@
 //! Whatever nodes come and go, whatever becomes of writes, and however leaders change: no two nodes get the same, and
 //! nothing is lost.
 //!
-//! The world: an API server, a watch that may be late, conversations that stand at any point, and writes that are still on
+//! The world: an API server, a watch that may be late, reconciliations that stand at any point, and writes that are still on
 //! their way. What the tenure allows of a leader that is gone: its last writes land before the next one has settled, be it
 //! after that one's list; and by then the watch has told of them (`settle` in the settings).
 
@@ -35,7 +35,7 @@ enum Step {
     Tell(u8),
     /// About one of those that the leader knows.
     Begin(u8),
-    /// The next act of one of the conversations.
+    /// The next act of one of the reconciliations.
     Act(u8, Fate),
     /// The write of one of them stays on the way, and nobody waits for it any more.
     Delay(u8),
@@ -287,7 +287,7 @@ impl World {
         for (name, patch) in std::mem::take(&mut self.on_the_way) {
             self.land(&name, &patch);
         }
-        // A conversation is over after a few acts, and another one may be due for what it has found.
+        // A reconciliation is over after a few acts, and another one may be due for what it has found.
         for _ in 0..40 {
             while !self.news.is_empty() {
                 self.tell();

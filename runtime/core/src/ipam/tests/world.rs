@@ -1,4 +1,4 @@
-//! An API server of a few lines, which has nodes and is as strict about them as the real one, and what conversations with
+//! An API server of a few lines, which has nodes and is as strict about them as the real one, and what reconciliations with
 //! it come to.
 
 use std::collections::BTreeMap;
@@ -136,7 +136,7 @@ pub(super) fn unheard() -> Outcome {
     Outcome::Node(Err(ClusterError::Unavailable("no answer".to_owned())))
 }
 
-/// A whole conversation: what was done, and how it ended.
+/// A whole reconciliation: what was done, and how it ended.
 pub(super) fn talk(
     memory: &mut Memory,
     api: &mut Api,
@@ -170,5 +170,5 @@ pub(super) fn lead(facts: &mut Facts, api: &mut Api, fate: Fate) -> (Vec<String>
             }
         }
     }
-    unreachable!("the conversation does not end: {done:?}")
+    unreachable!("the reconciliation does not end: {done:?}")
 }

@@ -163,15 +163,15 @@ impl Participant {
             }
         }
         match self.elector.turn(now, wall(time)) {
-            Turn::Rest(_) => {}
-            Turn::Lost(_) => {
+            LeaseAction::Rest(_) => {}
+            LeaseAction::Lost(_) => {
                 // The process ends and another one begins in its place.
                 self.lives += 1;
                 self.elector = elector(&format!("{name}-{}", self.lives));
                 self.tenure.close();
                 self.tenure = Arc::new(Tenure::pending());
             }
-            Turn::Ask(ask) => {
+            LeaseAction::Ask(ask) => {
                 let ways = &self.nature.ways;
                 let (there, back, fate) = ways[self.asked % ways.len()];
                 self.asked += 1;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::cloud::{Address, AddressType, CloudEvent, EventType, Instance, Lookup, ProviderError};
-use crate::effect::{Decision, Effect, Looked, Outcome, When, Word};
-use crate::neighbours::Clashes;
-use crate::node::{Facts, Past, decide};
-use crate::ownership::{Claim, Claimant, Heard, Opinion, Verdict};
+use crate::effect::{CandidateVote, Decision, Effect, Looked, Outcome, When};
+use crate::node::{Facts, RetainedState, decide};
+use crate::node_index::Clashes;
+use crate::ownership::{Claim, Heard, OwnershipContext, Verdict, Vote};
 use crate::permit::Moment;
 use crate::settings::NodeRules;
 
@@ -19,22 +19,22 @@ fn facts(waited: Option<u64>) -> Facts {
         "metadata": { "name": "a", "uid": "u", "resourceVersion": "1" },
         "spec": { "taints": [{ "key": crate::names::UNINITIALIZED_TAINT, "effect": "NoSchedule" }] }
     });
-    let claimant = Claimant {
+    let ownership = OwnershipContext {
         others: vec![Claim {
             name: "b".to_owned(),
             schemes: vec!["b".to_owned()],
             selector: None,
         }],
-        ..Claimant::alone("sim", vec!["sim".to_owned()])
+        ..OwnershipContext::alone("sim", vec!["sim".to_owned()])
     };
-    let past = Past {
+    let past = RetainedState {
         waiting_since: waited.map(|seconds| Moment(Duration::from_secs(1_000 - seconds))),
-        ..Past::default()
+        ..RetainedState::default()
     };
-    let (claimant, rules) = (Arc::new(claimant), Arc::new(NodeRules::default()));
+    let (ownership, rules) = (Arc::new(ownership), Arc::new(NodeRules::default()));
     Facts::new(
         Arc::new(serde_json::from_value(node).unwrap()),
-        claimant,
+        ownership,
         rules,
         past,
     )
@@ -70,7 +70,7 @@ fn found() -> Lookup {
 }
 
 /// What the provider says to the others when it was answered this.
-fn word(waited: Option<u64>, answer: Outcome) -> (Facts, Word) {
+fn word(waited: Option<u64>, answer: Outcome) -> (Facts, CandidateVote) {
     let mut facts = facts(waited);
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("the provider is asked");
@@ -79,18 +79,18 @@ fn word(waited: Option<u64>, answer: Outcome) -> (Facts, Word) {
     facts.absorb(&effects[0], answer);
     match decide(&facts, now()) {
         Decision::Do(effects) => match effects.as_slice() {
-            [Effect::Confer(_, word)] => (facts, word.clone()),
+            [Effect::CastVote(_, word)] => (facts, word.clone()),
             other => panic!("the others are heard before anything else: {other:?}"),
         },
         done @ Decision::Done(_) => panic!("{done:?}"),
     }
 }
 
-/// The Events and the end of a conversation in which everybody together says this.
+/// The Events and the end of a reconciliation in which everybody together says this.
 fn end(waited: Option<u64>, answer: Lookup, verdict: Verdict, tell: bool) -> (Vec<String>, When) {
     let (mut facts, word) = word(waited, looked(answer));
-    let confer = Effect::Confer(crate::node::node_ref(&facts.node), word);
-    facts.absorb(&confer, Outcome::Conferred(verdict, tell));
+    let cast = Effect::CastVote(crate::node::node_ref(&facts.node), word);
+    facts.absorb(&cast, Outcome::VoteCast(verdict, tell));
     let mut told = Vec::new();
     loop {
         match decide(&facts, now()) {
@@ -129,8 +129,8 @@ fn every_answer_is_said_to_the_other_candidates_before_anything_is_done_with_it(
 #[test]
 fn only_when_the_node_is_its_own_alone_does_a_candidate_write() {
     let (mut facts, word) = word(None, looked(found()));
-    let confer = Effect::Confer(crate::node::node_ref(&facts.node), word);
-    facts.absorb(&confer, Outcome::Conferred(Verdict::Ours, false));
+    let cast = Effect::CastVote(crate::node::node_ref(&facts.node), word);
+    facts.absorb(&cast, Outcome::VoteCast(Verdict::Ours, false));
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("it is initialised");
     };
@@ -143,7 +143,7 @@ fn in_all_other_cases_nothing_is_written_and_one_event_says_why_when_it_is_this_
     let silent = || {
         vec![Heard {
             provider: "b".to_owned(),
-            opinion: Some(Opinion::Silent("down".to_owned())),
+            opinion: Some(Vote::Silent("down".to_owned())),
         }]
     };
     for (answer, verdict, reason, said) in [
@@ -189,8 +189,8 @@ fn in_all_other_cases_nothing_is_written_and_one_event_says_why_when_it_is_this_
 fn why_a_provider_cannot_answer_is_its_own_to_say() {
     let down = Outcome::Looked(Err(ProviderError::Unavailable("no route".to_owned())));
     let (mut facts, word) = word(Some(60), down);
-    let confer = Effect::Confer(crate::node::node_ref(&facts.node), word);
-    facts.absorb(&confer, Outcome::Conferred(Verdict::Open, false));
+    let cast = Effect::CastVote(crate::node::node_ref(&facts.node), word);
+    facts.absorb(&cast, Outcome::VoteCast(Verdict::Open, false));
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("it is told");
     };
@@ -202,8 +202,8 @@ fn why_a_provider_cannot_answer_is_its_own_to_say() {
 fn an_answer_that_waits_for_the_others_is_kept_and_one_that_does_not_is_asked_for_again() {
     let kept = |answer: Lookup, verdict: Verdict| {
         let (mut facts, word) = word(None, looked(answer));
-        let confer = Effect::Confer(crate::node::node_ref(&facts.node), word);
-        facts.absorb(&confer, Outcome::Conferred(verdict, false));
+        let cast = Effect::CastVote(crate::node::node_ref(&facts.node), word);
+        facts.absorb(&cast, Outcome::VoteCast(verdict, false));
         (facts.unstored_answer().is_some(), facts.is_anothers())
     };
     assert_eq!(kept(found(), Verdict::WaitsFor(Vec::new())), (true, false));

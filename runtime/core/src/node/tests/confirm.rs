@@ -5,7 +5,7 @@ use crate::brake::Brake;
 use crate::cloud::AddressType::{ExternalIp, InternalIp};
 use crate::cloud::{Address, Instance, ProviderError};
 use crate::effect::{ClusterError, Looked, When};
-use crate::neighbours::{AddressClash, Clashes, Twin};
+use crate::node_index::{AddressClash, Clashes, DuplicateProviderId};
 use crate::permit::Moment;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn clashing(world: &mut World, clashes: Clashes) {
 
 fn twin(is_stored: bool) -> Clashes {
     Clashes {
-        twin: Some(Twin {
+        twin: Some(DuplicateProviderId {
             name: "node9".to_owned(),
             is_stored,
         }),

@@ -1,5 +1,5 @@
 //! Upstream's own cases about labels, taints and metadata, each row under its ID in `tests/conformance.md`.
-//! Where upstream tests a function that is none here, the row is a whole conversation in which the same has
+//! Where upstream tests a function that is none here, the row is a whole reconciliation in which the same has
 //! to come out. Its provider `fake` is `sim` here.
 
 use super::world::*;
@@ -207,7 +207,7 @@ fn upstream_taint_exists_the_taint_is_recognised_by_its_key() {
     }
 }
 
-/// What a conversation leaves of `taints`, and whether it wrote anything. Upstream's functions do not ask for
+/// What a reconciliation leaves of `taints`, and whether it wrote anything. Upstream's functions do not ask for
 /// the node's other parts, so here they ask for nothing.
 fn left_of(taints: &Value) -> (Value, bool) {
     let mut world = initialised();

@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::cloud::{AddressType, CloudEvent, EventType, Instance, Lookup, ProviderError};
 use crate::effect::{ClusterError, Looked, When};
-use crate::neighbours::Clashes;
+use crate::node_index::Clashes;
 use crate::permit::Moment;
 use serde_json::json;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The smallest world in which a conversation can be held: one node, one answer, no time.
+//! The smallest world in which a reconciliation can be held: one node, one answer, no time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::cloud::{Address, AddressType, Instance, Lookup, ProviderError};
 use crate::effect::{ClusterError, Decision, Effect, Looked, Outcome, When};
-use crate::neighbours::Clashes;
-use crate::node::{Facts, Past, Proposal, decide, proposal};
-use crate::ownership::Claimant;
+use crate::node::{Facts, Proposal, RetainedState, decide, proposal};
+use crate::node_index::Clashes;
+use crate::ownership::OwnershipContext;
 use crate::permit::Moment;
 use crate::settings::NodeRules;
 
-/// The moment at which every conversation is held, if the world does not say another.
+/// The moment at which every reconciliation is held, if the world does not say another.
 pub(super) const NOW: Moment = Moment(Duration::from_secs(1_000));
 
 pub(super) struct World {
@@ -33,11 +33,11 @@ pub(super) struct World {
     pub(super) refresh: bool,
     pub(super) failures: u32,
     pub(super) waiting_since: Option<Moment>,
-    /// What the last conversation proposed, and when.
+    /// What the last reconciliation proposed, and when.
     pub(super) proposal: Option<(Proposal, Moment)>,
     pub(super) is_unanswered: bool,
     /// What was paid in vain.
-    pub(super) paid: crate::paid::Paid,
+    pub(super) reservation: crate::budget_reservation::BudgetReservation,
     /// Whether the next write is made and its answer lost.
     pub(super) loses: bool,
     pub(super) rules: NodeRules,
@@ -46,7 +46,7 @@ pub(super) struct World {
     pub(super) budget: Result<(), Moment>,
 }
 
-/// How a conversation went: what was done, and when to come back.
+/// How a reconciliation went: what was done, and when to come back.
 pub(super) struct Talk {
     pub(super) effects: Vec<String>,
     /// Reason and message of every Event.
@@ -74,7 +74,7 @@ pub(super) fn world() -> World {
         waiting_since: None,
         proposal: None,
         is_unanswered: false,
-        paid: Default::default(),
+        reservation: Default::default(),
         loses: false,
         rules: NodeRules::default(),
         now: NOW,
@@ -137,7 +137,7 @@ impl World {
         serde_json::from_value(self.stored.clone()).unwrap()
     }
 
-    /// Holds one conversation about the node as it is stored now.
+    /// Holds one reconciliation about the node as it is stored now.
     pub(super) fn talk(&mut self) -> Talk {
         let cached = self.node();
         self.talk_from(cached)
@@ -145,18 +145,18 @@ impl World {
 
     /// The same, beginning with a cached copy.
     pub(super) fn talk_from(&mut self, cached: Node) -> Talk {
-        let claimant = Claimant::alone("sim", vec!["sim".to_owned()]);
+        let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
         let mut facts = Facts::new(
             Arc::new(cached),
-            Arc::new(claimant),
+            Arc::new(ownership),
             Arc::new(self.rules.clone()),
-            Past {
+            RetainedState {
                 refresh: self.refresh,
                 failures: self.failures,
                 waiting_since: self.waiting_since,
                 proposal: self.proposal.clone(),
                 is_unanswered: self.is_unanswered,
-                paid: self.paid.clone(),
+                reservation: self.reservation.clone(),
             },
         );
         let mut talk = Talk {
@@ -169,7 +169,7 @@ impl World {
                 Decision::Done(end) => {
                     talk.end = end;
                     self.is_unanswered = facts.is_unanswered();
-                    self.paid = facts.paid(self.now);
+                    self.reservation = facts.reservation(self.now);
                     if let Some(proposed) = proposal(&facts) {
                         let before = self.proposal.take();
                         let before = before.filter(|(before, _)| *before == proposed);
@@ -190,7 +190,7 @@ impl World {
                 }
             }
         }
-        panic!("the conversation does not end: {:?}", talk.effects);
+        panic!("the reconciliation does not end: {:?}", talk.effects);
     }
 
     fn perform(&mut self, effect: &Effect, talk: &mut Talk) -> Outcome {
@@ -262,7 +262,7 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Holds a conversation that must leave the stored node exactly as it is.
+/// Holds a reconciliation that must leave the stored node exactly as it is.
 pub(super) fn changes_nothing(world: &mut World) -> Talk {
     let before = world.stored.clone();
     let talk = world.talk();

@@ -127,9 +127,9 @@ fn a_persons_word_stands_for_no_answer_and_no_age() {
     let mut one_answer = evidence();
     one_answer.answers = 1;
     assert_eq!(verdict(&asked_for, &one_answer, &rules), Err("unconfirmed"));
-    let mut mass = evidence();
-    mass.mass_until = Some(at(NOW + 1));
-    assert_eq!(verdict(&asked_for, &mass, &rules), Ok(()));
+    let mut mass_outage = evidence();
+    mass_outage.mass_until = Some(at(NOW + 1));
+    assert_eq!(verdict(&asked_for, &mass_outage, &rules), Ok(()));
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn delete_last_node_counts_only_when_no_other_node_could_vouch() {
 
 #[test]
 fn a_scale_down_that_was_announced_is_no_mass() {
-    let mut mass = evidence();
-    mass.mass_until = Some(at(NOW + 900));
+    let mut mass_outage = evidence();
+    mass_outage.mass_until = Some(at(NOW + 900));
     for (key, verdict_of_it) in [
         ("ToBeDeletedByClusterAutoscaler", Ok(())),
         ("node.kubernetes.io/out-of-service", Ok(())),
@@ -161,13 +161,13 @@ fn a_scale_down_that_was_announced_is_no_mass() {
             node["spec"]["taints"] = json!([{ "key": key, "effect": "NoSchedule" }]);
         });
         assert_eq!(
-            verdict(&node, &mass, &LifecycleRules::default()),
+            verdict(&node, &mass_outage, &LifecycleRules::default()),
             verdict_of_it,
             "{key}"
         );
     }
-    mass.mass_until = Some(at(NOW));
-    assert_eq!(judged(&mass), Ok(()), "a quarter of an hour is over");
+    mass_outage.mass_until = Some(at(NOW));
+    assert_eq!(judged(&mass_outage), Ok(()), "a quarter of an hour is over");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn f15_a_provider_that_changed_its_mind_has_to_say_it_longer() {
 fn what_is_told_says_the_condition_and_when_it_is_tried_again() {
     let told = |held: Held| held.told(now());
     assert_eq!(
-        told(Held::Mass(at(NOW + 900))),
+        told(Held::MassOutage(at(NOW + 900))),
         "more than a third of the provider's nodes are said to be gone at once; if that is meant, set the annotation wasm-ccm.dev/delete-until; asked again every minute, and not deleted before 2026-11-21T12:15:00Z"
     );
     let unvouched = told(Held::NoKnownGood);

@@ -11,7 +11,7 @@ use super::super::*;
 use crate::brake::{Allowances, Budgets};
 use crate::cloud::{FindReply, Instance, Lookup, ProviderError};
 use crate::effect::Outcome;
-use crate::ownership::Claimant;
+use crate::ownership::OwnershipContext;
 use crate::permit::Moment;
 use crate::settings::LifecycleRules;
 
@@ -147,11 +147,11 @@ impl World {
             .values()
             .map(|node| Arc::new(serde_json::from_value(node.clone()).unwrap()))
             .collect();
-        let claimant = Arc::new(Claimant::alone("sim", vec!["sim".to_owned()]));
+        let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
         let rules = Arc::new(self.rules.clone());
         let pass = Pass {
             nodes: &nodes,
-            claimant: &claimant,
+            ownership: &ownership,
             rules: &rules,
             now: self.both(),
         };
@@ -197,7 +197,7 @@ impl World {
                 }
             }
         }
-        panic!("the conversation does not end: {:#?}", self.log);
+        panic!("the reconciliation does not end: {:#?}", self.log);
     }
 
     fn perform(&mut self, effect: &Effect) -> Outcome {

@@ -34,7 +34,7 @@ fn what_requests_no_more_stands_in_for_a_version_that_is_lost_and_it_is_said_why
     assert_eq!(active.noted.requests.as_deref(), Some("GET /servers"));
     assert_eq!(world.stored.previous.as_ref().unwrap().digest, digest(1));
     let said = world.done.iter().find_map(|effect| match effect {
-        Effect::Tell(happening) => Some((happening.reason, happening.message.clone())),
+        Effect::Tell(event) => Some((event.reason, event.message.clone())),
         _ => None,
     });
     let (reason, message) = said.unwrap();

@@ -173,7 +173,14 @@ fn whose_word_there_is_for_a_version() {
     world.run(LONG);
     let word = |world: &World, number| world.facts.word(&digest(number));
     let all = |world: &World| [1, 2, 3].map(|number| word(world, number));
-    assert_eq!(all(&world), [Word::Nobodys, Word::Recorded, Word::Nobodys]);
+    assert_eq!(
+        all(&world),
+        [
+            Endorsement::Nobodys,
+            Endorsement::Recorded,
+            Endorsement::Nobodys
+        ]
+    );
     let named = Some(digest(3));
     for (orders, expected) in [
         (
@@ -181,7 +188,11 @@ fn whose_word_there_is_for_a_version() {
                 pin: named.clone(),
                 ..Orders::default()
             },
-            [Word::Nobodys, Word::Recorded, Word::Ordered],
+            [
+                Endorsement::Nobodys,
+                Endorsement::Recorded,
+                Endorsement::Ordered,
+            ],
         ),
         (
             Orders {
@@ -189,14 +200,22 @@ fn whose_word_there_is_for_a_version() {
                 pin: named,
                 ..Orders::default()
             },
-            [Word::Nobodys, Word::Recorded, Word::Allowed],
+            [
+                Endorsement::Nobodys,
+                Endorsement::Recorded,
+                Endorsement::Allowed,
+            ],
         ),
         (
             Orders {
                 roll_back: true,
                 ..Orders::default()
             },
-            [Word::Ordered, Word::Recorded, Word::Nobodys],
+            [
+                Endorsement::Ordered,
+                Endorsement::Recorded,
+                Endorsement::Nobodys,
+            ],
         ),
     ] {
         world.facts.ordered(orders.clone());

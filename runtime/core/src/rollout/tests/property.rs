@@ -73,7 +73,7 @@ fn happens(world: &mut World, event: Event) {
         Event::Restart => world.restart(),
         Event::Follow => world.facts.follows(),
         Event::Lead => {
-            if world.facts.standing == Standing::Follower {
+            if world.facts.role == Role::Follower {
                 world.facts.leads(Some(world.stored.clone()));
             }
         }
@@ -84,7 +84,7 @@ fn happens(world: &mut World, event: Event) {
         }
         Event::Online(is_online) => {
             world.is_online = is_online;
-            if is_online && world.facts.standing == Standing::Leader {
+            if is_online && world.facts.role == Role::Leader {
                 world.stored = world.record().clone();
             }
             world.facts.ordered(orders);
@@ -116,7 +116,7 @@ fn happens(world: &mut World, event: Event) {
     if orders != world.orders {
         world.order(orders);
     }
-    if world.facts.standing == Standing::Leader {
+    if world.facts.role == Role::Leader {
         world.settle();
     }
 }
@@ -124,7 +124,7 @@ fn happens(world: &mut World, event: Event) {
 /// Everybody leaves it alone, and `number` is offered.
 fn quiet(world: &mut World, number: u8, kind: Kind) {
     world.is_online = true;
-    if world.facts.standing == Standing::Follower {
+    if world.facts.role == Role::Follower {
         world.facts.leads(Some(world.stored.clone()));
     }
     world.order(Orders::default());

@@ -168,7 +168,7 @@ impl World {
     /// What was told, by reason.
     pub(super) fn told(&self) -> Vec<&'static str> {
         let told = self.done.iter().filter_map(|effect| match effect {
-            Effect::Tell(happening) => Some(happening.reason),
+            Effect::Tell(event) => Some(event.reason),
             _ => None,
         });
         told.collect()

@@ -1,4 +1,4 @@
-//! What a conversation leaves behind when it has ended: what is known now, what is asked about again, and when.
+//! What a reconciliation leaves behind when it has ended: what is known now, what is asked about again, and when.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::route::{Again, PATIENCE, after_trouble, again, name};
 const SPREAD: Duration = Duration::from_millis(4);
 
 impl Memory {
-    /// Notes how a conversation ended.
+    /// Notes how a reconciliation ended.
     pub fn conclude(&mut self, facts: &Facts, now: Now) {
         let key = facts.key();
         self.busy.remove(&key);
@@ -32,7 +32,7 @@ impl Memory {
             return;
         }
         if self.seen.get(name(node)) != Some(&facts.fingerprint) {
-            self.agenda.unsettle(now.moment);
+            self.list_schedule.unsettle(now.moment);
         }
         let is_elsewhere = |change: &&Change| change.end == Some(End::Elsewhere);
         let note = self.notes.entry(name(node).to_owned()).or_default();
@@ -49,14 +49,14 @@ impl Memory {
             let told = facts.complaints.iter().map(|event| event.message.clone());
             note.told.extend(told);
         }
-        if facts.learnt.has_written {
+        if facts.state.has_written {
             note.written = version(node).map(|version| (version, now.moment));
         }
-        match facts.learnt.refusals.trouble() {
+        match facts.state.refusals.trouble() {
             Some(error) => {
                 note.failures = note.failures.saturating_add(1);
                 let after = after_trouble(facts, error);
-                note.due = Some(self.agenda.retry(now.moment, after));
+                note.due = Some(self.list_schedule.retry(now.moment, after));
             }
             None => {
                 note.failures = 0;
@@ -102,7 +102,7 @@ impl Memory {
                 past.in_vain = 0;
                 let has_failed = match other {
                     Some(End::Failed(..)) => true,
-                    // A node's conversations are counted with the node.
+                    // A node's reconciliations are counted with the node.
                     None => !facts.makes(),
                     Some(_) => false,
                 };
@@ -121,9 +121,10 @@ impl Memory {
         past.is_firm = again.is_firm;
         past.due = Some(match past.is_begun() {
             true => now.moment.after(again.after.max(self.spread())),
-            false => self.agenda.retry(now.moment, again.after),
+            false => self.list_schedule.retry(now.moment, again.after),
         });
-        past.paid.retain(|route| !change.gone().contains(route));
+        past.reservation
+            .retain(|route| !change.gone().contains(route));
         self.pasts.insert(place, past);
     }
 
@@ -169,18 +170,18 @@ impl Memory {
         SPREAD.saturating_mul(waiting)
     }
 
-    /// Nothing came of a conversation: it panicked.
+    /// Nothing came of a reconciliation: it panicked.
     pub fn abandon(&mut self, key: &Key, now: Moment) {
         for destination in self.busy.remove(key).unwrap_or_default() {
             self.touched.insert(destination, now);
         }
-        self.agenda.retry(now, retry::PERSON.first);
+        self.list_schedule.retry(now, retry::PERSON.first);
     }
 }
 
-/// A change that the conversation did not come to is due with the node.
+/// A change that the reconciliation did not come to is due with the node.
 fn interrupted(facts: &Facts, change: &Change) -> Option<Again> {
-    let error = facts.learnt.refusals.trouble()?;
+    let error = facts.state.refusals.trouble()?;
     change.end.is_none().then(|| Again {
         after: after_trouble(facts, error),
         is_firm: false,

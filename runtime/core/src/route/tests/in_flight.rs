@@ -7,7 +7,7 @@ use crate::load_balancer::Progress;
 const TO_A: &str = "10.1.0.0/24";
 const TO_B: &str = "10.1.1.0/24";
 
-/// A conversation about each of two nodes ends with `answer` while routes are listed again, which takes this long.
+/// A reconciliation about each of two nodes ends with `answer` while routes are listed again, which takes this long.
 fn ends_meanwhile(answer: Result<Progress, ProviderError>, milliseconds: u64) -> World {
     let mut world = world(&["10.1.0.0/16"]);
     world.add("a", &[TO_A], "10.0.0.1");
@@ -55,7 +55,7 @@ fn what_was_planned_for_a_node_that_is_another_providers_by_now_is_not_made() {
     world.now += 1_000;
     world.with_listing();
     let first = world.next().unwrap();
-    world.claimant.schemes = vec!["other".to_owned()];
+    world.ownership.schemes = vec!["other".to_owned()];
     world.with_pass(|memory, pass| memory.look_around(pass));
     world.converse(first);
     assert!(world.next().is_none(), "the other one is not begun");

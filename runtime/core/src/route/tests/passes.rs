@@ -9,7 +9,7 @@ use crate::cloud::{CloudEvent, EventType, ProviderError};
 use crate::cloud_route::RouteTarget;
 use crate::load_balancer::Progress;
 use crate::names::OWNER_LABEL;
-use crate::ownership::{Claim, Claimant};
+use crate::ownership::{Claim, OwnershipContext};
 use crate::permit::Mode;
 
 const TO_A: &str = "10.1.0.0/24";
@@ -401,11 +401,11 @@ fn whose_nodes_are_whose_decides_who_makes_their_routes() {
         schemes: vec!["sim".to_owned()],
         selector: None,
     };
-    world.claimant = Claimant {
+    world.ownership = OwnershipContext {
         has_instances: false,
         schemes: Vec::new(),
         others: vec![other],
-        ..world.claimant.clone()
+        ..world.ownership.clone()
     };
     world.restart();
     let acts = world.settle();
@@ -467,7 +467,7 @@ fn in_plan_mode_a_failure_that_is_not_the_modes_is_no_plan_and_is_tried_again() 
 }
 
 #[test]
-fn a_conversation_that_panicked_is_held_again() {
+fn a_reconciliation_that_panicked_is_held_again() {
     let mut world = one();
     world.run(0);
     world.now += 1_000;

@@ -452,7 +452,7 @@ fn a_removal_that_has_begun_is_asked_about_with_its_hint_and_then_the_new_route_
 }
 
 #[test]
-fn a_conversation_never_begins_from_what_is_not_so_any_more() {
+fn a_reconciliation_never_begins_from_what_is_not_so_any_more() {
     let mut world = one();
     world.says("10.1.9.0/24", RouteTarget::Node("a".to_owned()));
     world.run(0);
@@ -471,7 +471,7 @@ fn an_old_listing_undoes_nothing_that_was_done_since() {
     world.run(0);
     world.now += 1_000;
     world.with_listing();
-    // The conversations are being held while routes are listed again.
+    // The reconciliations are being held while routes are listed again.
     let facts: Vec<_> = std::iter::from_fn(|| world.next()).collect();
     assert_eq!(facts.len(), 2);
     world.with_listing();
@@ -486,7 +486,7 @@ fn an_old_listing_undoes_nothing_that_was_done_since() {
 }
 
 #[test]
-fn many_routes_to_one_destination_go_in_several_conversations() {
+fn many_routes_to_one_destination_go_in_several_reconciliations() {
     let mut world = one();
     for _ in 0..40 {
         world.says(TO_A, RouteTarget::Blackhole);

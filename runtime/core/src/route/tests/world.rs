@@ -17,7 +17,7 @@ use crate::cloud_route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use crate::effect::{Answered, ClusterError, Outcome, RouteEffect, RouteOutcome};
 use crate::load_balancer::Progress;
 use crate::names::UNINITIALIZED_TAINT;
-use crate::ownership::Claimant;
+use crate::ownership::OwnershipContext;
 use crate::patch::NetworkConditionPatch;
 use crate::permit::{Mode, Moment};
 use crate::settings::RouteSettings;
@@ -63,7 +63,7 @@ pub(super) struct World {
     pub(super) budgets: Option<Budgets>,
     /// What is spent of them cannot be written down.
     pub(super) is_ledger_away: bool,
-    pub(super) claimant: Claimant,
+    pub(super) ownership: OwnershipContext,
     pub(super) mode: Mode,
     pub(super) now: u64,
     /// What was done, with the millisecond it was done in.
@@ -99,7 +99,7 @@ pub(super) fn world(cluster: &[&str]) -> World {
         events: Vec::new(),
         budgets: None,
         is_ledger_away: false,
-        claimant: Claimant::alone("sim", vec!["sim".to_owned()]),
+        ownership: OwnershipContext::alone("sim", vec!["sim".to_owned()]),
         mode: Mode::Enforce,
         now: 1_000_000,
         log: Vec::new(),
@@ -167,7 +167,7 @@ impl World {
 
     fn see(&mut self, name: &str) {
         let node = self.node(name).unwrap();
-        self.memory.see(&node, &self.claimant, at(self.now));
+        self.memory.see(&node, &self.ownership, at(self.now));
     }
 
     /// The Node is gone, and its machine stays.
@@ -229,7 +229,7 @@ impl World {
         let nodes = self.nodes();
         let pass = Pass {
             nodes: &nodes,
-            claimant: &self.claimant,
+            ownership: &self.ownership,
             now: at(self.now),
         };
         what(&mut self.memory, &pass)
@@ -295,7 +295,7 @@ impl World {
         }
     }
 
-    /// Lists, and holds no conversation.
+    /// Lists, and holds no reconciliation.
     pub(super) fn with_listing(&mut self) {
         let listed = self.begin_listing();
         self.end_listing(listed);
@@ -381,7 +381,7 @@ impl World {
                 }
             }
         }
-        panic!("a conversation without an end: {facts:?}");
+        panic!("a reconciliation without an end: {facts:?}");
     }
 
     /// `False/RouteCreated`, or nothing.

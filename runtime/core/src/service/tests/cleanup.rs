@@ -399,7 +399,7 @@ fn who_vouched_before_the_load_balancer_was_looked_for_does_not_vouch_for_its_ab
         generation: 2,
         is_known: false,
     };
-    // It is wanted when the conversation begins, and not any more when it ends.
+    // It is wanted when the reconciliation begins, and not any more when it ends.
     world.past.drift_due = true;
     world.witnesses = Ok(Witnesses::default());
     world.ensure = [ready(&["192.0.2.1", "2001:db8::1"], 1)].into();

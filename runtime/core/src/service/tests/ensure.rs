@@ -248,7 +248,7 @@ fn svc_032_without_nodes_it_is_said_once_and_the_provider_is_asked() {
 }
 
 #[test]
-fn what_was_begun_ends_without_a_wait_inside_of_the_conversation() {
+fn what_was_begun_ends_without_a_wait_inside_of_the_reconciliation() {
     let mut world = world();
     world.ensure = [
         begun("action 7"),

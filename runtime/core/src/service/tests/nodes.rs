@@ -21,7 +21,7 @@ fn names(targets: &[CloudNode]) -> Vec<&str> {
 }
 
 /// The names that the last call about targets was made with.
-fn handed(world: &World) -> Vec<&str> {
+fn effective_targets(world: &World) -> Vec<&str> {
     match world.calls.last().unwrap() {
         ServiceEffect::Ensure(request) => names(&request.targets),
         ServiceEffect::UpdateTargets(request) => names(&request.targets),
@@ -216,7 +216,7 @@ fn edge_063_what_was_not_confirmed_is_wanted_until_it_is() {
     assert!(!world.past.wants_targets(&targets(&["a", "b", "c"])));
     assert!(world.past.wants_targets(&targets(&["a", "b"])));
     assert!(
-        crate::service::Past::default().wants_targets(&targets(&[])),
+        crate::service::RetainedState::default().wants_targets(&targets(&[])),
         "nobody was told anything"
     );
 }
@@ -251,11 +251,11 @@ fn most_targets_go_only_when_that_is_wanted_for_half_a_minute() {
     world.wait(10);
     world.with_nodes(&["a", "e"]);
     let talk = world.talk();
-    assert_eq!(handed(&world), ["a", "b", "c", "d", "e"]);
+    assert_eq!(effective_targets(&world), ["a", "b", "c", "d", "e"]);
     assert_eq!(talk.again(), Duration::from_secs(20));
     world.wait(20);
     assert_eq!(world.talk().end, When::AwaitChange);
-    assert_eq!(handed(&world), ["a", "e"]);
+    assert_eq!(effective_targets(&world), ["a", "e"]);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn most_targets_that_take_long_to_go_are_not_put_back_meanwhile() {
     world.ensure = [begun("c is going"), ready(&["192.0.2.1"], 1)].into();
     world.calls.clear();
     while !matches!(world.talk().end, When::AwaitChange) {
-        assert_eq!(handed(&world), ["a"]);
+        assert_eq!(effective_targets(&world), ["a"]);
         world.wait(2);
     }
     assert!(world.calls.len() > 3, "{:?}", world.calls);

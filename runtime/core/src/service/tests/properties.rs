@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What happens between two conversations.
+/// What happens between two reconciliations.
 #[derive(Debug, Clone)]
 enum Happening {
     Ensure(Answer),

@@ -1,5 +1,5 @@
 //! Upstream's own cases about Services, each row under its ID in `tests/conformance.md`. Where upstream tests a function
-//! that is none here, the row is a whole conversation in which the same has to come out.
+//! that is none here, the row is a whole reconciliation in which the same has to come out.
 
 use super::world::*;
 use crate::cloud::ProviderError;

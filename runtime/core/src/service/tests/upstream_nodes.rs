@@ -1,5 +1,5 @@
 //! Upstream's own cases about nodes behind load balancers, each row under its ID in `tests/conformance.md`. Its several
-//! Services are several worlds here: each has conversations of its own.
+//! Services are several worlds here: each has reconciliations of its own.
 
 use super::world::*;
 use crate::effect::{ServiceEffect, When};
@@ -24,7 +24,7 @@ fn updates(world: &World) -> Vec<Vec<String>> {
     .collect()
 }
 
-/// A Service of this type after its first conversation, with `node0` and `node1`.
+/// A Service of this type after its first reconciliation, with `node0` and `node1`.
 fn of_type(kind: &str) -> World {
     let mut world = world();
     world.stored["spec"]["type"] = json!(kind);

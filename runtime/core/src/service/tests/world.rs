@@ -1,4 +1,4 @@
-//! The smallest world in which conversations can be held one after the other: one Service, a few nodes, and answers.
+//! The smallest world in which reconciliations can be held one after the other: one Service, a few nodes, and answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::load_balancer::{
     Progress, ProgressReply,
 };
 use crate::node_lifecycle::Now;
-use crate::ownership::Claimant;
+use crate::ownership::OwnershipContext;
 use crate::permit::{Mode, Moment};
-use crate::service::{self, Account, Facts, Past, Targets, decide};
+use crate::service::{self, Account, Facts, RetainedState, Targets, decide};
 use crate::settings::ServiceRules;
 
 pub(super) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -63,14 +63,14 @@ pub(super) struct World {
     pub(super) rules: ServiceRules,
     pub(super) prefixes: Vec<String>,
     pub(super) now: Moment,
-    pub(super) past: Past,
+    pub(super) past: RetainedState,
     /// Every act about the provider, as it was asked for.
     pub(super) calls: Vec<ServiceEffect>,
     /// Every patch that was written, as it was sent.
     pub(super) patches: Vec<Value>,
 }
 
-/// How a conversation went: what was done, and when to come back.
+/// How a reconciliation went: what was done, and when to come back.
 pub(super) struct Talk {
     pub(super) effects: Vec<String>,
     /// Reason and message of every Event.
@@ -112,7 +112,7 @@ pub(super) fn world() -> World {
         rules: ServiceRules::default(),
         prefixes: vec!["lb.example.com/".to_owned()],
         now: Moment(Duration::from_secs(1_000)),
-        past: Past::default(),
+        past: RetainedState::default(),
         calls: Vec::new(),
         patches: Vec::new(),
     }
@@ -252,7 +252,7 @@ impl World {
         self.nodes = names.iter().map(|name| (*name).to_owned()).collect();
     }
 
-    /// Holds one conversation about the Service as it is stored now.
+    /// Holds one reconciliation about the Service as it is stored now.
     pub(super) fn talk(&mut self) -> Talk {
         let cached = self.service();
         self.talk_from(cached)
@@ -260,9 +260,9 @@ impl World {
 
     /// The same, beginning with a cached copy.
     pub(super) fn talk_from(&mut self, cached: Service) -> Talk {
-        let claimant = Claimant::alone("sim", vec!["sim".to_owned()]);
+        let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
         let world = service::World::new(
-            Arc::new(claimant),
+            Arc::new(ownership),
             self.prefixes.clone().into(),
             Arc::new(self.rules.clone()),
             self.mode,
@@ -291,7 +291,7 @@ impl World {
             match decide(&facts, now) {
                 Decision::Done(end) => {
                     talk.is_outdated = facts.is_outdated();
-                    self.past = Past::after(facts, &end, self.now);
+                    self.past = RetainedState::after(facts, &end, self.now);
                     talk.end = end;
                     return talk;
                 }
@@ -308,7 +308,7 @@ impl World {
                 }
             }
         }
-        panic!("the conversation does not end: {:?}", talk.effects);
+        panic!("the reconciliation does not end: {:?}", talk.effects);
     }
 
     fn perform(&mut self, effect: &Effect, talk: &mut Talk) -> Outcome {
@@ -442,7 +442,7 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Holds a conversation that must neither call nor write anything.
+/// Holds a reconciliation that must neither call nor write anything.
 pub(super) fn does_nothing(world: &mut World) -> Talk {
     let before = world.stored.clone();
     let talk = world.talk();

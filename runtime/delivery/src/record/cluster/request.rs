@@ -9,7 +9,7 @@ use kube::api::PatchParams;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher;
 
-use crate::record::BookError;
+use crate::record::RecordStoreError;
 
 /// How long one request may take; shorter than a lease lasts.
 pub(super) const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -40,10 +40,10 @@ pub(super) fn code_of_list(error: &watcher::Error) -> Option<u16> {
 /// The answer to a request that is refused by anything else.
 pub(super) async fn in_time<T>(
     request: impl Future<Output = kube::Result<T>>,
-) -> Result<T, BookError> {
+) -> Result<T, RecordStoreError> {
     match in_time_or(request).await? {
         Ok(answer) => Ok(answer),
-        Err(code) => Err(BookError::Refused(format!(
+        Err(code) => Err(RecordStoreError::Refused(format!(
             "the API server answered {code}"
         ))),
     }
@@ -52,19 +52,19 @@ pub(super) async fn in_time<T>(
 /// The answer to a request. `Err` inside: 404 or 409, which are answers.
 pub(super) async fn in_time_or<T>(
     request: impl Future<Output = kube::Result<T>>,
-) -> Result<Result<T, u16>, BookError> {
+) -> Result<Result<T, u16>, RecordStoreError> {
     let answer = tokio::time::timeout(REQUEST_TIME, request).await;
     match answer {
         Ok(Ok(answer)) => Ok(Ok(answer)),
         Ok(Err(kube::Error::Api(status))) => match status.code {
             code @ (404 | 409) => Ok(Err(code)),
             400 | 401 | 403 | 405 | 413 | 415 | 422 => {
-                Err(BookError::Refused(status.message.clone()))
+                Err(RecordStoreError::Refused(status.message.clone()))
             }
-            _ => Err(BookError::Unavailable(status.message.clone())),
+            _ => Err(RecordStoreError::Unavailable(status.message.clone())),
         },
-        Ok(Err(error)) => Err(BookError::Unavailable(error.to_string())),
-        Err(_) => Err(BookError::Unavailable(format!(
+        Ok(Err(error)) => Err(RecordStoreError::Unavailable(error.to_string())),
+        Err(_) => Err(RecordStoreError::Unavailable(format!(
             "no answer within {REQUEST_TIME:?}"
         ))),
     }

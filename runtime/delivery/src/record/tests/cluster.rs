@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::EventType;
-use ccm_core::rollout::{Happening, Order, Orders, Record};
+use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use ccm_host::CallLimits;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use k8s_openapi::api::core::v1::Event;
@@ -16,13 +16,15 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{digest, full};
-use crate::record::{Book as _, BookError, ClusterBook, Limits, MemoryBook, Report, Seen};
+use crate::record::{
+    ClusterRecordStore, Limits, MemoryRecordStore, RecordStore as _, RecordStoreError, Report, Seen,
+};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct World {
     cluster: Cluster,
-    book: Arc<ClusterBook>,
+    store_of_record: Arc<ClusterRecordStore>,
     leader: watch::Sender<Option<Client>>,
     watching: JoinHandle<()>,
 }
@@ -34,16 +36,17 @@ impl Drop for World {
 }
 
 impl World {
-    fn start(is_defined: bool, memory: MemoryBook) -> World {
+    fn start(is_defined: bool, memory: MemoryRecordStore) -> World {
         let cluster = Cluster::new();
         cluster.define_providers(is_defined);
         let leader = watch::Sender::new(Some(cluster.client()));
-        let book = ClusterBook::new("hcloud", cluster.client(), leader.subscribe(), memory);
-        let book = Arc::new(book);
-        let watched = book.clone();
+        let store_of_record =
+            ClusterRecordStore::new("hcloud", cluster.client(), leader.subscribe(), memory);
+        let store_of_record = Arc::new(store_of_record);
+        let watched = store_of_record.clone();
         World {
             cluster,
-            book,
+            store_of_record,
             leader,
             watching: tokio::spawn(async move { watched.run().await }),
         }
@@ -64,7 +67,7 @@ impl World {
     }
 
     async fn seen(&self, what: &str, is: impl Fn(Option<&Record>, &Orders) -> bool) {
-        let mut seen = self.book.seen();
+        let mut seen = self.store_of_record.seen();
         let known = seen.wait_for(|seen| match seen {
             Seen::Known { record, orders } => is(record.as_deref(), orders),
             Seen::Unknown(_) => false,
@@ -99,11 +102,11 @@ fn limits() -> Limits {
 
 #[tokio::test]
 async fn the_object_is_made_and_everybody_reads_what_the_leader_wrote() {
-    let world = World::start(true, MemoryBook::new());
+    let world = World::start(true, MemoryRecordStore::new());
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.book.write(&report()).await.unwrap();
+    world.store_of_record.write(&report()).await.unwrap();
     world
         .seen("the record", |record, _| record == Some(&full()))
         .await;
@@ -117,7 +120,7 @@ async fn the_object_is_made_and_everybody_reads_what_the_leader_wrote() {
     let limits = json!({"memoryMiB": 64, "callSeconds": 60, "heldMiB": 32, "memoryShareMiB": 384});
     assert_eq!(status["limits"], limits);
     let empty = Report::default();
-    world.book.write(&empty).await.unwrap();
+    world.store_of_record.write(&empty).await.unwrap();
     world
         .seen("the empty record", |record, _| {
             record == Some(&Record::default())
@@ -129,11 +132,11 @@ async fn the_object_is_made_and_everybody_reads_what_the_leader_wrote() {
 
 #[tokio::test]
 async fn orders_come_by_annotations_and_go_when_they_are_done() {
-    let world = World::start(true, MemoryBook::new());
+    let world = World::start(true, MemoryRecordStore::new());
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.book.write(&report()).await.unwrap();
+    world.store_of_record.write(&report()).await.unwrap();
     world.annotate("wasm-ccm.dev/roll-back", "true").await;
     world.annotate("wasm-ccm.dev/pin", &digest(1)).await;
     let pinned = |orders: &Orders| orders.pin == Some(digest(1));
@@ -141,8 +144,12 @@ async fn orders_come_by_annotations_and_go_when_they_are_done() {
         .seen("both", |_, orders| orders.roll_back && pinned(orders))
         .await;
     // Written although the object has changed since it was written last.
-    world.book.write(&Report::default()).await.unwrap();
-    world.book.clear(&Order::RollBack).await.unwrap();
+    world
+        .store_of_record
+        .write(&Report::default())
+        .await
+        .unwrap();
+    world.store_of_record.clear(&Order::RollBack).await.unwrap();
     world
         .seen("one is done", |_, orders| {
             !orders.roll_back && pinned(orders)
@@ -152,15 +159,15 @@ async fn orders_come_by_annotations_and_go_when_they_are_done() {
 
 #[tokio::test]
 async fn an_order_that_was_given_meanwhile_is_not_taken_away_with_the_one_that_is_done() {
-    let world = World::start(true, MemoryBook::new());
+    let world = World::start(true, MemoryRecordStore::new());
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.book.write(&report()).await.unwrap();
+    world.store_of_record.write(&report()).await.unwrap();
     for (set, done, left) in [(2, 1, Some(digest(2))), (2, 2, None)] {
         world.annotate("wasm-ccm.dev/retry", &digest(set)).await;
         let done = Order::Retry(digest(done));
-        world.book.clear(&done).await.unwrap();
+        world.store_of_record.clear(&done).await.unwrap();
         let object = world.api().get("hcloud").await.unwrap();
         let annotations = object.metadata.annotations.unwrap_or_default();
         let found = annotations.get("wasm-ccm.dev/retry");
@@ -171,11 +178,11 @@ async fn an_order_that_was_given_meanwhile_is_not_taken_away_with_the_one_that_i
 #[tokio::test(start_paused = true)]
 async fn a_record_that_was_read_once_stays_in_the_cluster_when_the_right_to_it_is_gone_for_a_while()
 {
-    let world = World::start(true, MemoryBook::new());
+    let world = World::start(true, MemoryRecordStore::new());
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.book.write(&report()).await.unwrap();
+    world.store_of_record.write(&report()).await.unwrap();
     world.seen("the record", |record, _| record.is_some()).await;
     let refused = FaultEffect::Refused {
         code: 403,
@@ -194,11 +201,11 @@ async fn a_record_that_was_read_once_stays_in_the_cluster_when_the_right_to_it_i
 
 #[tokio::test]
 async fn an_object_that_somebody_deletes_is_made_again() {
-    let world = World::start(true, MemoryBook::new());
+    let world = World::start(true, MemoryRecordStore::new());
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.book.write(&report()).await.unwrap();
+    world.store_of_record.write(&report()).await.unwrap();
     world.seen("the record", |record, _| record.is_some()).await;
     world
         .api()
@@ -206,7 +213,7 @@ async fn an_object_that_somebody_deletes_is_made_again() {
         .await
         .unwrap();
     // Whether the deletion was seen yet or not.
-    world.book.write(&report()).await.unwrap();
+    world.store_of_record.write(&report()).await.unwrap();
     world
         .seen("the record again", |record, _| record == Some(&full()))
         .await;
@@ -214,15 +221,18 @@ async fn an_object_that_somebody_deletes_is_made_again() {
 
 #[tokio::test]
 async fn whoever_does_not_lead_writes_nothing() {
-    let world = World::start(true, MemoryBook::new());
+    let world = World::start(true, MemoryRecordStore::new());
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
     world.leader.send_replace(None);
-    assert_eq!(world.book.write(&report()).await, Err(BookError::NotLeader));
     assert_eq!(
-        world.book.clear(&Order::RollBack).await,
-        Err(BookError::NotLeader)
+        world.store_of_record.write(&report()).await,
+        Err(RecordStoreError::NotLeader)
+    );
+    assert_eq!(
+        world.store_of_record.clear(&Order::RollBack).await,
+        Err(RecordStoreError::NotLeader)
     );
     let objects = world.api().list(&ListParams::default()).await.unwrap();
     assert!(objects.items.is_empty());
@@ -230,18 +240,18 @@ async fn whoever_does_not_lead_writes_nothing() {
 
 #[tokio::test]
 async fn what_happens_is_told_by_events_about_the_object() {
-    let world = World::start(true, MemoryBook::new());
+    let world = World::start(true, MemoryRecordStore::new());
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.book.write(&report()).await.unwrap();
-    let happening = Happening {
+    world.store_of_record.write(&report()).await.unwrap();
+    let event = RolloutEvent {
         event_type: EventType::Warning,
         reason: "ProviderRejected",
         message: "\u{1b}[31m1.0.3 is rejected\nit traps".to_owned(),
         release: None,
     };
-    world.book.tell(&happening).await.unwrap();
+    world.store_of_record.tell(&event).await.unwrap();
     let api: Api<Event> = Api::namespaced(world.cluster.client(), "default");
     let events = api.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(events.len(), 1);
@@ -260,22 +270,26 @@ async fn what_happens_is_told_by_events_about_the_object() {
 #[tokio::test]
 async fn without_the_kind_the_record_is_in_memory_and_what_was_kept_there_counts() {
     let folder = tempfile::tempdir().unwrap();
-    MemoryBook::kept_in(folder.path(), "hcloud")
+    MemoryRecordStore::kept_in(folder.path(), "hcloud")
         .write(&report())
         .await
         .unwrap();
-    let world = World::start(false, MemoryBook::kept_in(folder.path(), "hcloud"));
-    let Seen::Known { record, .. } = world.book.read().await.unwrap() else {
+    let world = World::start(false, MemoryRecordStore::kept_in(folder.path(), "hcloud"));
+    let Seen::Known { record, .. } = world.store_of_record.read().await.unwrap() else {
         panic!("it is known where the record is");
     };
     assert_eq!(record.as_deref(), Some(&full()));
-    world.book.write(&Report::default()).await.unwrap();
+    world
+        .store_of_record
+        .write(&Report::default())
+        .await
+        .unwrap();
     world
         .seen("the new record", |record, _| {
             record == Some(&Record::default())
         })
         .await;
-    let next = MemoryBook::kept_in(folder.path(), "hcloud");
+    let next = MemoryRecordStore::kept_in(folder.path(), "hcloud");
     let kept = next.read().await.unwrap();
     assert!(
         matches!(kept, Seen::Known { record: Some(record), .. } if *record == Record::default())
@@ -284,11 +298,11 @@ async fn without_the_kind_the_record_is_in_memory_and_what_was_kept_there_counts
 
 #[tokio::test]
 async fn a_status_that_somebody_edited_is_read_as_far_as_it_goes() {
-    let world = World::start(true, MemoryBook::new());
+    let world = World::start(true, MemoryRecordStore::new());
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.book.write(&report()).await.unwrap();
+    world.store_of_record.write(&report()).await.unwrap();
     let edit: Value =
         json!({ "status": { "previous": null, "approved": [], "trouble": "\u{202e}x" } });
     let api = world.api();
@@ -306,38 +320,39 @@ async fn a_status_that_somebody_edited_is_read_as_far_as_it_goes() {
 #[tokio::test]
 async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
     // Somebody has written there before: another life of this provider.
-    let before = World::start(true, MemoryBook::new());
+    let before = World::start(true, MemoryRecordStore::new());
     before
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    before.book.write(&report()).await.unwrap();
+    before.store_of_record.write(&report()).await.unwrap();
     let client = before.cluster.client();
-    let memory = MemoryBook::new();
-    let book = ClusterBook::new("hcloud", client, before.leader.subscribe(), memory).waiting();
-    let book = Arc::new(book);
-    let watched = book.clone();
+    let memory = MemoryRecordStore::new();
+    let store_of_record =
+        ClusterRecordStore::new("hcloud", client, before.leader.subscribe(), memory).waiting();
+    let store_of_record = Arc::new(store_of_record);
+    let watched = store_of_record.clone();
     let watching = tokio::spawn(async move { watched.run().await });
     let requests = before.cluster.requests().len();
     let mine = Report::default();
-    book.write(&mine).await.unwrap();
-    let seen = book.read().await.unwrap();
+    store_of_record.write(&mine).await.unwrap();
+    let seen = store_of_record.read().await.unwrap();
     assert!(matches!(seen, Seen::Known { record: Some(record), .. } if *record == mine.record));
-    assert_eq!(book.inherited(), None);
+    assert_eq!(store_of_record.inherited(), None);
     assert_eq!(
         before.cluster.requests().len(),
         requests,
         "nobody was asked"
     );
 
-    book.need();
-    let mut seen = book.seen();
+    store_of_record.need();
+    let mut seen = store_of_record.seen();
     let read = seen.wait_for(
         |seen| matches!(seen, Seen::Known { record: Some(record), .. } if **record == full()),
     );
     tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap();
-    assert_eq!(book.inherited().as_deref(), Some(&full()));
-    assert_eq!(book.inherited(), None, "once");
-    book.write(&mine).await.unwrap();
+    assert_eq!(store_of_record.inherited().as_deref(), Some(&full()));
+    assert_eq!(store_of_record.inherited(), None, "once");
+    store_of_record.write(&mine).await.unwrap();
     before
         .seen("what is written now", |record, _| {
             record == Some(&Record::default())

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use ccm_core::rollout::{Order, Orders, Record};
 
 use super::{digest, full};
-use crate::record::{Book as _, MemoryBook, Report, Seen};
+use crate::record::{MemoryRecordStore, RecordStore as _, Report, Seen};
 
-fn record(book: &MemoryBook) -> Option<Record> {
-    match &*book.seen().borrow() {
+fn record(store_of_record: &MemoryRecordStore) -> Option<Record> {
+    match &*store_of_record.seen().borrow() {
         Seen::Known { record, .. } => record.as_deref().cloned(),
         Seen::Unknown(_) => None,
     }
@@ -24,12 +24,15 @@ fn report() -> Report {
 #[tokio::test]
 async fn a_record_outlives_its_process_where_there_is_a_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let book = MemoryBook::kept_in(folder.path(), "hcloud");
-    assert_eq!(record(&book), None);
-    book.write(&report()).await.unwrap();
-    let next = MemoryBook::kept_in(folder.path(), "hcloud");
+    let store_of_record = MemoryRecordStore::kept_in(folder.path(), "hcloud");
+    assert_eq!(record(&store_of_record), None);
+    store_of_record.write(&report()).await.unwrap();
+    let next = MemoryRecordStore::kept_in(folder.path(), "hcloud");
     assert_eq!(record(&next), Some(full()));
-    assert_eq!(record(&MemoryBook::kept_in(folder.path(), "other")), None);
+    assert_eq!(
+        record(&MemoryRecordStore::kept_in(folder.path(), "other")),
+        None
+    );
     let files: Vec<_> = std::fs::read_dir(folder.path())
         .unwrap()
         .map(Result::unwrap)
@@ -45,23 +48,26 @@ async fn a_file_that_cannot_be_read_begins_anew_and_can_be_written() {
     let file = folder.path().join("hcloud.record.json");
     for text in ["", "{", "[]", "\0\0\0", "{\"active\": 7}"] {
         std::fs::write(&file, text).unwrap();
-        let book = MemoryBook::kept_in(folder.path(), "hcloud");
+        let store_of_record = MemoryRecordStore::kept_in(folder.path(), "hcloud");
         assert!(
-            matches!(record(&book), None | Some(Record { active: None, .. })),
+            matches!(
+                record(&store_of_record),
+                None | Some(Record { active: None, .. })
+            ),
             "{text}"
         );
-        book.write(&report()).await.unwrap();
+        store_of_record.write(&report()).await.unwrap();
         assert_eq!(
-            record(&MemoryBook::kept_in(folder.path(), "hcloud")),
+            record(&MemoryRecordStore::kept_in(folder.path(), "hcloud")),
             Some(full())
         );
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    let book = MemoryBook::kept_in(folder.path(), "hcloud");
-    book.write(&report()).await.unwrap_err();
+    let store_of_record = MemoryRecordStore::kept_in(folder.path(), "hcloud");
+    store_of_record.write(&report()).await.unwrap_err();
     assert_eq!(
-        record(&book),
+        record(&store_of_record),
         Some(full()),
         "this process goes by it all the same"
     );
@@ -69,21 +75,24 @@ async fn a_file_that_cannot_be_read_begins_anew_and_can_be_written() {
 
 #[tokio::test]
 async fn an_order_that_is_done_is_taken_away_and_no_other() {
-    let book = MemoryBook::new();
+    let store_of_record = MemoryRecordStore::new();
     let orders = Orders {
         pin: Some(digest(1)),
         roll_back: true,
         retry: Some(digest(2)),
         ..Orders::default()
     };
-    book.order(orders.clone());
-    book.clear(&Order::Retry(digest(3))).await.unwrap();
-    book.clear(&Order::RollBack).await.unwrap();
+    store_of_record.order(orders.clone());
+    store_of_record
+        .clear(&Order::Retry(digest(3)))
+        .await
+        .unwrap();
+    store_of_record.clear(&Order::RollBack).await.unwrap();
     let expected = Orders {
         roll_back: false,
         ..orders
     };
-    let Seen::Known { orders, .. } = book.read().await.unwrap() else {
+    let Seen::Known { orders, .. } = store_of_record.read().await.unwrap() else {
         panic!("a book in memory is known");
     };
     assert_eq!(orders, expected);

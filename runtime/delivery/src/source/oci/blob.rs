@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::connect::Connections;
 use super::manifest::Descriptor;
 use super::registry::{Ask, Registry};
-use super::trouble::{Kind, Trouble};
+use super::registry_error::{Kind, RegistryError};
 
 /// Cuts that are gone on after …
 const MOST_ATTEMPTS: u32 = 64;
@@ -42,7 +42,7 @@ pub(super) async fn download(
     layer: &Descriptor,
     kept: &mut Option<Partial>,
     progress: &(dyn Fn(Progress) + Sync),
-) -> Result<Vec<u8>, Trouble> {
+) -> Result<Vec<u8>, RegistryError> {
     let is_same =
         |partial: &Partial| partial.digest == layer.digest && partial.host == registry.host;
     let partial = match kept.take().filter(is_same) {
@@ -60,7 +60,7 @@ pub(super) async fn download(
     let bytes = kept.take().map(|partial| partial.bytes).unwrap_or_default();
     match Digest::of(&bytes).to_string() == layer.digest {
         true => Ok(bytes),
-        false => Err(Trouble::refused(format!(
+        false => Err(RegistryError::refused(format!(
             "{} sent a layer whose digest is not what the manifest names",
             registry.host
         ))),
@@ -73,7 +73,7 @@ async fn attempts(
     layer: &Descriptor,
     bytes: &mut Vec<u8>,
     progress: &(dyn Fn(Progress) + Sync),
-) -> Result<(), Trouble> {
+) -> Result<(), RegistryError> {
     let mut vain = 0;
     for _ in 0..MOST_ATTEMPTS {
         let before = bytes.len();
@@ -91,7 +91,7 @@ async fn attempts(
         }
         sleep(connections.patience.pause).await;
     }
-    Err(Trouble::unavailable(format!(
+    Err(RegistryError::unavailable(format!(
         "{} cuts every download short",
         registry.host
     )))
@@ -104,7 +104,7 @@ async fn attempt(
     layer: &Descriptor,
     bytes: &mut Vec<u8>,
     progress: &(dyn Fn(Progress) + Sync),
-) -> Result<(), Trouble> {
+) -> Result<(), RegistryError> {
     let size = usize::try_from(layer.size).unwrap_or(usize::MAX);
     if bytes.len() == size {
         return Ok(());
@@ -121,14 +121,14 @@ async fn attempt(
     if !continues(&answer, bytes.len(), layer.size) {
         bytes.clear();
         if answer.status() == StatusCode::PARTIAL_CONTENT {
-            return Err(Trouble::unavailable(format!(
+            return Err(RegistryError::unavailable(format!(
                 "{} sends another part than was asked for",
                 registry.host
             )));
         }
     }
     let wrong_size = || {
-        Trouble::refused(format!(
+        RegistryError::refused(format!(
             "{} sends a layer of another size than the {size} bytes that the manifest names",
             registry.host
         ))
@@ -171,7 +171,7 @@ async fn attempt(
             bytes.clear();
             Err(wrong_size())
         }
-        false => Err(Trouble::unavailable(format!(
+        false => Err(RegistryError::unavailable(format!(
             "{} ends a layer early",
             registry.host
         ))),
@@ -179,7 +179,7 @@ async fn attempt(
 }
 
 /// Not gone on with at once: there is nothing to be won by asking again.
-fn slow_layer(registry: &Registry) -> Trouble {
+fn slow_layer(registry: &Registry) -> RegistryError {
     let mut trouble = registry.slow();
     trouble.wait = Some(std::time::Duration::ZERO);
     trouble

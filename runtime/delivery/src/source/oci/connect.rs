@@ -18,7 +18,7 @@ use reqwest::{Client, Method, RequestBuilder};
 use rustls::ClientConfig;
 use url::{Host, Url};
 
-use super::trouble::Trouble;
+use super::registry_error::RegistryError;
 
 /// The name of this machine.
 const LOCALHOST: &str = "localhost";
@@ -32,7 +32,7 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(30);
 
 /// How long a registry may take.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct Timeouts {
     /// For a connection, with TLS.
     pub(super) connect: Duration,
     /// For the beginning of an answer, and between two parts of it.
@@ -49,7 +49,7 @@ pub(super) struct Patience {
     pub(super) pause: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),
@@ -84,11 +84,11 @@ pub(super) struct Connections {
     plain: Option<Client>,
     named: Vec<(String, u16)>,
     addresses: Vec<IpNet>,
-    pub(super) patience: Patience,
+    pub(super) patience: Timeouts,
 }
 
 impl Connections {
-    pub(super) fn new(reach: Reach<'_>, patience: Patience) -> Result<Self, Trouble> {
+    pub(super) fn new(reach: Reach<'_>, patience: Timeouts) -> Result<Self, RegistryError> {
         let client = |trust: Trust<'_>, only_loopback: bool| {
             Client::builder()
                 .tls_backend_preconfigured(tls(trust)?)
@@ -103,7 +103,7 @@ impl Connections {
                 .http1_max_headers(MOST_HEADERS)
                 .http2_max_header_list_size(HEADER_BYTES)
                 .build()
-                .map_err(|error| Trouble::of_request("connections", error))
+                .map_err(|error| RegistryError::of_request("connections", error))
         };
         let plain = match reach.plain_http {
             true => Some(client(Trust::Nobody, true)?),
@@ -119,9 +119,13 @@ impl Connections {
     }
 
     /// A request to `url`, if that may be asked at all.
-    pub(super) fn request(&self, method: Method, url: &Url) -> Result<RequestBuilder, Trouble> {
+    pub(super) fn request(
+        &self,
+        method: Method,
+        url: &Url,
+    ) -> Result<RequestBuilder, RegistryError> {
         let no = |why: &str| {
-            Err(Trouble::refused(format!(
+            Err(RegistryError::refused(format!(
                 "{} is not asked: {why}",
                 host(url)
             )))
@@ -204,11 +208,11 @@ impl Resolve for Names {
 }
 
 /// TLS as the egress of guests speaks it, but without HTTP/2: no application protocol is offered.
-fn tls(trust: Trust<'_>) -> Result<ClientConfig, Trouble> {
+fn tls(trust: Trust<'_>) -> Result<ClientConfig, RegistryError> {
     client_config(trust).map_err(|error| match error {
         TlsError::Certificates(why) => {
-            Trouble::refused(format!("the CA certificates cannot be read: {why}"))
+            RegistryError::refused(format!("the CA certificates cannot be read: {why}"))
         }
-        TlsError::Setup(why) => Trouble::unavailable(format!("TLS cannot be set up: {why}")),
+        TlsError::Setup(why) => RegistryError::unavailable(format!("TLS cannot be set up: {why}")),
     })
 }

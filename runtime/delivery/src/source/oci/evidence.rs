@@ -9,7 +9,7 @@ use ccm_host::Digest;
 use super::connect::Connections;
 use super::manifest::{self, ACCEPTED, Descriptor, INDEX, MANIFEST_BYTES, Manifest};
 use super::registry::{Ask, Registry};
-use super::trouble::{Kind, Trouble};
+use super::registry_error::{Kind, RegistryError};
 use crate::artifact::{EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
 
 /// Sigstore bundles, as artifacts and as layers.
@@ -34,7 +34,7 @@ pub(super) async fn list(
     registry: &Registry,
     connections: &Connections,
     digest: &str,
-) -> Result<Listing, Trouble> {
+) -> Result<Listing, RegistryError> {
     let tag = digest.replace(':', "-");
     let signatures = get(registry, connections, &format!("manifests/{tag}.sig")).await?;
     let referrers = format!(
@@ -73,7 +73,7 @@ pub(super) async fn fetch(
     registry: &Registry,
     connections: &Connections,
     listing: &Listing,
-) -> Result<Vec<Evidence>, Trouble> {
+) -> Result<Vec<Evidence>, RegistryError> {
     let mut found = Vec::new();
     for entry in listing.bundles.iter().rev() {
         found.extend(bundle(registry, connections, entry).await?);
@@ -89,7 +89,7 @@ async fn bundle(
     registry: &Registry,
     connections: &Connections,
     entry: &Descriptor,
-) -> Result<Option<Evidence>, Trouble> {
+) -> Result<Option<Evidence>, RegistryError> {
     let Some(bytes) = verified(registry, connections, "manifests", entry).await? else {
         return Ok(None);
     };
@@ -109,7 +109,7 @@ async fn signature(
     registry: &Registry,
     connections: &Connections,
     layer: &Descriptor,
-) -> Result<Option<Evidence>, Trouble> {
+) -> Result<Option<Evidence>, RegistryError> {
     let named = |name: &str| {
         layer
             .annotations
@@ -141,7 +141,7 @@ async fn verified(
     connections: &Connections,
     kind: &str,
     descriptor: &Descriptor,
-) -> Result<Option<Vec<u8>>, Trouble> {
+) -> Result<Option<Vec<u8>>, RegistryError> {
     let Some(digest) = Digest::parse(&descriptor.digest) else {
         return Ok(None);
     };
@@ -162,7 +162,7 @@ async fn get(
     registry: &Registry,
     connections: &Connections,
     path: &str,
-) -> Result<Option<Manifest>, Trouble> {
+) -> Result<Option<Manifest>, RegistryError> {
     let ask = Ask::get(path).accepting(ACCEPTED);
     match registry.ask_whole(connections, ask, MANIFEST_BYTES).await {
         Ok((_, bytes)) => Ok(manifest::read(&bytes).ok()),
@@ -172,7 +172,7 @@ async fn get(
 
 /// What a registry does not have, does not show or does not know how to be asked for is not there. One that cannot be
 /// asked now may hold something.
-fn absent<T>(trouble: Trouble) -> Result<Option<T>, Trouble> {
+fn absent<T>(trouble: RegistryError) -> Result<Option<T>, RegistryError> {
     match trouble.kind {
         Kind::Unavailable => Err(trouble),
         Kind::Absent | Kind::Denied | Kind::Refused => Ok(None),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ccm_host::Digest;
 use serde::Deserialize;
 
-use super::trouble::{Trouble, shown};
+use super::registry_error::{RegistryError, shown};
 use crate::artifact::MODULE_BYTES;
 
 /// Largest manifest or index.
@@ -90,18 +90,18 @@ pub(super) enum Offer {
 }
 
 /// Reads a manifest, whose digest has been verified.
-pub(super) fn read(bytes: &[u8]) -> Result<Manifest, Trouble> {
+pub(super) fn read(bytes: &[u8]) -> Result<Manifest, RegistryError> {
     serde_json::from_slice(bytes).map_err(|error| {
         // Its place only: the message of some errors holds a piece of the text.
         let (line, column) = (error.line(), error.column());
-        Trouble::unusable(format!(
+        RegistryError::unusable(format!(
             "the manifest cannot be read (line {line}, column {column})"
         ))
     })
 }
 
 /// Finds the module. `content_type` is what the registry says the manifest is.
-pub(super) fn offer(bytes: &[u8], content_type: &str) -> Result<Offer, Trouble> {
+pub(super) fn offer(bytes: &[u8], content_type: &str) -> Result<Offer, RegistryError> {
     let manifest = read(bytes)?;
     let content_type = content_type.split(';').next().unwrap_or_default().trim();
     let named = manifest.media_type.as_deref();
@@ -112,31 +112,31 @@ pub(super) fn offer(bytes: &[u8], content_type: &str) -> Result<Offer, Trouble> 
             "the manifest is {}, and was sent as {content_type}",
             shown(kind)
         );
-        return Err(Trouble::unusable(why));
+        return Err(RegistryError::unusable(why));
     }
     match (kind, &manifest.layers, &manifest.manifests) {
-        (_, Some(_), Some(_)) => Err(Trouble::unusable("the manifest is also an index")),
+        (_, Some(_), Some(_)) => Err(RegistryError::unusable("the manifest is also an index")),
         (MANIFEST, Some(layers), None) => layer(&manifest, layers).map(Offer::Layer),
         (INDEX, None, Some(manifests)) => entry(manifests).map(Offer::Manifest),
-        (MANIFEST | INDEX, _, _) => Err(Trouble::unusable("the manifest holds no layers")),
-        (other, _, _) => Err(Trouble::unusable(format!(
+        (MANIFEST | INDEX, _, _) => Err(RegistryError::unusable("the manifest holds no layers")),
+        (other, _, _) => Err(RegistryError::unusable(format!(
             "what is there is {}, no OCI artifact with a Wasm module",
             shown(other)
         ))),
     }
 }
 
-fn layer(manifest: &Manifest, layers: &[Descriptor]) -> Result<Descriptor, Trouble> {
+fn layer(manifest: &Manifest, layers: &[Descriptor]) -> Result<Descriptor, RegistryError> {
     let [layer] = layers else {
         let why = format!(
             "the artifact has {} layers; a module is exactly one",
             layers.len()
         );
-        return Err(Trouble::unusable(why));
+        return Err(RegistryError::unusable(why));
     };
     if !LAYERS.contains(&layer.media_type.as_str()) {
         let found = shown(&layer.media_type);
-        return Err(Trouble::unusable(format!(
+        return Err(RegistryError::unusable(format!(
             "its layer is {found}, not {WASM_LAYER}"
         )));
     }
@@ -146,7 +146,7 @@ fn layer(manifest: &Manifest, layers: &[Descriptor]) -> Result<Descriptor, Troub
         .map_or("", |config| &config.media_type);
     if !CONFIGS.contains(&config) {
         let found = shown(config);
-        return Err(Trouble::unusable(format!(
+        return Err(RegistryError::unusable(format!(
             "its configuration is {found}, not {WASM_CONFIG}"
         )));
     }
@@ -156,13 +156,13 @@ fn layer(manifest: &Manifest, layers: &[Descriptor]) -> Result<Descriptor, Troub
             "its layer has {} bytes; a module has at most {MODULE_BYTES}",
             layer.size
         );
-        return Err(Trouble::unusable(why));
+        return Err(RegistryError::unusable(why));
     }
     Ok(layer.clone())
 }
 
 /// The entry of an index that is Wasm; the only one there is needs no platform.
-fn entry(manifests: &[Descriptor]) -> Result<Descriptor, Trouble> {
+fn entry(manifests: &[Descriptor]) -> Result<Descriptor, RegistryError> {
     // What builders add beside: statements about how it was built.
     let is_statement =
         |entry: &&Descriptor| entry.annotations.contains_key("vnd.docker.reference.type");
@@ -186,12 +186,12 @@ fn entry(manifests: &[Descriptor]) -> Result<Descriptor, Trouble> {
                 entries.len(),
                 wasm.len()
             );
-            return Err(Trouble::unusable(why));
+            return Err(RegistryError::unusable(why));
         }
     };
     if found.media_type != MANIFEST {
         let kind = shown(&found.media_type);
-        return Err(Trouble::unusable(format!(
+        return Err(RegistryError::unusable(format!(
             "the entry of the index is {kind}, not {MANIFEST}"
         )));
     }
@@ -199,10 +199,10 @@ fn entry(manifests: &[Descriptor]) -> Result<Descriptor, Trouble> {
     Ok((*found).clone())
 }
 
-fn check_digest(descriptor: &Descriptor) -> Result<(), Trouble> {
+fn check_digest(descriptor: &Descriptor) -> Result<(), RegistryError> {
     match Digest::parse(&descriptor.digest) {
         Some(_) => Ok(()),
-        None => Err(Trouble::unusable(
+        None => Err(RegistryError::unusable(
             "the manifest names a digest that is no SHA-256",
         )),
     }

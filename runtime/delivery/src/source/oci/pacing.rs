@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::login::RegistryCredentials;
-use super::trouble::Trouble;
+use super::registry_error::RegistryError;
 
 /// After a first failure; each further one doubles it, up to the interval.
 const FIRST: Duration = Duration::from_secs(2);
@@ -70,7 +70,7 @@ impl Pacing {
     }
 
     /// It was not had.
-    pub(super) fn failed(&mut self, trouble: &Trouble) {
+    pub(super) fn failed(&mut self, trouble: &RegistryError) {
         if trouble.is_lasting && self.is_pinned {
             self.next = Next::Never;
             return;
@@ -83,7 +83,7 @@ impl Pacing {
         };
         let pause = jittered(pause, chance()).max(trouble.wait.unwrap_or_default());
         let time = Instant::now() + pause;
-        self.next = match trouble.is_about_who_asks() {
+        self.next = match trouble.is_about_credentials() {
             true => Next::Login(time),
             false => Next::At(time),
         };
@@ -113,7 +113,7 @@ mod tests {
     use tokio::sync::watch;
     use tokio::time::{Instant, timeout};
 
-    use super::super::trouble::Trouble;
+    use super::super::registry_error::RegistryError;
     use super::{Pacing, jittered};
 
     const POLL: Duration = Duration::from_secs(300);
@@ -143,7 +143,7 @@ mod tests {
         assert!(near(wait(&tag).await, POLL));
         let mut digest = Pacing::new(POLL, true);
         assert_eq!(wait(&digest).await, Some(Duration::ZERO));
-        digest.failed(&Trouble::unavailable("x"));
+        digest.failed(&RegistryError::unavailable("x"));
         assert!(near(wait(&digest).await, Duration::from_secs(2)));
         digest.had();
         assert_eq!(wait(&digest).await, None);
@@ -154,13 +154,13 @@ mod tests {
         for is_pinned in [true, false] {
             let mut pacing = Pacing::new(POLL, is_pinned);
             for seconds in [2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
-                pacing.failed(&Trouble::unavailable("x"));
+                pacing.failed(&RegistryError::unavailable("x"));
                 assert!(
                     near(wait(&pacing).await, Duration::from_secs(seconds)),
                     "{seconds}"
                 );
             }
-            let mut busy = Trouble::unavailable("x");
+            let mut busy = RegistryError::unavailable("x");
             busy.wait = Some(Duration::from_secs(1000));
             pacing.failed(&busy);
             assert!(wait(&pacing).await >= Some(Duration::from_secs(1000)));
@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_never_will_be_a_module_is_looked_at_in_the_interval_or_never() {
-        let trouble = Trouble::unusable("x");
+        let trouble = RegistryError::unusable("x");
         let mut tag = Pacing::new(POLL, false);
         tag.failed(&trouble);
         assert!(near(wait(&tag).await, POLL));
@@ -182,7 +182,7 @@ mod tests {
     async fn a_denial_ends_with_other_credentials() {
         let mut pacing = Pacing::new(POLL, false);
         for _ in 0..20 {
-            pacing.failed(&Trouble::denied("x"));
+            pacing.failed(&RegistryError::denied("x"));
         }
         let (sender, mut credentials) = watch::channel(None);
         let from = Instant::now();

@@ -11,11 +11,11 @@ use reqwest::Method;
 use tracing::warn;
 
 use super::blob::{self, Partial, Progress};
-use super::connect::{Connections, Patience, Reach};
+use super::connect::{Connections, Reach, Timeouts};
 use super::evidence::{self, Listing};
 use super::manifest::{self, ACCEPTED, MANIFEST_BYTES, Offer};
 use super::registry::{Ask, Registry};
-use super::trouble::Trouble;
+use super::registry_error::RegistryError;
 use super::{Mirror, OciSettings};
 use crate::artifact::{Artifact, Evidence};
 use crate::source::{Location, OciPlace};
@@ -37,8 +37,8 @@ impl Repository {
     pub(super) fn new(
         settings: &OciSettings,
         lookup: Arc<dyn Lookup>,
-        patience: Patience,
-    ) -> Result<Self, Trouble> {
+        patience: Timeouts,
+    ) -> Result<Self, RegistryError> {
         let OciPlace {
             registry,
             repository,
@@ -72,17 +72,19 @@ impl Repository {
         })
     }
 
-    pub(super) fn forget_who_asks(&self) {
-        self.registries.iter().for_each(Registry::forget_who_asks);
+    pub(super) fn forget_credentials(&self) {
+        self.registries
+            .iter()
+            .for_each(Registry::forget_credentials);
     }
 
     /// The digest of the manifest that the place names: pinned, or what its tag stands for now.
-    pub(super) async fn resolve(&self) -> Result<String, Trouble> {
+    pub(super) async fn resolve(&self) -> Result<String, RegistryError> {
         if let Some(digest) = &self.place.digest {
             return Ok(digest.clone());
         }
         let tag = self.place.tag.as_deref().unwrap_or("latest");
-        let mut last = Trouble::absent("no registry");
+        let mut last = RegistryError::absent("no registry");
         for registry in &self.registries {
             match self.tag(registry, tag).await {
                 Ok(digest) => return Ok(digest),
@@ -92,7 +94,7 @@ impl Repository {
         Err(last)
     }
 
-    async fn tag(&self, registry: &Registry, tag: &str) -> Result<String, Trouble> {
+    async fn tag(&self, registry: &Registry, tag: &str) -> Result<String, RegistryError> {
         let path = format!("manifests/{tag}");
         let ask = Ask::new(Method::HEAD, &path).accepting(ACCEPTED);
         let (headers, _) = registry.ask_whole(&self.connections, ask, 0).await?;
@@ -110,9 +112,9 @@ impl Repository {
     }
 
     /// What there is to vouch for it, from the first registry that has something.
-    pub(super) async fn listing(&self, digest: &str) -> Result<(Listing, usize), Trouble> {
+    pub(super) async fn listing(&self, digest: &str) -> Result<(Listing, usize), RegistryError> {
         let mut answered = None;
-        let mut last = Trouble::absent("no registry");
+        let mut last = RegistryError::absent("no registry");
         for (at, registry) in self.registries.iter().enumerate() {
             match evidence::list(registry, &self.connections, digest).await {
                 Ok(listing) if !listing.is_empty() => return Ok((listing, at)),
@@ -129,8 +131,8 @@ impl Repository {
         digest: &str,
         kept: &mut Option<Partial>,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<Pulled, Trouble> {
-        let mut last = Trouble::absent("no registry");
+    ) -> Result<Pulled, RegistryError> {
+        let mut last = RegistryError::absent("no registry");
         for registry in &self.registries {
             let wasm = match self.module(registry, digest, kept, progress).await {
                 Ok(wasm) => wasm,
@@ -161,26 +163,30 @@ impl Repository {
     }
 
     /// Brings the very bytes of a release that was had here.
-    pub(super) async fn again(&self, release: &Release) -> Result<Artifact, Trouble> {
+    pub(super) async fn again(&self, release: &Release) -> Result<Artifact, RegistryError> {
         let Ok(Location::Oci(origin)) = Location::parse(&release.origin) else {
-            return Err(Trouble::absent("the version was brought from elsewhere"));
+            return Err(RegistryError::absent(
+                "the version was brought from elsewhere",
+            ));
         };
         let is_here = (&origin.registry, &origin.repository)
             == (&self.place.registry, &self.place.repository);
         let Some(digest) = origin.digest.filter(|_| is_here) else {
-            return Err(Trouble::absent("the version was brought from elsewhere"));
+            return Err(RegistryError::absent(
+                "the version was brought from elsewhere",
+            ));
         };
         let mut artifact = self.pull(&digest, &mut None, &|_| {}).await?.artifact;
         artifact.is_pinned = self.place.digest.as_ref() == Some(&digest);
         match artifact.digest.to_string() == release.digest {
             true => Ok(artifact),
-            false => Err(Trouble::unusable(
+            false => Err(RegistryError::unusable(
                 "what its origin names is not that version",
             )),
         }
     }
 
-    async fn evidence(&self, digest: &str) -> Result<(Listing, Vec<Evidence>), Trouble> {
+    async fn evidence(&self, digest: &str) -> Result<(Listing, Vec<Evidence>), RegistryError> {
         let (listing, at) = self.listing(digest).await?;
         let found = match self.registries.get(at) {
             Some(registry) => evidence::fetch(registry, &self.connections, &listing).await?,
@@ -195,13 +201,13 @@ impl Repository {
         digest: &str,
         kept: &mut Option<Partial>,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<Vec<u8>, Trouble> {
+    ) -> Result<Vec<u8>, RegistryError> {
         let layer = match self.offer(registry, digest).await? {
             Offer::Layer(layer) => layer,
             Offer::Manifest(entry) => match self.offer(registry, &entry.digest).await? {
                 Offer::Layer(layer) => layer,
                 Offer::Manifest(_) => {
-                    return Err(Trouble::unusable("an index of indices is no module"));
+                    return Err(RegistryError::unusable("an index of indices is no module"));
                 }
             },
         };
@@ -210,7 +216,7 @@ impl Repository {
         Ok(wasm)
     }
 
-    async fn offer(&self, registry: &Registry, digest: &str) -> Result<Offer, Trouble> {
+    async fn offer(&self, registry: &Registry, digest: &str) -> Result<Offer, RegistryError> {
         let path = format!("manifests/{digest}");
         let ask = Ask::get(&path).accepting(ACCEPTED);
         let (headers, bytes) = registry
@@ -221,7 +227,7 @@ impl Repository {
                 "{} sent a manifest whose digest is not what was asked for",
                 registry.host
             );
-            return Err(Trouble::refused(why));
+            return Err(RegistryError::refused(why));
         }
         let kind = headers
             .get(CONTENT_TYPE)
@@ -230,7 +236,7 @@ impl Repository {
     }
 
     /// What a registry did not have, the next one may; only the last one's trouble is told.
-    fn next_registry(&self, registry: &Registry, trouble: Trouble) -> Trouble {
+    fn next_registry(&self, registry: &Registry, trouble: RegistryError) -> RegistryError {
         if registry.host != self.place.registry {
             warn!(place = %self.place, mirror = registry.host, "the mirror does not help: {}", trouble.why);
         }
@@ -239,7 +245,7 @@ impl Repository {
 }
 
 /// A layer of these types is the module as it is. Whether it is a good one is looked at later.
-fn check_form(wasm: &[u8]) -> Result<(), Trouble> {
+fn check_form(wasm: &[u8]) -> Result<(), RegistryError> {
     let found = match wasm {
         [b'\0', b'a', b's', b'm', ..] => return Ok(()),
         [] => "empty",
@@ -247,7 +253,7 @@ fn check_form(wasm: &[u8]) -> Result<(), Trouble> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "packed with zstd",
         _ => "no WebAssembly",
     };
-    Err(Trouble::unusable(format!(
+    Err(RegistryError::unusable(format!(
         "its layer is {found}; a module is put there as it is"
     )))
 }

@@ -19,7 +19,7 @@ use url::Url;
 use super::challenge;
 use super::connect::{Connections, host};
 use super::login::RegistryCredentials;
-use super::trouble::Trouble;
+use super::registry_error::RegistryError;
 
 /// Blobs are kept elsewhere by many registries; nobody needs more steps.
 const MOST_REDIRECTS: usize = 5;
@@ -74,7 +74,7 @@ impl Registry {
         repository: &str,
         plain_http: bool,
         credentials: watch::Receiver<Option<RegistryCredentials>>,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, RegistryError> {
         let (served_by, repository) = match host {
             "docker.io" if repository.contains('/') => {
                 ("registry-1.docker.io", repository.to_owned())
@@ -88,7 +88,7 @@ impl Registry {
             "https"
         };
         let base = Url::parse(&format!("{scheme}://{served_by}/v2/{repository}/"))
-            .map_err(|error| Trouble::refused(format!("{host} is no registry: {error}")))?;
+            .map_err(|error| RegistryError::refused(format!("{host} is no registry: {error}")))?;
         Ok(Self {
             base,
             host: host.to_owned(),
@@ -123,13 +123,13 @@ impl Registry {
     }
 
     /// Begins anew with whatever login stands in the credentials now.
-    pub(super) fn forget_who_asks(&self) {
+    pub(super) fn forget_credentials(&self) {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The address of something in the repository.
-    pub(super) fn join(&self, path: &str) -> Result<Url, Trouble> {
-        let wrong = |_| Trouble::refused(format!("{} has no such address", self.host));
+    pub(super) fn join(&self, path: &str) -> Result<Url, RegistryError> {
+        let wrong = |_| RegistryError::refused(format!("{} has no such address", self.host));
         self.base.join(path).map_err(wrong)
     }
 
@@ -138,7 +138,7 @@ impl Registry {
         &self,
         connections: &Connections,
         ask: Ask<'_>,
-    ) -> Result<Response, Trouble> {
+    ) -> Result<Response, RegistryError> {
         self.check_hold()?;
         let url = self.join(ask.path)?;
         let answer = self.follow(connections, &ask, url.clone()).await?;
@@ -158,7 +158,7 @@ impl Registry {
         connections: &Connections,
         ask: Ask<'_>,
         most: usize,
-    ) -> Result<(HeaderMap, Vec<u8>), Trouble> {
+    ) -> Result<(HeaderMap, Vec<u8>), RegistryError> {
         let reading = async {
             let answer = self.ask(connections, ask).await?;
             let headers = answer.headers().clone();
@@ -169,14 +169,18 @@ impl Registry {
             .map_err(|_| self.slow())?
     }
 
-    pub(super) fn slow(&self) -> Trouble {
-        Trouble::unavailable(format!("{} answers too slowly", self.host))
+    pub(super) fn slow(&self) -> RegistryError {
+        RegistryError::unavailable(format!("{} answers too slowly", self.host))
     }
 
     /// Reads a body up to `most` bytes; of a longer one nothing is kept.
-    pub(super) async fn read(&self, mut answer: Response, most: usize) -> Result<Vec<u8>, Trouble> {
+    pub(super) async fn read(
+        &self,
+        mut answer: Response,
+        most: usize,
+    ) -> Result<Vec<u8>, RegistryError> {
         let too_long =
-            || Trouble::refused(format!("{} answers with more than {most} bytes", self.host));
+            || RegistryError::refused(format!("{} answers with more than {most} bytes", self.host));
         if answer
             .content_length()
             .is_some_and(|length| length > most as u64)
@@ -193,9 +197,12 @@ impl Registry {
         Ok(bytes)
     }
 
-    pub(super) async fn chunk(&self, answer: &mut Response) -> Result<Option<Bytes>, Trouble> {
+    pub(super) async fn chunk(
+        &self,
+        answer: &mut Response,
+    ) -> Result<Option<Bytes>, RegistryError> {
         let chunk = answer.chunk().await;
-        chunk.map_err(|error| Trouble::of_request(&self.host, error))
+        chunk.map_err(|error| RegistryError::of_request(&self.host, error))
     }
 
     async fn follow(
@@ -203,7 +210,7 @@ impl Registry {
         connections: &Connections,
         ask: &Ask<'_>,
         mut url: Url,
-    ) -> Result<Response, Trouble> {
+    ) -> Result<Response, RegistryError> {
         for _ in 0..=MOST_REDIRECTS {
             let mut request = connections
                 .request(ask.method.clone(), &url)?
@@ -219,13 +226,13 @@ impl Registry {
                 }
             }
             let answer = request.send().await;
-            let answer = answer.map_err(|error| Trouble::of_request(&host(&url), error))?;
+            let answer = answer.map_err(|error| RegistryError::of_request(&host(&url), error))?;
             if !is_redirect(answer.status()) {
                 return Ok(answer);
             }
             url = redirected(&url, answer.headers())?;
         }
-        Err(Trouble::refused(format!(
+        Err(RegistryError::refused(format!(
             "{} redirects without end",
             self.host
         )))
@@ -236,12 +243,12 @@ impl Registry {
         url.origin() == self.base.origin()
     }
 
-    fn judge(&self, answer: Response) -> Result<Response, Trouble> {
+    fn judge(&self, answer: Response) -> Result<Response, RegistryError> {
         let (status, who) = (answer.status(), host(answer.url()));
         if status.is_success() {
             let encoded = answer.headers().get(CONTENT_ENCODING);
             if encoded.is_some_and(|encoding| encoding != "identity") {
-                return Err(Trouble::refused(format!(
+                return Err(RegistryError::refused(format!(
                     "{who} packs what was to be sent as it is"
                 )));
             }
@@ -250,9 +257,9 @@ impl Registry {
         Err(match status.as_u16() {
             401 | 403 => {
                 let hint = self.helper_hint();
-                Trouble::denied(format!("{who} answered {}{hint}", status.as_u16()))
+                RegistryError::denied(format!("{who} answered {}{hint}", status.as_u16()))
             }
-            404 | 410 => Trouble::absent(format!("{who} answered {}", status.as_u16())),
+            404 | 410 => RegistryError::absent(format!("{who} answered {}", status.as_u16())),
             429 | 503 => {
                 let hold = retry_after(answer.headers())
                     .unwrap_or(HOLD)
@@ -266,18 +273,18 @@ impl Registry {
                     *held = Some(Instant::now() + hold);
                 }
                 let mut trouble =
-                    Trouble::unavailable(format!("{who} answered {}", status.as_u16()));
+                    RegistryError::unavailable(format!("{who} answered {}", status.as_u16()));
                 trouble.wait = Some(hold);
                 trouble
             }
             408 | 500..=599 if status.as_u16() != 501 => {
-                Trouble::unavailable(format!("{who} answered {}", status.as_u16()))
+                RegistryError::unavailable(format!("{who} answered {}", status.as_u16()))
             }
-            _ => Trouble::refused(format!("{who} answered {}", status.as_u16())),
+            _ => RegistryError::refused(format!("{who} answered {}", status.as_u16())),
         })
     }
 
-    fn check_hold(&self) -> Result<(), Trouble> {
+    fn check_hold(&self) -> Result<(), RegistryError> {
         let held = *self
             .held_until
             .lock()
@@ -286,7 +293,7 @@ impl Registry {
         match left.filter(|left| !left.is_zero()) {
             None => Ok(()),
             Some(left) => {
-                let mut trouble = Trouble::unavailable(format!(
+                let mut trouble = RegistryError::unavailable(format!(
                     "{} wants to be left alone for a while",
                     self.host
                 ));
@@ -311,15 +318,16 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// Where an answer of `from` sends us; never from TLS to none.
-pub(super) fn redirected(from: &Url, headers: &HeaderMap) -> Result<Url, Trouble> {
+pub(super) fn redirected(from: &Url, headers: &HeaderMap) -> Result<Url, RegistryError> {
     let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
     let to = to.and_then(|to| from.join(to).ok());
-    let to = to.ok_or_else(|| Trouble::refused(format!("{} redirects to nowhere", host(from))))?;
+    let to =
+        to.ok_or_else(|| RegistryError::refused(format!("{} redirects to nowhere", host(from))))?;
     match (from.scheme(), to.scheme()) {
         ("https", "https") | ("http", _) => Ok(to),
         _ => {
             let why = format!("{} redirects to {}, without TLS", host(from), host(&to));
-            Err(Trouble::refused(why))
+            Err(RegistryError::refused(why))
         }
     }
 }

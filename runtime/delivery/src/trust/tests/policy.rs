@@ -1,7 +1,7 @@
 use super::super::sample::{
     MANIFEST, WASM, artifact, evidence, key, now, sign, simple_signing, trusting,
 };
-use ccm_core::rollout::Word;
+use ccm_core::rollout::Endorsement;
 
 use super::super::{Distrust, Highest, MinimumVersion, Pin, Provenance, Refusal, TrustPolicy};
 use super::{reason, told, verdict};
@@ -194,13 +194,13 @@ fn too_old_is_said_only_of_what_holds_otherwise() {
 type Step = (
     Option<&'static str>,
     &'static str,
-    Word,
+    Endorsement,
     Result<Option<&'static str>, &'static str>,
 );
 
 #[test]
 fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_it() {
-    use Word::{Allowed, Nobodys, Ordered, Recorded};
+    use Endorsement::{Allowed, Nobodys, Ordered, Recorded};
     let steps: &[Step] = &[
         (None, "1.0.0", Nobodys, Ok(Some("1.0.0"))),
         (Some("1.0.0"), "1.1.0", Nobodys, Ok(Some("1.1.0"))),

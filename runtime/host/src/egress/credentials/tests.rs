@@ -85,7 +85,7 @@ fn no_form_of_a_credential_passes_the_watch() {
             "0123456789abcdef",
         ),
     ] {
-        let watch = Watch::new(&credential);
+        let watch = SecretRedactor::new(&credential);
         assert!(watch.finds(text.as_bytes()), "{text}");
         let redacted = watch.redact(text);
         assert!(
@@ -93,14 +93,17 @@ fn no_form_of_a_credential_passes_the_watch() {
             "{redacted}"
         );
     }
-    let short = Watch::new(&Credential::Bearer(secret("ab")));
+    let short = SecretRedactor::new(&Credential::Bearer(secret("ab")));
     assert!(!short.finds(b"about"), "a short value is there by chance");
     assert_eq!(
         short.redact("about"),
         "about",
         "what is missing tells what it is"
     );
-    assert_eq!(Watch::new(&Credential::None).redact("text"), "text");
+    assert_eq!(
+        SecretRedactor::new(&Credential::None).redact("text"),
+        "text"
+    );
 }
 
 #[test]
@@ -120,7 +123,7 @@ fn a_credential_is_found_in_base64_wherever_it_begins() {
         (basic("sesame"), "Basic QWxhZGRpbjpzZXNhbWU="),
         (own("x-token", "canary-header"), "canary-header"),
     ] {
-        let watch = Watch::new(&credential);
+        let watch = SecretRedactor::new(&credential);
         for ahead in ["", "{", "??", "~~~", "x-to"] {
             for behind in ["", "}", "??", "~~~"] {
                 let whole = format!("{ahead}{text}{behind}");
@@ -141,7 +144,7 @@ fn a_credential_is_found_in_base64_wherever_it_begins() {
 
 #[test]
 fn an_escaped_credential_is_taken_out_of_texts() {
-    let watch = Watch::new(&Credential::Bearer(secret("open/sesame now")));
+    let watch = SecretRedactor::new(&Credential::Bearer(secret("open/sesame now")));
     for text in [
         "open/sesame now",
         "open\\/sesame now",

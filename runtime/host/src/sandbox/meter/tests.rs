@@ -21,7 +21,7 @@ async fn computing_ends_with_its_budget() {
     let mut meter = Meter::new(
         Instant::now() + LONG,
         Duration::from_millis(20),
-        Turns::first(),
+        CpuScheduler::first(),
     );
     assert!(matches!(meter.run(spin()).await, Err(Failure::Cpu(_))));
 }
@@ -31,7 +31,7 @@ async fn computing_ends_at_the_deadline() {
     let mut meter = Meter::new(
         Instant::now() + Duration::from_millis(20),
         LONG,
-        Turns::first(),
+        CpuScheduler::first(),
     );
     assert!(matches!(meter.run(spin()).await, Err(Failure::Deadline)));
 }
@@ -41,7 +41,7 @@ async fn waiting_costs_no_budget_and_ends_at_the_deadline() {
     let mut meter = Meter::new(
         Instant::now() + LONG,
         Duration::from_millis(200),
-        Turns::first(),
+        CpuScheduler::first(),
     );
     let wait = async {
         sleep(LONG / 2).await;
@@ -66,11 +66,11 @@ async fn compute(computing: Arc<AtomicUsize>, most: Arc<AtomicUsize>) -> wasmtim
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_call_of_a_provider_computes_at_a_time_and_all_come_to_their_end() {
-    let turns = Turns::first();
+    let scheduler = CpuScheduler::first();
     let (computing, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let calls: Vec<_> = (0..4)
         .map(|_| {
-            let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+            let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
             let computing = compute(computing.clone(), most.clone());
             tokio::spawn(async move { meter.run(computing).await.is_ok() })
         })
@@ -115,11 +115,11 @@ async fn give_way() {
 #[tokio::test]
 async fn between_two_steps_of_a_call_a_neighbour_computes_for_one_tick_at_most() {
     const STEPS: usize = 100;
-    let turns = Turns::first();
+    let scheduler = CpuScheduler::first();
     let counted = Arc::<AtomicUsize>::default();
     let hostile: Vec<_> = (0..limits::CALLS_AT_ONCE)
         .map(|_| {
-            let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+            let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
             let slices = slices(counted.clone(), LONG);
             tokio::spawn(async move { meter.run(slices).await.is_ok() })
         })
@@ -127,7 +127,7 @@ async fn between_two_steps_of_a_call_a_neighbour_computes_for_one_tick_at_most()
     while counted.load(Ordering::SeqCst) < limits::CALLS_AT_ONCE {
         give_way().await;
     }
-    let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.beside());
+    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.beside());
     let count = counted.clone();
     let steps = async move {
         let before = count.load(Ordering::SeqCst);
@@ -151,16 +151,16 @@ async fn between_two_steps_of_a_call_a_neighbour_computes_for_one_tick_at_most()
 async fn b15_a_neighbour_whose_calls_all_take_nearly_all_of_their_time_computes_no_more_than_that()
 {
     const STEPS: usize = 500;
-    let (turns, counted) = (Turns::first(), Arc::<AtomicUsize>::default());
+    let (scheduler, counted) = (CpuScheduler::first(), Arc::<AtomicUsize>::default());
     let backoff = Arc::<Backoff>::default();
     let ended = Arc::<AtomicUsize>::default();
     let hostile: Vec<_> = (0..limits::CALLS_AT_ONCE)
         .map(|_| {
-            let (turns, counted, ended) = (turns.clone(), counted.clone(), ended.clone());
+            let (scheduler, counted, ended) = (scheduler.clone(), counted.clone(), ended.clone());
             let backoff = backoff.clone();
             tokio::spawn(async move {
                 loop {
-                    let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+                    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
                     let call = slices(counted.clone(), 3 * limits::CALL_CPU_AT_ONCE);
                     let well = meter.run(call).await.is_ok();
                     backoff.begin().await;
@@ -173,7 +173,7 @@ async fn b15_a_neighbour_whose_calls_all_take_nearly_all_of_their_time_computes_
     while ended.load(Ordering::SeqCst) < 2 {
         give_way().await;
     }
-    let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.beside());
+    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.beside());
     let count = counted.clone();
     let steps = async move {
         let before = count.load(Ordering::SeqCst);
@@ -193,13 +193,13 @@ async fn b15_a_neighbour_whose_calls_all_take_nearly_all_of_their_time_computes_
 #[tokio::test]
 async fn between_two_steps_of_a_call_a_neighbour_makes_one_short_call_at_most() {
     const STEPS: usize = 500;
-    let (turns, counted) = (Turns::first(), Arc::<AtomicUsize>::default());
+    let (scheduler, counted) = (CpuScheduler::first(), Arc::<AtomicUsize>::default());
     let hostile: Vec<_> = (0..limits::CALLS_AT_ONCE)
         .map(|_| {
-            let (turns, counted) = (turns.clone(), counted.clone());
+            let (scheduler, counted) = (scheduler.clone(), counted.clone());
             tokio::spawn(async move {
                 loop {
-                    let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+                    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
                     let call = async {
                         counted.fetch_add(1, Ordering::SeqCst);
                         Ok(())
@@ -210,7 +210,7 @@ async fn between_two_steps_of_a_call_a_neighbour_makes_one_short_call_at_most() 
             })
         })
         .collect();
-    let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.beside());
+    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.beside());
     let count = counted.clone();
     let steps = async move {
         let before = count.load(Ordering::SeqCst);
@@ -240,11 +240,11 @@ impl Drop for Heavy {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_end_of_a_call_is_a_turn_of_its_provider_and_counts() {
-    let turns = Turns::first();
+    let scheduler = CpuScheduler::first();
     let (computing, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let calls: Vec<_> = (0..4)
         .map(|_| {
-            let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+            let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
             let part = compute(computing.clone(), most.clone());
             let ran = Heavy(computing.clone(), most.clone());
             tokio::spawn(async move {
@@ -262,10 +262,10 @@ async fn the_end_of_a_call_is_a_turn_of_its_provider_and_counts() {
 
 #[tokio::test]
 async fn a_call_that_did_not_end_in_time_ends_in_its_turn_all_the_same() {
-    let turns = Turns::first();
+    let scheduler = CpuScheduler::first();
     let until = Instant::now() + Duration::from_millis(20);
-    let mut late = Meter::new(until, LONG, turns.clone());
-    let other = turns.turn().unwrap();
+    let mut late = Meter::new(until, LONG, scheduler.clone());
+    let other = scheduler.turn().unwrap();
     assert!(matches!(late.run(spin()).await, Err(Failure::Deadline)));
     let mut end = pin!(late.end(()));
     let waker = std::task::Waker::noop();
@@ -273,21 +273,24 @@ async fn a_call_that_did_not_end_in_time_ends_in_its_turn_all_the_same() {
     assert!(poll.is_pending(), "it is not its turn");
     drop(other);
     end.await;
-    assert!(turns.next_turn().await.is_some(), "it gave its turn back");
+    assert!(
+        scheduler.next_turn().await.is_some(),
+        "it gave its turn back"
+    );
 }
 
 /// A provider's long calls leave the turns in between to its short ones: on one thread, where every poll is seen.
 #[tokio::test]
 async fn a_short_call_ends_while_long_ones_go_on() {
-    let turns = Turns::first();
+    let scheduler = CpuScheduler::first();
     let long: Vec<_> = (0..3)
         .map(|_| {
-            let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+            let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
             tokio::spawn(async move { meter.run(spin()).await.is_ok() })
         })
         .collect();
     for _ in 0..20 {
-        let mut meter = Meter::new(Instant::now() + LONG, LONG, turns.clone());
+        let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
         let short = async {
             tokio::task::yield_now().await;
             Ok(())

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::super::failure::Failure;
 use super::super::protocol::{Caps, Frame, Head, Request, ToChild, ToParent, method, read};
-use super::super::{Answer, Performance, Stage};
+use super::super::{Answer, CallPhase, Performance};
 use crate::bindings::common;
 use crate::egress::{CallScope, FetchError, FetchRequest, FetchResponse};
 use crate::guest_log::GuestLog;
@@ -28,7 +28,7 @@ use crate::way_out::WayOut;
 
 /// How a call ended.
 pub(super) struct Ended {
-    pub(super) answer: Result<Result<Answer, common::Error>, (Stage, Failure)>,
+    pub(super) answer: Result<Result<Answer, common::Error>, (CallPhase, Failure)>,
     pub(super) computed: Duration,
 }
 
@@ -179,7 +179,7 @@ impl Shared {
         let why = self.calls().over.clone().unwrap_or_default();
         Ended {
             answer: Err((
-                Stage::Function,
+                CallPhase::Function,
                 Failure::Process(format!("the sandbox's process ended: {why}")),
             )),
             computed: limits::CALL_CPU_AT_ONCE,

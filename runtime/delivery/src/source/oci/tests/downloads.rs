@@ -12,7 +12,7 @@ use http::{Method, header};
 use tokio::sync::Notify;
 
 use super::stand::{Asked, Shelf, Stand, cut, module, part, patience, source, source_with, status};
-use crate::source::oci::{Mirror, Patience};
+use crate::source::oci::{Mirror, Timeouts};
 use crate::source::{Source as _, SourceError};
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_registry_that_knows_no_parts_begins_anew_and_one_that_sends_another_p
 
 #[tokio::test]
 async fn a_registry_that_trickles_or_says_nothing_is_not_waited_for() {
-    let hasty = Patience {
+    let hasty = Timeouts {
         silence: Duration::from_millis(200),
         small: Duration::from_millis(400),
         span: Duration::from_millis(100),

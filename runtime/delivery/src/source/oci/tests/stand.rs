@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use crate::artifact::Artifact;
 use crate::source::oci::login::RegistryCredentials;
 use crate::source::oci::manifest::{INDEX, MANIFEST, WASM_CONFIG, WASM_LAYER};
-use crate::source::oci::{OciSettings, OciSource, Patience};
+use crate::source::oci::{OciSettings, OciSource, Timeouts};
 use crate::source::{Location, Source as _, SourceError};
 
 pub(super) const REPOSITORY: &str = "clouds/example";
@@ -289,16 +289,16 @@ pub(super) fn source(settings: OciSettings) -> OciSource {
 pub(super) fn source_with(
     settings: OciSettings,
     lookup: Arc<dyn Lookup>,
-    patience: Patience,
+    patience: Timeouts,
 ) -> OciSource {
     OciSource::with(settings.place.to_string(), settings, lookup, patience).unwrap()
 }
 
 /// Generous where a test is not about time.
-pub(super) fn patience() -> Patience {
-    Patience {
+pub(super) fn patience() -> Timeouts {
+    Timeouts {
         pause: Duration::ZERO,
-        ..Patience::default()
+        ..Timeouts::default()
     }
 }
 

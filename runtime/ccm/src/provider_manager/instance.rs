@@ -1,0 +1,244 @@
+//! One configured provider of this process: its source, its stage, and what may be changed about both while they run.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use ccm_core::rollout::RolloutRules;
+use ccm_delivery::record::{ClusterRecordStore, MemoryRecordStore, RecordStore};
+use ccm_delivery::rollout_controller::{Lead, RolloutController, Served, StageParts};
+use ccm_delivery::source::configmap::ConfigMapSource;
+use ccm_delivery::source::embedded::EmbeddedSource;
+use ccm_delivery::source::file::FileSource;
+use ccm_delivery::source::oci::{OciSettings, OciSource, RegistryCredentials};
+use ccm_delivery::source::{Location, Source};
+use ccm_delivery::store::ModuleStore;
+use ccm_delivery::terms::LoadPolicyOf;
+use ccm_delivery::trust::TrustPolicy;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+
+use super::Shared;
+use crate::builtin;
+use crate::config::ProviderConfig;
+
+/// See the module's documentation. Dropped, its stage ends; what the controllers hold of it stays usable.
+pub(super) struct ProviderInstance {
+    config: ProviderConfig,
+    sources: mpsc::Sender<Box<dyn Source>>,
+    credentials: watch::Sender<Option<RegistryCredentials>>,
+    trust: watch::Sender<Arc<TrustPolicy>>,
+    terms: watch::Sender<Arc<dyn LoadPolicyOf>>,
+    rules: watch::Sender<RolloutRules>,
+    served: watch::Receiver<Served>,
+    store_of_record: Option<Arc<ClusterRecordStore>>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Drop for ProviderInstance {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// What every provider hears.
+#[derive(Clone)]
+pub(super) struct Heard {
+    pub(super) lead: watch::Receiver<Option<Lead>>,
+    pub(super) writer: watch::Receiver<Option<kube::Client>>,
+    pub(super) notice: watch::Receiver<String>,
+}
+
+impl ProviderInstance {
+    /// Begins to bring a provider's module and to keep it current.
+    ///
+    /// # Errors
+    /// What it comes from cannot be asked at all, or nothing can be kept.
+    pub(super) fn begin(
+        config: ProviderConfig,
+        shared: &Shared,
+        heard: Heard,
+    ) -> anyhow::Result<ProviderInstance> {
+        let (credentials, known) = watch::channel(config.registry.credentials.clone());
+        let source = source(&config, shared, known)?;
+        let (sources, to_open) = mpsc::channel(1);
+        // Nobody else sends yet, so that there is room for one.
+        let _ = sources.try_send(source);
+        let folder = shared
+            .store
+            .as_ref()
+            .map(|folder| folder.join(&config.name));
+        let store = ModuleStore::open(folder.clone()).with_context(|| {
+            format!(
+                "cannot keep modules of the cloud provider {:?}",
+                config.name
+            )
+        })?;
+        let memory = match &folder {
+            Some(folder) => MemoryRecordStore::kept_in(folder, &config.name),
+            None => MemoryRecordStore::new(),
+        };
+        let mut tasks = Vec::new();
+        let mut in_cluster = None;
+        let store_of_record: Arc<dyn RecordStore> = match &shared.client {
+            Some(client) => {
+                let store_of_record =
+                    ClusterRecordStore::new(&config.name, client.clone(), heard.writer, memory);
+                // What is part of this program never changes while it runs: nothing has to be written down.
+                let store_of_record = Arc::new(match is_written_down(&config) {
+                    true => store_of_record,
+                    false => store_of_record.waiting(),
+                });
+                let kept = store_of_record.clone();
+                tasks.push(tokio::spawn(async move { kept.run().await }).abort_handle());
+                in_cluster = Some(store_of_record.clone());
+                store_of_record
+            }
+            None => Arc::new(memory),
+        };
+        let (trust, trusted) = watch::channel(Arc::new(config.trust.clone()));
+        let (terms, granted) = watch::channel(terms(&config, shared));
+        let (rules, ruled) = watch::channel(config.rollout);
+        let stage = RolloutController::new(StageParts {
+            name: config.name.clone(),
+            host: shared.host.clone(),
+            sources: to_open,
+            store: Arc::new(store),
+            trust: trusted,
+            terms: granted,
+            rules: ruled,
+            store_of_record,
+            lead: heard.lead,
+            mode: shared.mode,
+            pace: shared.pace,
+            metrics: shared.metrics.clone(),
+            notice: heard.notice,
+        });
+        let served = stage.served();
+        tasks.push(tokio::spawn(stage.run()).abort_handle());
+        Ok(ProviderInstance {
+            config,
+            sources,
+            credentials,
+            trust,
+            terms,
+            rules,
+            served,
+            store_of_record: in_cluster,
+            tasks,
+        })
+    }
+
+    /// Follows an edit of the configuration. What has not changed is not touched.
+    ///
+    /// # Errors
+    /// The new source cannot be asked at all; then nothing has changed.
+    pub(super) async fn follow(
+        &mut self,
+        config: ProviderConfig,
+        shared: &Shared,
+    ) -> anyhow::Result<()> {
+        let before = &self.config;
+        if !is_same_source(before, &config) {
+            let source = source(&config, shared, self.credentials.subscribe())?;
+            if let Some(store_of_record) = self
+                .store_of_record
+                .as_ref()
+                .filter(|_| is_written_down(&config))
+            {
+                store_of_record.need();
+            }
+            // The stage ends with this member only.
+            let _ = self.sources.send(source).await;
+        }
+        if before.registry.credentials != config.registry.credentials {
+            self.credentials
+                .send_replace(config.registry.credentials.clone());
+        }
+        if before.trust != config.trust {
+            self.trust.send_replace(Arc::new(config.trust.clone()));
+        }
+        if before.rollout != config.rollout {
+            self.rules.send_replace(config.rollout);
+        }
+        if !has_same_terms(before, &config) {
+            self.terms.send_replace(terms(&config, shared));
+        }
+        self.config = config;
+        Ok(())
+    }
+
+    /// What it was configured with.
+    pub(super) fn config(&self) -> &ProviderConfig {
+        &self.config
+    }
+
+    /// What answers calls.
+    pub(super) fn served(&self) -> watch::Receiver<Served> {
+        self.served.clone()
+    }
+}
+
+/// Whether its versions are written down where people and other replicas read it.
+fn is_written_down(config: &ProviderConfig) -> bool {
+    !matches!(config.source, Location::Embedded(_))
+}
+
+/// Whether both are brought from the same place in the same way. Credentials are told to a source that is open.
+fn is_same_source(one: &ProviderConfig, other: &ProviderConfig) -> bool {
+    let without = |config: &ProviderConfig| crate::config::RegistryConfig {
+        credentials: None,
+        ..config.registry.clone()
+    };
+    one.source == other.source && without(one) == without(other)
+}
+
+fn has_same_terms(one: &ProviderConfig, other: &ProviderConfig) -> bool {
+    one.grants == other.grants
+        && one.ambient == other.ambient
+        && one.values == other.values
+        && one.limits == other.limits
+}
+
+fn terms(config: &ProviderConfig, shared: &Shared) -> Arc<dyn LoadPolicyOf> {
+    Arc::new(shared.terms(config))
+}
+
+fn source(
+    config: &ProviderConfig,
+    shared: &Shared,
+    credentials: watch::Receiver<Option<RegistryCredentials>>,
+) -> anyhow::Result<Box<dyn Source>> {
+    let place = config.source.to_string();
+    Ok(match &config.source {
+        Location::Embedded(name) => {
+            let wasm = builtin::module(name).with_context(|| {
+                format!(
+                    "no module {name:?} is embedded: embedded are {}",
+                    builtin::names().join(", ")
+                )
+            })?;
+            Box::new(EmbeddedSource::new(place, wasm.into()))
+        }
+        Location::File(file) => Box::new(FileSource::new(place, file.clone(), config.name.clone())),
+        Location::ConfigMap(key) => {
+            let client = shared
+                .client
+                .clone()
+                .with_context(|| format!("{place}: there is no cluster to read it from"))?;
+            Box::new(ConfigMapSource::new(place, client, key.clone()))
+        }
+        Location::Oci(at) => {
+            let registry = &config.registry;
+            let settings = OciSettings {
+                place: at.clone(),
+                credentials,
+                ca_pem: registry.ca_pem.clone(),
+                mirrors: registry.mirrors.clone(),
+                poll: registry.poll,
+                addresses: registry.addresses.clone(),
+                plain_http: registry.plain_http,
+            };
+            Box::new(OciSource::new(place, settings)?)
+        }
+    })
+}

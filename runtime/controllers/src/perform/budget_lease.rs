@@ -1,0 +1,252 @@
+//! What was spent of the deletion budgets, written down where the next process finds it: in annotations of the
+//! manager's own Lease, which every cloud-controller-manager may read and write already. Decides nothing.
+//!
+//! It is written before what it pays for is done, so that a process that dies in between has spent and not deleted.
+//! There is one for all providers: each date says which one it was.
+
+use std::sync::Arc;
+
+use ccm_core::brake::{Brake, ClusterBudgets, Spent};
+use ccm_core::effect::ClusterError;
+use ccm_core::node_lifecycle::Now;
+use ccm_core::permit::Moment;
+use ccm_core::tenure::Tenure;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use super::request::in_time;
+
+/// The brakes whose budgets outlive a restart, and the annotations that hold what was spent of them: dates, each with
+/// `=` and the provider's name, separated by commas. What is deleted does not come back, so that whoever is started
+/// again and again must not have a full budget each time; what the other brakes hold is put right by the next answer.
+const KEPT: [(Brake, &str); 3] = [
+    (Brake::NodeDeletion, "wasm-ccm.dev/spent-node-deletions"),
+    (
+        Brake::LoadBalancerDeletion,
+        "wasm-ccm.dev/spent-load-balancer-deletions",
+    ),
+    (Brake::RouteDeletion, "wasm-ccm.dev/spent-route-deletions"),
+];
+/// The lease is renewed every two seconds by somebody else, so that a write meets a newer version now and then.
+const MOST_CONFLICTS: u32 = 10;
+
+/// The name of a Lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// See the module's documentation.
+pub(crate) struct BudgetLease {
+    leases: Option<(Api<Lease>, String)>,
+    tenure: Arc<Tenure>,
+    /// How often something was taken that is written down.
+    written: u64,
+}
+
+impl BudgetLease {
+    /// Budgets in the Lease of this name; without one what was spent is forgotten at a restart.
+    pub(crate) fn new(
+        client: Client,
+        lease: Option<LeaseName>,
+        tenure: Arc<Tenure>,
+    ) -> BudgetLease {
+        BudgetLease {
+            leases: lease.map(|lease| (Api::namespaced(client, &lease.namespace), lease.name)),
+            tenure,
+            written: 0,
+        }
+    }
+
+    /// Whether what was spent of this brake outlives a restart.
+    pub(crate) fn keeps(brake: Brake) -> bool {
+        KEPT.iter().any(|(kept, _)| *kept == brake)
+    }
+
+    /// What was spent before this process began. Where the Lease may not be read, nothing is known, and that is said.
+    ///
+    /// # Errors
+    /// The API server cannot be asked now.
+    pub(crate) async fn read(&mut self, at: Now) -> Result<Vec<(Brake, Vec<Spent>)>, ClusterError> {
+        let Some((api, name)) = &self.leases else {
+            return Ok(Vec::new());
+        };
+        let lease = match in_time(&self.tenure, api.get(name)).await {
+            Ok(lease) => lease,
+            Err(error @ (ClusterError::Denied(_) | ClusterError::Rejected(_))) => {
+                self.give_up(&error);
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let annotations = lease.and_then(|lease| lease.metadata.annotations);
+        let annotations = annotations.unwrap_or_default();
+        let spent = |(brake, key): (Brake, &str)| {
+            let text = annotations.get(key).map(String::as_str).unwrap_or_default();
+            (brake, spent(text, at))
+        };
+        Ok(KEPT.into_iter().map(spent).collect())
+    }
+
+    /// Whether the taking with this number is written down.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.written >= number
+    }
+
+    /// Writes down what is spent by now, after something was taken so often.
+    ///
+    /// # Errors
+    /// The API server did not store it, and may do so later.
+    pub(crate) async fn write(
+        &mut self,
+        budgets: &ClusterBudgets,
+        taken: u64,
+        at: Now,
+    ) -> Result<(), ClusterError> {
+        let dates = |brake| {
+            let spent = budgets.spent(brake).iter();
+            let spent: Vec<String> = spent.map(|spent| entry(spent, at)).collect();
+            spent.join(",")
+        };
+        let kept = KEPT.map(|(brake, key)| (key.to_owned(), dates(brake)));
+        let Some((api, name)) = &self.leases else {
+            return Ok(());
+        };
+        let params = PostParams::default();
+        let mut last = String::new();
+        for _ in 0..MOST_CONFLICTS {
+            let stored = match in_time(&self.tenure, api.get(name)).await? {
+                Some(mut lease) => {
+                    let annotations = lease.metadata.annotations.get_or_insert_default();
+                    annotations.extend(kept.clone());
+                    in_time(&self.tenure, api.replace(name, &params, &lease)).await
+                }
+                None => {
+                    let lease = Lease {
+                        metadata: ObjectMeta {
+                            name: Some(name.clone()),
+                            annotations: Some(kept.clone().into()),
+                            ..ObjectMeta::default()
+                        },
+                        spec: None,
+                    };
+                    in_time(&self.tenure, api.create(&params, &lease)).await
+                }
+            };
+            match stored {
+                Ok(Some(_)) => {
+                    self.written = taken;
+                    return Ok(());
+                }
+                // Gone in between.
+                Ok(None) => {}
+                Err(ClusterError::Conflict(why)) => last = why,
+                Err(error @ (ClusterError::Denied(_) | ClusterError::Rejected(_))) => {
+                    self.give_up(&error);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ClusterError::Conflict(last))
+    }
+
+    /// Without the right to write the Lease, as with `--leader-elect=false`, the budget is kept in memory.
+    fn give_up(&mut self, error: &ClusterError) {
+        self.leases = None;
+        tracing::warn!(%error, "the Lease cannot be used to write down how much was deleted: a restart gives the brakes new budgets");
+    }
+}
+
+fn date(moment: Moment, at: Now) -> String {
+    let ago = SignedDuration::try_from(moment.until(at.moment)).unwrap_or(SignedDuration::MAX);
+    let date = at.wall.checked_sub(ago).unwrap_or(Timestamp::MIN);
+    // Rounded up, so that reading it back never frees anything early.
+    let date = date
+        .checked_add(SignedDuration::from_millis(999))
+        .unwrap_or(date);
+    Timestamp::from_second(date.as_second())
+        .unwrap_or(date)
+        .to_string()
+}
+
+fn entry(spent: &Spent, at: Now) -> String {
+    let date = date(spent.at, at);
+    match &spent.by {
+        Some(by) => format!("{date}={by}"),
+        None => date,
+    }
+}
+
+/// What the dates in `text` say. What is no date is left out: somebody else may write here, too. A date in the
+/// future, after a clock that was wrong, counts as now; and one without a provider for each of them.
+fn spent(text: &str, at: Now) -> Vec<Spent> {
+    let moment = |date: &str| {
+        let date = date.trim().parse::<Timestamp>().ok()?;
+        let ago = std::time::Duration::try_from(at.wall.duration_since(date)).unwrap_or_default();
+        Some(Moment(at.moment.0.saturating_sub(ago)))
+    };
+    let spent = text.split(',').filter_map(|entry| {
+        let (date, by) = match entry.split_once('=') {
+            Some((date, by)) => (date, Some(by.trim().to_owned())),
+            None => (entry, None),
+        };
+        let by = by.filter(|by| !by.is_empty());
+        moment(date).map(|at| Spent { at, by })
+    });
+    spent.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn clocks(seconds: u64, wall: &str) -> Now {
+        Now {
+            moment: Moment(Duration::from_secs(seconds)),
+            wall: wall.parse().unwrap_or_default(),
+        }
+    }
+
+    fn spent_by(seconds: u64, by: Option<&str>) -> Spent {
+        Spent {
+            at: Moment(Duration::from_secs(seconds)),
+            by: by.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_by_a_process_with_another_clock() {
+        let old = clocks(1000, "2026-11-21T12:00:00Z");
+        let text = [spent_by(900, Some("one")), spent_by(1000, Some("two"))]
+            .map(|spent| entry(&spent, old))
+            .join(",");
+        assert_eq!(text, "2026-11-21T11:58:20Z=one,2026-11-21T12:00:00Z=two");
+        let new = clocks(5000, "2026-11-21T12:00:10Z");
+        let expected = [spent_by(4890, Some("one")), spent_by(4990, Some("two"))];
+        assert_eq!(spent(&text, new), expected);
+    }
+
+    #[test]
+    fn what_is_no_date_is_left_out_the_future_is_now_and_a_date_without_a_name_is_everybodys() {
+        let now = clocks(100, "2026-11-21T12:00:00Z");
+        let read = spent(
+            "x=one, 2026-11-21T13:00:00Z= one,,1e9,2020-01-01T00:00:00Z,2020-01-01T00:00:00Z=",
+            now,
+        );
+        let expected = [
+            spent_by(100, Some("one")),
+            spent_by(0, None),
+            spent_by(0, None),
+        ];
+        assert_eq!(read, expected);
+    }
+}

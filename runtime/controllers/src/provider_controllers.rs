@@ -1,0 +1,285 @@
+//! The controllers of one provider: its queues, batches, priorities and memories, and its executor. They run in a task of their
+//! own, so that one provider's failure, slowness or hostility is no other's. Started, told of changes, and ended from
+//! outside.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use ccm_core::ownership::OwnershipContext;
+use ccm_core::service::Claims;
+use ccm_core::settings::ServiceSettings;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared, join_all};
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::watcher::Event;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::cluster::Cluster;
+use crate::node::{NodeChange, NodeController};
+use crate::node_lifecycle::NodeLifecycleController;
+use crate::perform::EffectExecutor;
+use crate::route::RouteController;
+use crate::service::{NodeNews, NodeSet, ServiceChange, ServiceController, node_news};
+use crate::{Provided, Settings, Stopped};
+
+/// After a defect that ended a set it is started anew, not at once.
+const AFTER_DEFECT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// How a set has ended, for everybody who waits for it.
+pub(crate) type Ended = Shared<BoxFuture<'static, Stopped>>;
+
+/// One end: a set that runs.
+pub(crate) struct ProviderControllers {
+    pub(crate) provided: Provided,
+    executor: Arc<EffectExecutor>,
+    nodes: Option<mpsc::UnboundedSender<NodeChange>>,
+    news: Option<NodeNews>,
+    services: Option<mpsc::UnboundedSender<ServiceChange>>,
+    routes: Option<mpsc::UnboundedSender<NodeChange>>,
+    /// Dropped or changed, the set ends.
+    stop: watch::Sender<bool>,
+    ended: Ended,
+}
+
+/// The other end: what runs.
+struct Controllers {
+    executor: Arc<EffectExecutor>,
+    node: Option<NodeController>,
+    lifecycle: Option<NodeLifecycleController>,
+    service: Option<ServiceController>,
+    route: Option<RouteController>,
+}
+
+impl ProviderControllers {
+    /// Starts the controllers of `provided`, when all of `before` have ended: two that act for the same objects never
+    /// run at the same time.
+    pub(crate) fn start(
+        cluster: &Arc<Cluster>,
+        provided: Provided,
+        ownership: Arc<OwnershipContext>,
+        claims: Arc<Claims>,
+        settings: &Settings,
+        before: Vec<Ended>,
+        tasks: &mut JoinSet<()>,
+    ) -> ProviderControllers {
+        let capabilities = provided.cloud.capabilities();
+        let wanted = settings.controllers;
+        let has_instances = wanted.need_instances() && capabilities.instances;
+        let serves = wanted.service && capabilities.load_balancer;
+        // EDGE-083: without the pods' networks nobody knows which routes are whose, and nothing of them is touched.
+        let has_networks = !settings.route.cluster_cidrs.is_empty();
+        let routes = wanted.route && capabilities.routes && has_networks;
+        let settings = Settings {
+            service: ServiceSettings {
+                rules: provided.service.clone(),
+                ..settings.service.clone()
+            },
+            ..settings.clone()
+        };
+        let mut background = JoinSet::new();
+        let cloud = provided.cloud.clone();
+        let executor = EffectExecutor::new(
+            cluster.clone(),
+            cloud,
+            ownership.clone(),
+            &settings,
+            &mut background,
+        );
+        let executor = Arc::new(executor);
+        let passes = usize::from(has_instances) + usize::from(serves) + usize::from(routes);
+        cluster.planner.expect_passes(passes);
+        let (mut nodes, mut news, mut services) = (None, None, None);
+        let node = (has_instances && wanted.node).then(|| {
+            let (told, changes) = mpsc::unbounded_channel();
+            cluster.listen(executor.name(), told.clone());
+            nodes = Some(told);
+            NodeController::new(executor.clone(), settings.node.clone(), changes)
+        });
+        let lifecycle = (has_instances && wanted.node_lifecycle).then(|| {
+            NodeLifecycleController::new(
+                executor.clone(),
+                settings.lifecycle.clone(),
+                node.is_none(),
+            )
+        });
+        let service = serves.then(|| {
+            let (told, changes) = mpsc::unbounded_channel();
+            services = Some(told);
+            let (said, heard) = node_news(ownership);
+            news = Some(said);
+            let targets = NodeSet::new(executor.clone(), heard, &settings.service);
+            let settings = settings.service.clone();
+            ServiceController::new(executor.clone(), settings, claims, changes, targets)
+        });
+        let (mut told_of_routes, mut route) = (None, None);
+        if routes {
+            let (told, changes) = mpsc::unbounded_channel();
+            told_of_routes = Some(told);
+            let settings = settings.route.clone();
+            route = Some(RouteController::new(executor.clone(), settings, changes));
+        }
+        let controllers = Controllers {
+            executor: executor.clone(),
+            node,
+            lifecycle,
+            service,
+            route,
+        };
+        let (stop, stopped) = watch::channel(false);
+        let drain = settings.drain;
+        let (end, ended) = watch::channel(None);
+        tasks.spawn(async move {
+            // Whatever is in there is aborted when this ends.
+            let _background = background;
+            let stopped = controllers.run(before, stopped, drain).await;
+            // Nobody may have waited.
+            let _ = end.send(Some(stopped));
+        });
+        ProviderControllers {
+            provided,
+            executor,
+            nodes,
+            news,
+            services,
+            routes: told_of_routes,
+            stop,
+            ended: when_ended(ended),
+        }
+    }
+
+    /// Whether Services are to be watched for it.
+    pub(crate) fn serves(&self) -> bool {
+        self.services.is_some()
+    }
+
+    /// What the watch of nodes says; the store has it.
+    pub(crate) fn see_node(&mut self, event: &Event<Node>, change: Option<&NodeChange>) {
+        if let Some(news) = &mut self.news {
+            news.see(event, &self.executor.cluster.nodes);
+        }
+        let Some(change) = change else {
+            return;
+        };
+        for told in self.nodes.iter().chain(&self.routes) {
+            // Who does not listen any more has ended.
+            let _ = told.send(change.clone());
+        }
+    }
+
+    /// What the watch of Services says.
+    pub(crate) fn see_service(&self, change: &ServiceChange) {
+        if let Some(services) = &self.services {
+            let _ = services.send(change.clone());
+        }
+    }
+
+    /// There are other providers than before.
+    pub(crate) fn reassign(&mut self, ownership: Arc<OwnershipContext>, claims: Arc<Claims>) {
+        self.executor.reassign(ownership.clone());
+        if let Some(news) = &mut self.news {
+            news.reassign(ownership);
+        }
+        for told in self.nodes.iter().chain(&self.routes) {
+            let _ = told.send(NodeChange::Reassigned);
+        }
+        self.see_service(&ServiceChange::Reassigned(claims));
+    }
+
+    /// Whether it does not run any more, although nobody has told it to stop.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stop.is_closed()
+    }
+
+    /// Tells it to start nothing new, and says when what is on the wire has had its answer or its time.
+    pub(crate) fn stop(self) -> Ended {
+        // Who does not listen any more has ended.
+        let _ = self.stop.send(true);
+        self.ended
+    }
+}
+
+/// Ends when a set has said how it ended, or has died without a word.
+pub(crate) fn when_ended(mut ended: watch::Receiver<Option<Stopped>>) -> Ended {
+    let ended = async move {
+        let said = ended.wait_for(Option::is_some).await;
+        said.ok()
+            .and_then(|said| *said)
+            .unwrap_or(Stopped::OnTheWire)
+    };
+    ended.boxed().shared()
+}
+
+/// Ends when a set that ended by a defect may be started anew.
+pub(crate) fn pause() -> Ended {
+    let pause = async {
+        tokio::time::sleep(AFTER_DEFECT).await;
+        Stopped::Drained
+    };
+    pause.boxed().shared()
+}
+
+impl Controllers {
+    async fn run(
+        mut self,
+        before: Vec<Ended>,
+        mut stopped: watch::Receiver<bool>,
+        drain: std::time::Duration,
+    ) -> Stopped {
+        let stopped = async {
+            // An error: whoever could stop it is gone.
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+        };
+        tokio::pin!(stopped);
+        let waits = !before.is_empty();
+        tokio::select! {
+            biased;
+            _ = join_all(before), if waits => {}
+            () = &mut stopped => return Stopped::Drained,
+            () = std::future::ready(()), if !waits => {}
+        }
+        // In this order, so that the same world gives the same sequence; none of them ever ends by itself.
+        tokio::select! {
+            biased;
+            () = when(self.node.as_mut().map(NodeController::run)) => {}
+            () = when(self.service.as_mut().map(ServiceController::run)) => {}
+            () = when(self.lifecycle.as_mut().map(NodeLifecycleController::run)) => {}
+            () = when(self.route.as_mut().map(RouteController::run)) => {}
+            () = &mut stopped => {}
+        }
+        let provider = self.executor.name().to_owned();
+        let drained = async {
+            if let Some(node) = &mut self.node {
+                node.drain().await;
+            }
+            if let Some(lifecycle) = &mut self.lifecycle {
+                lifecycle.drain().await;
+            }
+            if let Some(service) = &mut self.service {
+                service.drain().await;
+            }
+            if let Some(route) = &mut self.route {
+                route.drain().await;
+            }
+        };
+        match tokio::time::timeout(drain, drained).await {
+            Ok(()) => Stopped::Drained,
+            Err(_) => {
+                tracing::warn!(
+                    provider,
+                    ?drain,
+                    "stopped while requests were still on the wire; what they did is not known"
+                );
+                Stopped::OnTheWire
+            }
+        }
+    }
+}
+
+/// Ends when `future` does; without one never.
+async fn when(future: Option<impl Future<Output = ()>>) {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}

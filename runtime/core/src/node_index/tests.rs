@@ -1,0 +1,191 @@
+//! What nodes have of each other.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::cloud::Address;
+use crate::cloud_node::cloud_node;
+use serde_json::json;
+
+/// A Ready node with these InternalIPs; its UID is its name and `-1`.
+fn node(name: &str, provider_id: Option<&str>, internal: &[&str]) -> Node {
+    with_uid(name, &format!("{name}-1"), provider_id, internal)
+}
+
+fn with_uid(name: &str, uid: &str, provider_id: Option<&str>, internal: &[&str]) -> Node {
+    let addresses: Vec<_> = internal
+        .iter()
+        .map(|address| json!({ "type": "InternalIP", "address": address }))
+        .chain([json!({ "type": "ExternalIP", "address": "192.0.2.1" })])
+        .collect();
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "uid": uid },
+        "spec": { "providerID": provider_id },
+        "status": { "addresses": addresses, "conditions": [{ "type": "Ready", "status": "True" }] }
+    }))
+    .unwrap()
+}
+
+fn instance(provider_id: &str, addresses: &[(AddressType, &str)]) -> Instance {
+    let addresses = addresses.iter().map(|(address_type, address)| Address {
+        address_type: *address_type,
+        address: (*address).to_owned(),
+    });
+    Instance {
+        provider_id: provider_id.to_owned(),
+        addresses: addresses.collect(),
+        ..Instance::default()
+    }
+}
+
+/// `name: stored` or `name: answered`, if there is a twin.
+fn twin(node_index: &NodeIndex, name: &str, provider_id: &str) -> Option<String> {
+    let twin = node_index.clashes(name, &instance(provider_id, &[])).twin?;
+    let how = if twin.is_stored { "stored" } else { "answered" };
+    Some(format!("{}: {how}", twin.name))
+}
+
+fn answer(node_index: &mut NodeIndex, about: &[(&Node, Lookup)]) {
+    let nodes: Vec<CloudNode> = about.iter().map(|(node, _)| cloud_node(node)).collect();
+    let reply = FindReply {
+        lookups: about.iter().map(|(_, lookup)| lookup.clone()).collect(),
+        ..FindReply::default()
+    };
+    node_index.answered("sim", &nodes, &reply, Moment(std::time::Duration::ZERO));
+}
+
+fn found(provider_id: &str) -> Lookup {
+    Lookup::Found(Box::new(instance(provider_id, &[])))
+}
+
+#[test]
+fn two_new_nodes_of_one_answer_are_twins_and_neither_has_it_written_down() {
+    let (a, b) = (node("a", None, &[]), node("b", None, &[]));
+    let mut node_index = NodeIndex::default();
+    node_index.apply(&a);
+    node_index.apply(&b);
+    assert_eq!(twin(&node_index, "a", "sim://1"), None);
+    answer(
+        &mut node_index,
+        &[(&a, found("sim://1")), (&b, found("sim://1"))],
+    );
+    assert_eq!(twin(&node_index, "a", "sim://1").unwrap(), "b: answered");
+    assert_eq!(twin(&node_index, "b", "sim://1").unwrap(), "a: answered");
+    // The next answer takes back what the last one said.
+    answer(&mut node_index, &[(&b, Lookup::NotMine)]);
+    assert_eq!(twin(&node_index, "a", "sim://1"), None);
+}
+
+#[test]
+fn of_several_twins_the_one_that_has_it_written_down_counts() {
+    let (a, b, c) = (
+        node("a", None, &[]),
+        node("b", None, &[]),
+        node("c", Some("sim://1"), &[]),
+    );
+    let mut node_index = NodeIndex::default();
+    for node in [&a, &b, &c] {
+        node_index.apply(node);
+    }
+    answer(&mut node_index, &[(&a, found("sim://1"))]);
+    assert_eq!(twin(&node_index, "b", "sim://1").unwrap(), "c: stored");
+    assert_eq!(twin(&node_index, "c", "sim://1").unwrap(), "a: answered");
+    // An answer without provider ID is about the one that is stored.
+    assert!(node_index.clashes("c", &instance("", &[])).twin.is_some());
+}
+
+#[test]
+fn a_node_that_was_deleted_or_made_again_has_no_say() {
+    let old = node("a", None, &[]);
+    let mut node_index = NodeIndex::default();
+    node_index.apply(&old);
+    node_index.apply(&node("b", None, &[]));
+    node_index.apply(&with_uid("a", "a-2", None, &[]));
+    answer(&mut node_index, &[(&old, found("sim://1"))]);
+    assert_eq!(twin(&node_index, "b", "sim://1"), None);
+    node_index.apply(&node("a", Some("sim://1"), &["10.0.0.1"]));
+    assert_eq!(twin(&node_index, "b", "sim://1").unwrap(), "a: stored");
+    node_index.forget("a");
+    assert_eq!(twin(&node_index, "b", "sim://1"), None);
+    answer(&mut node_index, &[(&old, found("sim://1"))]);
+    assert_eq!(twin(&node_index, "b", "sim://1"), None);
+    assert_eq!(node_index.len(), 1);
+}
+
+#[test]
+fn an_internal_ip_of_a_ready_node_is_nobody_elses() {
+    let mut node_index = NodeIndex::default();
+    node_index.apply(&node("a", None, &["10.0.0.1", "fd00::1"]));
+    node_index.apply(&node("b", None, &["10.0.0.2"]));
+    let clashing = |node_index: &NodeIndex, kind, address: &str| {
+        let clashes = node_index.clashes("b", &instance("sim://2", &[(kind, address)]));
+        clashes.addresses.first().map(|clash| clash.name.clone())
+    };
+    use AddressType::{ExternalIp, Hostname, InternalIp};
+    for (kind, address, holder) in [
+        (InternalIp, "10.0.0.1", Some("a")),
+        (ExternalIp, "10.0.0.1", Some("a")),
+        (InternalIp, "::ffff:10.0.0.1", Some("a")),
+        (InternalIp, "fd00:0::1", Some("a")),
+        (InternalIp, "192.0.2.1", Some("a")),
+        (InternalIp, "10.0.0.2", None),
+        (InternalIp, "10.0.0.3", None),
+        (ExternalIp, "192.0.2.1", None),
+        (Hostname, "10.0.0.1", None),
+    ] {
+        let clash = clashing(&node_index, kind, address);
+        assert_eq!(clash.as_deref(), holder, "{kind:?} {address}");
+    }
+    let mut not_ready = node("a", None, &["10.0.0.1"]);
+    not_ready.status.as_mut().unwrap().conditions = None;
+    node_index.apply(&not_ready);
+    assert_eq!(clashing(&node_index, InternalIp, "10.0.0.1"), None);
+}
+
+#[test]
+fn what_is_forgotten_leaves_nothing_behind() {
+    let mut node_index = NodeIndex::default();
+    let a = node("a", Some("sim://1"), &["10.0.0.1"]);
+    for _ in 0..3 {
+        node_index.apply(&a);
+        answer(&mut node_index, &[(&a, found("sim://2"))]);
+        node_index.forget("a");
+    }
+    assert!(node_index.is_empty());
+    assert!(node_index.by_provider_id.is_empty());
+    assert!(node_index.by_internal.is_empty() && node_index.by_external.is_empty());
+}
+
+#[test]
+fn the_address_of_a_machine_that_is_gone_is_free_again_and_not_before() {
+    let address = "10.0.0.7".parse().unwrap();
+    let mut dead = node("dead", Some("sim://7"), &["10.0.0.7"]);
+    let mut all = NodeIndex::default();
+    all.apply(&dead);
+    let asked = [cloud_node(&dead)];
+    let answer = |all: &mut NodeIndex, lookup: Lookup, complete| {
+        let reply = FindReply {
+            lookups: vec![lookup],
+            complete,
+            ..FindReply::default()
+        };
+        all.answered("sim", &asked, &reply, Moment(std::time::Duration::ZERO));
+        all.holder(address).map(str::to_owned)
+    };
+    let conditions = |node: &mut Node, status: &str| {
+        let conditions = node.status.as_mut().unwrap().conditions.as_mut().unwrap();
+        conditions[0].status = status.to_owned();
+    };
+    conditions(&mut dead, "Unknown");
+    all.apply(&dead);
+    let holds = Some("dead".to_owned());
+    assert_eq!(answer(&mut all, Lookup::Gone, false), holds, "not complete");
+    assert_eq!(answer(&mut all, Lookup::Gone, true), holds, "once");
+    assert_eq!(answer(&mut all, Lookup::Gone, true), None);
+    let found = Lookup::Found(Box::new(instance("sim://7", &[])));
+    assert_eq!(answer(&mut all, found, true), holds);
+    answer(&mut all, Lookup::Gone, true);
+    assert_eq!(answer(&mut all, Lookup::Gone, true), None);
+    conditions(&mut dead, "True");
+    all.apply(&dead);
+    assert_eq!(all.holder(address), Some("dead"), "its kubelet speaks");
+}

@@ -1,0 +1,222 @@
+//! Whether too many nodes are called gone at once, and for how long that has been said of the same ones. Holds; it
+//! deletes nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::permit::Moment;
+
+/// Fewer nodes than this are no mass: two of five may well go together.
+const LEAST: usize = 3;
+
+/// What an answer that does not count takes from the time in which the same was said: as long as there is between two
+/// answers, at most. A cloud that fails now and then must not hold nodes for ever, and one that always fails does.
+const UNANSWERED: Duration = Duration::from_secs(60);
+
+/// The nodes that are called gone at once: name to UID.
+pub(super) type Called = BTreeMap<String, String>;
+
+/// See the module's documentation.
+#[derive(Debug, Clone, Default)]
+pub(super) enum MassOutage {
+    /// There is none.
+    #[default]
+    None,
+    /// The same nodes are called gone since then.
+    Held { since: Moment, called: Called },
+    /// They were for long enough. Whoever was called gone later is held alone, since then.
+    Confirmed {
+        called: Called,
+        late: BTreeMap<String, Moment>,
+    },
+}
+
+impl MassOutage {
+    /// These nodes are called gone, of so many that the provider owns; that is believed after `hold`. `exists` says
+    /// whether a node is still there: one that was deleted is no change of mind. One that is called found again is a
+    /// contradiction, and all begins anew.
+    pub(super) fn update(
+        &mut self,
+        called: Called,
+        owned: usize,
+        exists: impl Fn(&str, &str) -> bool,
+        hold: Duration,
+        now: Moment,
+    ) {
+        if called.len() < LEAST || called.len() * 3 <= owned {
+            *self = MassOutage::None;
+            return;
+        }
+        let before = match self {
+            MassOutage::None => None,
+            MassOutage::Held { called, .. } | MassOutage::Confirmed { called, .. } => {
+                Some(&*called)
+            }
+        };
+        let has_come_back = before.is_some_and(|before| {
+            let mut before = before.iter();
+            before.any(|(name, uid)| called.get(name) != Some(uid) && exists(name, uid))
+        });
+        let new: Vec<String> = called
+            .iter()
+            .filter(|(name, uid)| before.is_none_or(|before| before.get(*name) != Some(*uid)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        *self = match std::mem::take(self) {
+            MassOutage::Held { since, .. } if since.after(hold) <= now && !has_come_back => {
+                let late = new.into_iter().map(|name| (name, now)).collect();
+                MassOutage::Confirmed { called, late }
+            }
+            MassOutage::Held { since, .. } if new.is_empty() && !has_come_back => {
+                MassOutage::Held { since, called }
+            }
+            MassOutage::Confirmed { mut late, .. } if !has_come_back => {
+                late.retain(|name, _| called.contains_key(name));
+                late.extend(new.into_iter().map(|name| (name, now)));
+                MassOutage::Confirmed { called, late }
+            }
+            _ => MassOutage::Held { since: now, called },
+        };
+    }
+
+    /// An answer about these nodes was not complete, or there was none: if one of them is part of the mass, that time does
+    /// not count. What was confirmed stays so: no answer is no contradiction.
+    pub(super) fn interrupt<'a>(&mut self, mut about: impl Iterator<Item = &'a str>, now: Moment) {
+        match self {
+            MassOutage::None => {}
+            MassOutage::Held { since, called } => {
+                if about.any(|name| called.contains_key(name)) {
+                    *since = since.after(UNANSWERED).min(now);
+                }
+            }
+            MassOutage::Confirmed { late, .. } => {
+                about.for_each(|name| {
+                    let late = late.entry(name.to_owned());
+                    late.and_modify(|since| *since = since.after(UNANSWERED).min(now));
+                });
+            }
+        }
+    }
+
+    /// The end of the hold of this node, if there is one.
+    pub(super) fn until(&self, name: &str, hold: Duration) -> Option<Moment> {
+        match self {
+            MassOutage::None => None,
+            MassOutage::Held { since, .. } => Some(since.after(hold)),
+            MassOutage::Confirmed { late, .. } => late.get(name).map(|since| since.after(hold)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOLD: Duration = Duration::from_secs(900);
+
+    fn at(seconds: u64) -> Moment {
+        Moment(Duration::from_secs(seconds))
+    }
+
+    fn called(names: &[&str]) -> Called {
+        names
+            .iter()
+            .map(|name| ((*name).to_owned(), format!("uid-{name}")))
+            .collect()
+    }
+
+    #[test]
+    fn three_nodes_and_more_than_a_third_are_a_mass() {
+        for (count, owned, is_mass) in [
+            (2, 2, false),
+            (2, 5, false),
+            (3, 8, true),
+            (3, 9, false),
+            (4, 9, true),
+            (33, 99, false),
+            (34, 99, true),
+        ] {
+            let names: Vec<String> = (0..count).map(|index| format!("n{index}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let mut mass_outage = MassOutage::default();
+            mass_outage.update(called(&names), owned, |_, _| true, HOLD, at(0));
+            assert_eq!(
+                mass_outage.until("a", HOLD).is_some(),
+                is_mass,
+                "{count} of {owned}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_hold_is_over_after_a_quarter_of_an_hour_about_the_same_nodes() {
+        let mut mass_outage = MassOutage::default();
+        mass_outage.update(called(&["a", "b", "c"]), 4, |_, _| true, HOLD, at(0));
+        mass_outage.update(called(&["a", "b", "c"]), 4, |_, _| true, HOLD, at(600));
+        assert_eq!(mass_outage.until("a", HOLD), Some(at(900)));
+        // One more, one less that is still there, and a node of the same name with another machine.
+        mass_outage.update(called(&["a", "b", "c", "d"]), 4, |_, _| true, HOLD, at(610));
+        assert_eq!(mass_outage.until("a", HOLD), Some(at(1510)));
+        mass_outage.update(called(&["a", "b", "c"]), 4, |_, _| true, HOLD, at(620));
+        assert_eq!(mass_outage.until("a", HOLD), Some(at(1520)));
+        let mut again = called(&["a", "b", "c"]);
+        again.insert("c".to_owned(), "another".to_owned());
+        mass_outage.update(again.clone(), 4, |_, _| true, HOLD, at(630));
+        assert_eq!(mass_outage.until("a", HOLD), Some(at(1530)));
+        mass_outage.interrupt(["x"].into_iter(), at(635));
+        assert_eq!(
+            mass_outage.until("a", HOLD),
+            Some(at(1530)),
+            "x has nothing to do with it"
+        );
+        mass_outage.interrupt(["x", "a"].into_iter(), at(640));
+        assert_eq!(mass_outage.until("a", HOLD), Some(at(1540)));
+        mass_outage.interrupt(["a"].into_iter(), at(800));
+        assert_eq!(mass_outage.until("a", HOLD), Some(at(1600)));
+        // One that we deleted is no change of mind.
+        again.remove("a");
+        again.insert("d".to_owned(), "uid-d".to_owned());
+        mass_outage.update(again.clone(), 4, |_, _| true, HOLD, at(650));
+        again.remove("b");
+        mass_outage.update(again, 3, |name, _| name != "b", HOLD, at(700));
+        assert_eq!(mass_outage.until("a", HOLD), None, "two are no mass");
+    }
+
+    #[test]
+    fn deletions_within_the_hold_do_not_begin_it_again() {
+        let mut mass_outage = MassOutage::default();
+        mass_outage.update(called(&["a", "b", "c", "d"]), 6, |_, _| true, HOLD, at(0));
+        mass_outage.update(
+            called(&["b", "c", "d"]),
+            5,
+            |name, _| name != "a",
+            HOLD,
+            at(950),
+        );
+        assert_eq!(mass_outage.until("a", HOLD), None, "it was confirmed");
+    }
+
+    #[test]
+    fn what_was_confirmed_stays_so_until_it_is_contradicted_and_whoever_is_late_waits_alone() {
+        let all = ["a", "b", "c", "d"];
+        let mut mass_outage = MassOutage::default();
+        mass_outage.update(called(&all[..3]), 6, |_, _| true, HOLD, at(0));
+        mass_outage.update(called(&all[..3]), 6, |_, _| true, HOLD, at(900));
+        assert_eq!(mass_outage.until("a", HOLD), None);
+        mass_outage.interrupt(["a"].into_iter(), at(910));
+        mass_outage.update(called(&all), 6, |_, _| true, HOLD, at(920));
+        assert_eq!(
+            mass_outage.until("a", HOLD),
+            None,
+            "no answer is no contradiction"
+        );
+        assert_eq!(mass_outage.until("d", HOLD), Some(at(1_820)));
+        mass_outage.interrupt(["d"].into_iter(), at(930));
+        assert_eq!(mass_outage.until("d", HOLD), Some(at(1_830)));
+        // One that was deleted is none, either; one that is there again is.
+        mass_outage.update(called(&all[1..]), 5, |name, _| name != "a", HOLD, at(940));
+        assert_eq!(mass_outage.until("b", HOLD), None);
+        mass_outage.update(called(&["c", "d", "e"]), 5, |_, _| true, HOLD, at(950));
+        assert_eq!(mass_outage.until("c", HOLD), Some(at(1_850)));
+    }
+}

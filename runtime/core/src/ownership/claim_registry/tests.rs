@@ -1,0 +1,143 @@
+use super::*;
+
+fn at(seconds: u64) -> Moment {
+    Moment(Duration::from_secs(seconds))
+}
+
+fn names(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// `provider` says this, patiently no more.
+fn say(claims: &mut ClaimRegistry, provider: &str, opinion: Vote, others: &str) -> Claimed {
+    claims.confer("u", provider, opinion, &names(others), false, at(0))
+}
+
+fn silent() -> Vote {
+    Vote::Silent("it is down".to_owned())
+}
+
+#[test]
+fn who_finds_the_machine_goes_on_when_every_other_one_has_said_that_it_is_not_theirs() {
+    let mut claims = ClaimRegistry::default();
+    let first = say(&mut claims, "a", Vote::Found, "b c");
+    assert!(matches!(first.verdict, Verdict::WaitsFor(open) if open.len() == 2));
+    let second = say(&mut claims, "b", Vote::NotMine, "a c");
+    assert_eq!((second.verdict, second.wakes), (Verdict::Open, names("a")));
+    let third = say(&mut claims, "a", Vote::Found, "b c");
+    let waits = matches!(third.verdict, Verdict::WaitsFor(open) if open.len() == 1 && open[0].provider == "c");
+    assert!(waits);
+    let last = say(&mut claims, "c", Vote::NotMine, "a b");
+    assert_eq!(last.wakes, names("a"));
+    let ours = say(&mut claims, "a", Vote::Found, "b c");
+    assert_eq!((ours.verdict, ours.tell), (Verdict::Ours, false));
+    assert!(ours.wakes.is_empty());
+}
+
+/// Every order in which three providers say twice what they say: at no time do two of them go ahead, and with exactly
+/// one finder that one does in the end.
+#[test]
+fn two_never_both_go_ahead_in_any_order() {
+    let opinions = [Vote::Found, Vote::NotMine, silent()];
+    let providers = ["a", "b", "c"];
+    let others = |me: &str| -> String {
+        let others = providers.iter().filter(|one| **one != me);
+        others.copied().collect::<Vec<_>>().join(" ")
+    };
+    for code in 0..27 {
+        let says = [code % 3, code / 3 % 3, code / 9].map(|index| opinions[index].clone());
+        let finders = says.iter().filter(|one| **one == Vote::Found).count();
+        let silents = says.iter().filter(|one| **one == silent()).count();
+        for order in 0..3_usize.pow(6) {
+            let mut claims = ClaimRegistry::default();
+            let mut ahead = std::collections::BTreeSet::new();
+            let turns = (0..6).map(|turn| order / 3_usize.pow(turn) % 3);
+            for who in turns {
+                let me = providers[who];
+                let conferred = say(&mut claims, me, says[who].clone(), &others(me));
+                if conferred.verdict == Verdict::Ours {
+                    ahead.insert(me);
+                }
+            }
+            assert!(ahead.len() <= 1, "{says:?} {order}: {ahead:?}");
+            assert!(
+                finders == 1 && silents == 0 || ahead.is_empty(),
+                "{says:?} {order}"
+            );
+        }
+    }
+}
+
+#[test]
+fn two_that_find_it_are_both_named_and_it_is_told_once_an_hour() {
+    let mut claims = ClaimRegistry::default();
+    say(&mut claims, "b", Vote::Found, "a");
+    let both = Verdict::FoundBy(names("a b"));
+    let mut told = |provider: &str, other: &str, seconds: u64| {
+        let conferred = claims.confer("u", provider, Vote::Found, &names(other), true, at(seconds));
+        assert_eq!(conferred.verdict, both);
+        conferred.tell
+    };
+    assert!(told("a", "b", 1), "also before patience is over");
+    assert!(!told("b", "a", 2));
+    assert!(!told("a", "b", 3600));
+    assert!(told("b", "a", 3601));
+    assert!(!told("a", "b", 3602));
+}
+
+#[test]
+fn that_nobody_finds_it_is_told_once_and_only_when_all_have_said_so_and_patience_is_over() {
+    let mut claims = ClaimRegistry::default();
+    let mut say = |provider: &str, other: &str, opinion: Vote, is_patient: bool| {
+        claims.confer("u", provider, opinion, &names(other), is_patient, at(40))
+    };
+    assert_eq!(say("a", "b", Vote::NotMine, false).verdict, Verdict::Open);
+    assert_eq!(say("b", "a", silent(), false).verdict, Verdict::Open);
+    let nobody = Verdict::FoundByNobody(names("a b"));
+    let early = say("b", "a", Vote::NotMine, true);
+    assert_eq!((early.verdict, early.tell), (nobody.clone(), false));
+    let due = say("a", "b", Vote::NotMine, false);
+    assert_eq!((due.verdict, due.tell), (nobody.clone(), true));
+    let again = say("b", "a", Vote::NotMine, false);
+    assert_eq!((again.verdict, again.tell), (nobody, false));
+}
+
+#[test]
+fn who_has_answered_and_cannot_now_has_still_answered() {
+    let mut claims = ClaimRegistry::default();
+    say(&mut claims, "b", Vote::NotMine, "a");
+    say(&mut claims, "b", silent(), "a");
+    assert_eq!(
+        say(&mut claims, "a", Vote::Found, "b").verdict,
+        Verdict::Ours
+    );
+}
+
+#[test]
+fn what_a_provider_said_goes_with_it_and_with_the_node() {
+    let mut claims = ClaimRegistry::default();
+    say(&mut claims, "b", Vote::NotMine, "a");
+    claims.withdraw("b");
+    let waits = |conferred: Claimed| matches!(conferred.verdict, Verdict::WaitsFor(_));
+    assert!(waits(say(&mut claims, "a", Vote::Found, "b")));
+    say(&mut claims, "b", Vote::NotMine, "a");
+    claims.forget("u");
+    assert!(waits(say(&mut claims, "a", Vote::Found, "b")));
+    claims.keep(|uid| uid != "u");
+    assert!(waits(say(&mut claims, "b", Vote::Found, "a")));
+}
+
+#[test]
+fn a_board_is_never_larger_than_its_bound() {
+    let mut claims = ClaimRegistry::default();
+    for index in 0..=MOST {
+        let now = at(u64::try_from(index).unwrap_or_default());
+        let uid = format!("u{index}");
+        claims.confer(&uid, "a", Vote::NotMine, &names("b"), true, now);
+    }
+    assert_eq!(claims.0.len(), MOST);
+    assert!(
+        !claims.0.contains_key("u0"),
+        "the one that was heard of longest ago"
+    );
+}

@@ -1,0 +1,182 @@
+//! What is said while nothing serves.
+
+use ccm_core::rollout::{Cause, Facts};
+
+/// Why nothing serves, and whether a person has to change something first. Nothing, while something may still come: a
+/// rejected offer is no end of what is written down as serving. What is offered in its place is not waited for: only
+/// whoever leads decides about it, and nobody would stand for that.
+pub(super) fn failed(facts: &Facts) -> Option<(String, bool)> {
+    let record = facts.record.as_ref()?;
+    let active = record.active.as_ref().map(|active| &active.release);
+    let offered = facts.offer.as_ref().map(|offer| &offer.release);
+    let other = offered.filter(|it| active.is_none_or(|active| active.digest != it.digest));
+    let mut reasons = Vec::new();
+    let mut is_final = true;
+    for digest in active
+        .into_iter()
+        .chain(other)
+        .map(|release| &release.digest)
+    {
+        if let Some(rejected) = record.rejected.iter().find(|it| it.digest == *digest) {
+            reasons.push(format!("{digest} is rejected: {}", rejected.reason));
+        } else if let Some(failure) = facts.failures.get(digest) {
+            reasons.push(failure.why.clone());
+            is_final &= matches!(failure.cause, Cause::Module | Cause::Terms | Cause::Trust);
+        } else if reasons.is_empty() {
+            return None;
+        } else {
+            reasons.push(format!("whoever leads decides about {digest}"));
+            is_final = false;
+        }
+    }
+    if reasons.is_empty() {
+        let why = Some(&facts.source_trouble).filter(|why| !why.is_empty())?;
+        return Some((why.clone(), false));
+    }
+    Some((reasons.join("; "), is_final))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ccm_core::permit::Moment;
+    use ccm_core::rollout::{Failure, Noted, Now, Placed, Record, Rejected, Release};
+
+    use super::*;
+
+    fn release(name: &str) -> Release {
+        Release {
+            digest: name.to_owned(),
+            version: String::new(),
+            origin: String::new(),
+        }
+    }
+
+    fn failure(cause: Cause) -> Failure {
+        Failure {
+            terms: 0,
+            cause,
+            failures: 1,
+            again: None,
+            why: format!("{cause:?}"),
+        }
+    }
+
+    /// What is active, what came of it, what is offered, whether it is rejected, what came of it: what is said.
+    type Case = (
+        Option<&'static str>,
+        Option<Cause>,
+        Option<&'static str>,
+        bool,
+        Option<Cause>,
+        Option<(&'static str, bool)>,
+    );
+
+    #[test]
+    fn nothing_has_failed_while_what_is_written_down_may_still_serve() {
+        let cases: &[Case] = &[
+            (None, None, None, false, None, Some(("it is down", false))),
+            (Some("v3"), None, None, false, None, None),
+            (Some("v3"), None, Some("v4"), true, None, None),
+            (
+                Some("v3"),
+                Some(Cause::Gone),
+                Some("v4"),
+                true,
+                None,
+                Some(("Gone; v4 is rejected: bad", false)),
+            ),
+            (
+                Some("v3"),
+                Some(Cause::Terms),
+                Some("v4"),
+                true,
+                None,
+                Some(("Terms; v4 is rejected: bad", true)),
+            ),
+            (
+                Some("v3"),
+                Some(Cause::Gone),
+                Some("v4"),
+                false,
+                None,
+                Some(("Gone; whoever leads decides about v4", false)),
+            ),
+            (
+                Some("v3"),
+                Some(Cause::Terms),
+                Some("v3"),
+                false,
+                None,
+                Some(("Terms", true)),
+            ),
+            (None, None, Some("v1"), false, None, None),
+            (
+                None,
+                None,
+                Some("v1"),
+                true,
+                None,
+                Some(("v1 is rejected: bad", true)),
+            ),
+            (
+                None,
+                None,
+                Some("v1"),
+                false,
+                Some(Cause::Trust),
+                Some(("Trust", true)),
+            ),
+            (
+                None,
+                None,
+                Some("v1"),
+                false,
+                Some(Cause::Circumstances),
+                Some(("Circumstances", false)),
+            ),
+        ];
+        for (active, of_active, offered, is_rejected, of_offered, expected) in cases {
+            let mut record = Record {
+                active: active.map(|name| Placed {
+                    release: release(name),
+                    since: 0,
+                    noted: Noted::default(),
+                    untried: None,
+                }),
+                ..Record::default()
+            };
+            if *is_rejected {
+                record.rejected.extend(offered.map(|name| Rejected {
+                    digest: name.to_owned(),
+                    version: String::new(),
+                    reason: "bad".to_owned(),
+                    at: 0,
+                }));
+            }
+            let mut facts = Facts {
+                record: Some(record),
+                source_trouble: "it is down".to_owned(),
+                ..Facts::default()
+            };
+            let now = Now {
+                moment: Moment(Duration::ZERO),
+                wall: 0,
+            };
+            if let Some(name) = offered {
+                facts.offered(release(name), now);
+            }
+            for (name, cause) in [(active, of_active), (offered, of_offered)] {
+                if let (Some(name), Some(cause)) = (name, cause) {
+                    facts.failures.insert((*name).to_owned(), failure(*cause));
+                }
+            }
+            let found = failed(&facts);
+            let found = found
+                .as_ref()
+                .map(|(why, is_final)| (why.as_str(), *is_final));
+            assert_eq!(found, *expected, "{active:?} {offered:?}");
+        }
+    }
+}

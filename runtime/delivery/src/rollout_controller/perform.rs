@@ -1,0 +1,282 @@
+//! Carries out effects. What takes long is begun here and ends in [`super::work`]; everything else is done at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::audit::NoAudit;
+use ccm_core::cloud::EventType;
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::rollout::{
+    Candidate, Cause, Effect, End, Failure, Noted, Record, Role, RolloutEvent, Work, state,
+};
+use ccm_host::Digest;
+use ccm_host::egress::now;
+use tokio::task::{JoinError, JoinSet};
+
+use super::failed::failed;
+use super::work::{Ended, Job, run};
+use super::{Generated, RolloutController, Served};
+use crate::active::Active;
+use crate::metrics;
+use crate::record::{Limits, Report};
+
+/// How long a call on trial may take.
+const CALL: Duration = Duration::from_secs(60);
+
+impl RolloutController {
+    pub(super) fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Keep(record) => self.keep(record),
+            Effect::Begin(work) => self.begin(work),
+            // Its tasks end with the set; what one of them has just found out is not heard any more.
+            Effect::Abandon => self.works = JoinSet::new(),
+            Effect::Place(_) => self.place(),
+            Effect::Try(release) => {
+                tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, "a new version is looked at");
+            }
+            Effect::Shadow(release) => {
+                tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "shadow: its answers are compared");
+                if let (Some(active), Some(ready)) = (&self.active, &self.ready) {
+                    active.shadow(ready.generation.clone());
+                }
+            }
+            Effect::Canary(release) => {
+                tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "canary: it answers a part of the calls");
+                if let (Some(active), Some(ready)) = (&self.active, &self.ready) {
+                    active.canary(ready.generation.clone());
+                }
+            }
+            Effect::EndTrial => {
+                if let Some(active) = &self.active {
+                    active.end_trial();
+                }
+                self.ready = None;
+            }
+            Effect::Clear(order) => self.status_writer.clears(order.clone()),
+            Effect::Tell(event) => self.tell(event),
+        }
+    }
+
+    fn keep(&mut self, record: &Record) {
+        let facts = &self.facts;
+        let offered = facts.offer.as_ref().map(|offer| &offer.release);
+        let known = [
+            record.active.as_ref().map(|active| &active.release),
+            record.previous.as_ref(),
+            record.trial.as_ref().map(|trial| &trial.release),
+            offered,
+        ];
+        let digests: Vec<Digest> = known
+            .into_iter()
+            .flatten()
+            .filter_map(|it| Digest::parse(&it.digest))
+            .collect();
+        let resources = self.resources.clone();
+        tokio::spawn(async move { resources.store.keep(&digests).await });
+    }
+
+    /// The record as the facts have it, if this process writes at all.
+    pub(super) fn write(&mut self) {
+        if self.facts.role != Role::Leader {
+            return;
+        }
+        let Some(record) = &self.facts.record else {
+            return;
+        };
+        self.status_writer.writes(Report {
+            record: record.clone(),
+            source: self.resources.place(),
+            source_trouble: self.facts.source_trouble.clone(),
+            is_serving: self.facts.serving.is_some(),
+            limits: self.active.as_ref().map(|active| {
+                let provider = &active.serving().provider;
+                Limits {
+                    call: provider.call_limits(),
+                    memory_share_mib: provider.memory_share_mib(),
+                }
+            }),
+        });
+    }
+
+    fn begin(&mut self, work: &Work) {
+        let job = Job {
+            work: work.clone(),
+            terms: self.facts.terms,
+            offered: self.offered.clone(),
+            is_anew: self
+                .facts
+                .failures
+                .get(&work.release().digest)
+                .is_some_and(is_distrust),
+            policy: self.inputs.trust.borrow().clone(),
+            granted: self.inputs.terms.borrow().clone(),
+            word: self.facts.word(&work.release().digest),
+            serving: self.serving.clone(),
+            recorded: self.recorded(),
+            active: self.active.clone(),
+            ready: self.ready.clone(),
+            permit: self.permit(),
+        };
+        self.works.spawn(run(self.resources.clone(), job));
+    }
+
+    fn recorded(&self) -> Noted {
+        let record = self.facts.record.as_ref();
+        let active = record.and_then(|record| record.active.as_ref());
+        active
+            .map(|active| active.noted.clone())
+            .unwrap_or_default()
+    }
+
+    /// A permit for reads within the tenure.
+    pub(super) fn permit(&self) -> Option<Arc<Permit>> {
+        let lead = self.inputs.lead.borrow().clone()?;
+        let until = now().after(CALL);
+        let permit = Permit::new(until, Mode::Enforce, 0, lead.tenure, Arc::new(NoAudit));
+        Some(Arc::new(permit))
+    }
+
+    pub(super) fn work_ended(&mut self, ended: Result<Ended, JoinError>) {
+        // Abandoned, and nobody waits for it; or it panicked, which is no module's fault that we know of.
+        let now = self.clock.now();
+        let Ended {
+            work,
+            terms,
+            end,
+            generated,
+        } = match ended {
+            Ok(ended) => ended,
+            Err(error) if error.is_cancelled() => return,
+            // What it panicked with may hold anything, and this is written down for everybody.
+            Err(_) => {
+                let Some(work) = self.facts.work.clone() else {
+                    return;
+                };
+                let end = End::Trouble("the host failed: it panicked".to_owned());
+                self.facts.ended(&work, self.facts.terms, end, now);
+                return;
+            }
+        };
+        let is_awaited = self.facts.work.as_ref() == Some(&work) && self.facts.terms == terms;
+        if is_awaited && generated.is_some() {
+            self.ready = generated;
+        }
+        self.log(&work, &end);
+        self.facts.ended(&work, terms, end, now);
+    }
+
+    fn log(&self, work: &Work, end: &End) {
+        let provider = &self.name;
+        let (digest, version) = (&work.release().digest, &work.release().version);
+        let (what, why) = match end {
+            End::Fine { .. } | End::Planned(_) => return,
+            End::Ungranted(lines) => ("it is not covered by what is granted", lines.join("; ")),
+            End::Distrusted(why) => ("it is not trusted", why.clone()),
+            End::Fault(why) => ("it is at fault", why.clone()),
+            End::Gone(why) => ("its bytes are not to be had", why.clone()),
+            End::Trouble(why) => ("it cannot be loaded now", why.clone()),
+        };
+        tracing::warn!(target: "rollout", %provider, %digest, %version, why = %why, "{what}");
+    }
+
+    /// What is ready answers all calls from now on.
+    fn place(&mut self) {
+        let Some(Generated {
+            generation,
+            inspection,
+        }) = self.ready.take()
+        else {
+            return;
+        };
+        for warning in generation.provider.warnings() {
+            tracing::warn!(target: "rollout", provider = %self.name, "{warning}");
+        }
+        let is_first = self.active.is_none();
+        match &self.active {
+            Some(active) if active.fits(&generation) => {
+                active.replace(generation.clone());
+            }
+            before => {
+                if let Some(before) = before {
+                    before.end_trial();
+                }
+                let active = Active::new(self.name.clone(), generation.clone());
+                self.active = Some(active.clone());
+                self.served.send_replace(Served::Serving(active));
+            }
+        }
+        let release = &generation.release;
+        tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "serves");
+        self.serving = Some(inspection);
+        let is_tried = |it: &Candidate| it.release.digest == release.digest;
+        let was_tried = self.facts.candidate.as_ref().is_some_and(is_tried);
+        self.check.is_replaced(was_tried);
+        // Of a module that is part of the program nothing is written down where people could read it.
+        if is_first && self.resources.is_embedded() && self.permit().is_none() {
+            self.check.is_needless();
+        }
+        self.notice();
+    }
+
+    fn tell(&mut self, event: &RolloutEvent) {
+        let RolloutEvent {
+            event_type,
+            reason,
+            message,
+            ..
+        } = event;
+        match event_type {
+            EventType::Normal => {
+                tracing::info!(target: "rollout", provider = %self.name, reason, "{message}");
+            }
+            EventType::Warning => {
+                tracing::warn!(target: "rollout", provider = %self.name, reason, "{message}");
+            }
+        }
+        let result = match *reason {
+            "ProviderActivated" => Some("activated"),
+            "ProviderRejected" => Some("rejected"),
+            "ProviderRolledBack" => Some("rolled-back"),
+            _ => None,
+        };
+        if let Some(result) = result {
+            self.metrics.swapped(&self.name, result);
+        }
+        self.status_writer.tells(event.clone());
+    }
+
+    /// Brings up to date what others see: the record, the metrics, and why nothing serves.
+    pub(super) fn show(&mut self) {
+        self.write();
+        let record = self.facts.record.clone().unwrap_or_default();
+        let serving = self.active.as_ref().map(|active| active.serving());
+        let (digest, version) = serving.map_or_else(Default::default, |serving| {
+            (
+                serving.release.digest.clone(),
+                serving.release.version.clone(),
+            )
+        });
+        let state = state(&record, &self.facts.orders);
+        let info = metrics::info(&self.name, &digest, &version, state.as_str());
+        self.metrics.stands(self.info.as_ref(), &info);
+        self.info = Some(info);
+        if self.active.is_some() {
+            return;
+        }
+        let Some((why, is_final)) = failed(&self.facts) else {
+            return;
+        };
+        self.served.send_if_modified(|served| {
+            let is_told = matches!(served, Served::Failed { why: told, is_final: known } if *told == why && *known == is_final);
+            if !is_told {
+                *served = Served::Failed { why, is_final };
+            }
+            !is_told
+        });
+    }
+}
+
+/// Whether somebody may have come meanwhile who vouches for it.
+fn is_distrust(failure: &Failure) -> bool {
+    failure.cause == Cause::Trust
+}

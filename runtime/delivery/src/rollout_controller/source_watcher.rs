@@ -1,0 +1,246 @@
+//! The source's own task: whatever it brings is passed on, the latest only, and it can be asked for bytes again. A look
+//! that takes long keeps nobody waiting but the next look.
+
+use std::sync::Arc;
+
+use ccm_core::rollout::Release;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use crate::artifact::Artifact;
+use crate::source::{Source, SourceError};
+
+/// What came.
+pub(super) enum Fed {
+    /// There is a source, and this is its place.
+    Place(String),
+    /// It offers this.
+    Offered(Arc<Artifact>),
+    /// It offers nothing, or cannot be asked.
+    Trouble(SourceError),
+}
+
+/// A request for these very bytes.
+pub(super) struct Again {
+    release: Release,
+    answer: oneshot::Sender<Result<Artifact, SourceError>>,
+}
+
+/// Asks for bytes again.
+#[derive(Clone)]
+pub(super) struct Asks(mpsc::Sender<Again>);
+
+impl Asks {
+    /// The very bytes of `release`. `None`: there is no source.
+    pub(super) async fn bytes(&self, release: &Release) -> Option<Result<Artifact, SourceError>> {
+        let (answer, brought) = oneshot::channel();
+        let again = Again {
+            release: release.clone(),
+            answer,
+        };
+        self.0.send(again).await.ok()?;
+        brought.await.ok()
+    }
+}
+
+/// See the module's documentation. The task ends with it.
+pub(super) struct SourceWatcher {
+    fed: mpsc::Receiver<Fed>,
+    asks: Asks,
+    task: AbortHandle,
+}
+
+impl SourceWatcher {
+    /// Begins with the first source that comes.
+    pub(super) fn start(sources: mpsc::Receiver<Box<dyn Source>>) -> SourceWatcher {
+        let (feeds, fed) = mpsc::channel(1);
+        let (asks, asked) = mpsc::channel(1);
+        let task = tokio::spawn(serve(sources, feeds, asked));
+        SourceWatcher {
+            fed,
+            asks: Asks(asks),
+            task: task.abort_handle(),
+        }
+    }
+
+    /// What comes next. May be dropped at any moment.
+    pub(super) async fn next(&mut self) -> Option<Fed> {
+        self.fed.recv().await
+    }
+
+    /// Asks for bytes again.
+    pub(super) fn again(&self) -> Asks {
+        self.asks.clone()
+    }
+}
+
+impl Drop for SourceWatcher {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(
+    mut sources: mpsc::Receiver<Box<dyn Source>>,
+    feeds: mpsc::Sender<Fed>,
+    mut asked: mpsc::Receiver<Again>,
+) {
+    let Some(mut source) = sources.recv().await else {
+        return;
+    };
+    if feeds
+        .send(Fed::Place(source.place().to_owned()))
+        .await
+        .is_err()
+    {
+        return;
+    }
+    loop {
+        let fed = tokio::select! {
+            biased;
+            Some(other) = sources.recv() => {
+                source = other;
+                Fed::Place(source.place().to_owned())
+            }
+            Some(Again { release, mut answer }) = asked.recv() => {
+                // A source may take minutes, or never end.
+                let other = tokio::select! {
+                    biased;
+                    Some(other) = sources.recv() => other,
+                    () = answer.closed() => continue,
+                    brought = source.again(&release) => {
+                        // Whoever asked may have gone.
+                        let _ = answer.send(brought);
+                        continue;
+                    }
+                };
+                source = other;
+                Fed::Place(source.place().to_owned())
+            }
+            brought = source.next() => match brought {
+                Ok(artifact) => Fed::Offered(Arc::new(artifact)),
+                Err(error) => Fed::Trouble(error),
+            },
+        };
+        if feeds.send(fed).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use std::time::Duration;
+
+    use ccm_host::Digest;
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::source::Brought;
+
+    /// Offers what it is told to, and never ends bringing anything again.
+    struct Stuck {
+        place: &'static str,
+        offers: mpsc::UnboundedReceiver<Artifact>,
+    }
+
+    impl Source for Stuck {
+        fn next(&mut self) -> Brought<'_> {
+            Box::pin(async {
+                match self.offers.recv().await {
+                    Some(artifact) => Ok(artifact),
+                    None => std::future::pending().await,
+                }
+            })
+        }
+
+        fn again<'a>(&'a self, _: &'a Release) -> Brought<'a> {
+            Box::pin(std::future::pending())
+        }
+
+        fn place(&self) -> &str {
+            self.place
+        }
+    }
+
+    fn artifact() -> Artifact {
+        Artifact {
+            digest: Digest::of(b"module"),
+            wasm: b"module"[..].into(),
+            origin: "one".to_owned(),
+            manifest_digest: None,
+            is_pinned: false,
+            evidence: Vec::new(),
+        }
+    }
+
+    fn release() -> Release {
+        Release {
+            digest: Digest::of(b"another").to_string(),
+            version: String::new(),
+            origin: String::new(),
+        }
+    }
+
+    /// A feed with a source that is stuck, the way to have it offer something and the way to another source.
+    async fn stuck() -> (
+        SourceWatcher,
+        mpsc::UnboundedSender<Artifact>,
+        mpsc::Sender<Box<dyn Source>>,
+    ) {
+        let (sources, given) = mpsc::channel(1);
+        let (offers, offered) = mpsc::unbounded_channel();
+        let one = Stuck {
+            place: "one",
+            offers: offered,
+        };
+        assert!(sources.try_send(Box::new(one) as Box<dyn Source>).is_ok());
+        let mut source_watcher = SourceWatcher::start(given);
+        assert!(matches!(next(&mut source_watcher).await, Fed::Place(place) if place == "one"));
+        (source_watcher, offers, sources)
+    }
+
+    async fn next(source_watcher: &mut SourceWatcher) -> Fed {
+        let next = tokio::time::timeout(Duration::from_secs(60), source_watcher.next());
+        next.await.unwrap().unwrap()
+    }
+
+    /// Lets the feed's task take what it was asked.
+    async fn settle() {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_waits_for_any_more_keeps_no_offer_waiting() {
+        let (mut source_watcher, offers, _sources) = stuck().await;
+        let (asks, release) = (source_watcher.again(), release());
+        let mut given_up = Box::pin(asks.bytes(&release));
+        assert!((&mut given_up).now_or_never().is_none());
+        settle().await;
+        drop(given_up);
+        offers.send(artifact()).unwrap();
+        assert!(matches!(next(&mut source_watcher).await, Fed::Offered(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_source_takes_over_from_one_that_does_not_answer() {
+        let (mut source_watcher, _offers, sources) = stuck().await;
+        let (asks, release) = (source_watcher.again(), release());
+        let mut asking = Box::pin(asks.bytes(&release));
+        assert!((&mut asking).now_or_never().is_none());
+        settle().await;
+        let (_none, offers) = mpsc::unbounded_channel();
+        let two = Stuck {
+            place: "two",
+            offers,
+        };
+        assert!(sources.try_send(Box::new(two)).is_ok());
+        assert!(matches!(next(&mut source_watcher).await, Fed::Place(place) if place == "two"));
+        // Whoever asked is told, and asks the new one.
+        assert!(asking.await.is_none());
+    }
+}

@@ -1,0 +1,382 @@
+//! The long work on one version: its bytes, who vouches for them, what they request, the code, and what it says when it
+//! is asked. Each runs in a task of its own and may be given up at any moment. Every call here only reads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use ccm_core::cloud::ProviderError;
+use ccm_core::permit::Permit;
+use ccm_core::rollout::{End, Endorsement, Noted, Release, Work};
+use ccm_host::{Digest, Host, Inspection, Loading, Module};
+
+use super::Generated;
+use super::fault::{chain, of_call, of_load, of_source};
+use super::source_watcher::Asks;
+use crate::active::{Active, Generation};
+use crate::artifact::Artifact;
+use crate::difference::{Difference, Requests};
+use crate::metrics::Metrics;
+use crate::source::Location;
+use crate::store::ModuleStore;
+use crate::terms::LoadPolicyOf;
+use crate::trust::{Distrust, Highest, TrustPolicy};
+
+/// What all work of one provider is done with.
+pub(super) struct Resources {
+    pub(super) name: String,
+    pub(super) host: Arc<Host>,
+    pub(super) store: Arc<ModuleStore>,
+    pub(super) again: Asks,
+    pub(super) metrics: Metrics,
+    pub(super) place: Mutex<String>,
+}
+
+/// One piece of work, and what it needs to know of the moment that it was begun in.
+pub(super) struct Job {
+    pub(super) work: Work,
+    pub(super) terms: u64,
+    pub(super) offered: Option<Arc<Artifact>>,
+    /// Whether what vouches for it may have changed since it was brought.
+    pub(super) is_anew: bool,
+    pub(super) policy: Arc<TrustPolicy>,
+    pub(super) granted: Arc<dyn LoadPolicyOf>,
+    pub(super) word: Endorsement,
+    pub(super) serving: Option<Arc<Inspection>>,
+    /// What is written down of the version that should serve.
+    pub(super) recorded: Noted,
+    pub(super) active: Option<Arc<Active>>,
+    pub(super) ready: Option<Generated>,
+    pub(super) permit: Option<Arc<Permit>>,
+}
+
+/// How work has ended.
+pub(super) struct Ended {
+    pub(super) work: Work,
+    pub(super) terms: u64,
+    pub(super) end: End,
+    /// Of what was loaded.
+    pub(super) generated: Option<Generated>,
+}
+
+impl Resources {
+    /// The source is there.
+    pub(super) fn at(&self, place: &str) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place.to_owned();
+    }
+
+    /// Whether the source is this program.
+    pub(super) fn is_embedded(&self) -> bool {
+        matches!(Location::parse(&self.place()), Ok(Location::Embedded(_)))
+    }
+
+    /// Where the source is.
+    pub(super) fn place(&self) -> String {
+        self.place
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// Which version these bytes are. The version that the manifest names is known to whoever has read it.
+pub(super) fn release(artifact: &Artifact, version: &str) -> Release {
+    Release {
+        digest: artifact.digest.to_string(),
+        version: version.to_owned(),
+        origin: artifact.origin.clone(),
+    }
+}
+
+/// Does the work.
+pub(super) async fn run(resources: Arc<Resources>, job: Job) -> Ended {
+    let mut generated = None;
+    let end = match &job.work {
+        Work::Load(release) | Work::Compile(release) => match job.load(&resources, release).await {
+            Ok((loaded, end)) => {
+                generated = Some(loaded);
+                end
+            }
+            Err(end) => end,
+        },
+        Work::Examine(release) => match job.examine(&resources, release).await {
+            Ok((examined, wider)) => End::Fine {
+                release: examined.release(),
+                wider,
+                fits: false,
+                noted: Box::default(),
+            },
+            Err(end) => end,
+        },
+        Work::SelfTest(release) => job.self_test(release).await,
+        Work::Plan(_) => job.plan().await,
+        Work::Ask(release) => job.ask(&resources, release).await,
+    };
+    Ended {
+        work: job.work,
+        terms: job.terms,
+        end,
+        generated,
+    }
+}
+
+fn fine(release: Release) -> End {
+    End::Fine {
+        release,
+        wider: Vec::new(),
+        fits: false,
+        noted: Box::default(),
+    }
+}
+
+/// A module that somebody vouches for and that the grants cover.
+struct Examined {
+    artifact: Arc<Artifact>,
+    inspection: Arc<Inspection>,
+    loading: Loading,
+    /// Once it serves.
+    highest: Highest,
+}
+
+impl Examined {
+    fn release(&self) -> Release {
+        release(&self.artifact, &self.inspection.manifest.version)
+    }
+}
+
+impl Job {
+    /// The very bytes: what was brought just now, what is on this machine, or what the source still has.
+    async fn bytes(&self, resources: &Resources, release: &Release) -> Result<Arc<Artifact>, End> {
+        if self.is_anew
+            && let Some(Ok(artifact)) = resources.again.bytes(release).await
+            && artifact.digest.to_string() == release.digest
+        {
+            return Ok(Arc::new(artifact));
+        }
+        let is_it = |it: &&Arc<Artifact>| it.digest.to_string() == release.digest;
+        if let Some(offered) = self.offered.as_ref().filter(is_it) {
+            // Kept for the next start; not being able to is no reason not to serve.
+            if let Err(error) = resources.store.put(offered).await {
+                tracing::warn!(target: "rollout", provider = %resources.name, error = %chain(&error), "the module cannot be kept");
+            }
+            return Ok(offered.clone());
+        }
+        let Some(digest) = Digest::parse(&release.digest) else {
+            return Err(End::Gone(format!("{:?} is no digest", release.digest)));
+        };
+        if let Some(mut kept) = resources.store.get(&digest).await {
+            let place = Location::parse(&resources.place());
+            kept.is_pinned = place.is_ok_and(|place| place.pins(&kept));
+            return Ok(Arc::new(kept));
+        }
+        match resources.again.bytes(release).await {
+            Some(Ok(artifact)) if artifact.digest == digest => Ok(Arc::new(artifact)),
+            Some(Ok(artifact)) => Err(End::Gone(format!(
+                "{} was asked for, and {} came",
+                release.digest, artifact.digest
+            ))),
+            Some(Err(error)) => Err(of_source(&error)),
+            None => Err(End::Trouble("there is no source".to_owned())),
+        }
+    }
+
+    async fn examine(
+        &self,
+        resources: &Resources,
+        release: &Release,
+    ) -> Result<(Examined, Vec<String>), End> {
+        let examined = self.admit(resources, release).await?;
+        let grants = examined.loading.grants.clone();
+        if let Err(missing) = examined.inspection.manifest.narrow(grants) {
+            return Err(End::Ungranted(missing.lines));
+        }
+        let before = match &self.serving {
+            Some(serving) => Requests::of(serving),
+            None => Requests::read(self.recorded.requests.as_deref()),
+        };
+        let difference = Difference::between(&before, &Requests::of(&examined.inspection));
+        let wider = match difference.is_wider() {
+            true => difference.lines(),
+            false => Vec::new(),
+        };
+        Ok((examined, wider))
+    }
+
+    /// Up to the terms that it is loaded on.
+    async fn admit(&self, resources: &Resources, release: &Release) -> Result<Examined, End> {
+        let artifact = self.bytes(resources, release).await?;
+        let (inspection, highest) = self.vouched(artifact.clone()).await?;
+        let terms = self.granted.terms(&inspection).map_err(End::Ungranted)?;
+        let loading = Loading {
+            name: Some(resources.name.clone()),
+            grants: terms.grants,
+            config: terms.config,
+            limits: terms.limits,
+            is_on_trial: matches!(self.work, Work::Compile(_)),
+        };
+        Ok(Examined {
+            artifact,
+            inspection: Arc::new(inspection),
+            loading,
+            highest,
+        })
+    }
+
+    /// Hashing, scanning and verifying take up to a second: on another thread.
+    async fn vouched(&self, artifact: Arc<Artifact>) -> Result<(Inspection, Highest), End> {
+        let (policy, word) = (self.policy.clone(), self.word);
+        let highest = Highest::read(self.recorded.highest.as_deref());
+        let look = tokio::task::spawn_blocking(move || {
+            let inspection = ccm_host::inspect(&artifact.origin, &artifact.wasm)
+                .map_err(|error| of_load(&error))?;
+            let version = &inspection.manifest.version;
+            let provenance = match policy.verify(&artifact, version, SystemTime::now()) {
+                Err(Distrust::TooOld { provenance, .. }) if word == Endorsement::Allowed => {
+                    Ok(provenance)
+                }
+                verified => verified,
+            };
+            let followed = provenance.and_then(|provenance| {
+                let followed = policy.follow(&highest, &artifact, version, &provenance, word)?;
+                tracing::info!(target: "rollout", digest = %artifact.digest, %provenance, "trusted");
+                Ok(followed)
+            });
+            match followed {
+                Ok(highest) => Ok((inspection, highest)),
+                Err(distrust) => Err(End::Distrusted(distrust.to_string())),
+            }
+        });
+        match look.await {
+            Ok(looked) => looked,
+            Err(error) => Err(End::Trouble(format!("the host failed: {error}"))),
+        }
+    }
+
+    async fn load(
+        &self,
+        resources: &Resources,
+        release: &Release,
+    ) -> Result<(Generated, End), End> {
+        let examined = self.admit(resources, release).await?;
+        let known = examined.release();
+        let began = Instant::now();
+        let module = Module {
+            source: examined.artifact.origin.clone(),
+            wasm: examined.artifact.wasm.to_vec(),
+        };
+        let Examined {
+            inspection,
+            loading,
+            highest,
+            ..
+        } = examined;
+        let loaded = resources.host.load_as(module, loading).await;
+        let provider = loaded.map_err(|error| match of_load(&error) {
+            // A machine that has just started is busy: what has served before is not given up for that.
+            End::Fault(why) if is_slow(&error) && matches!(self.work, Work::Load(_)) => {
+                End::Trouble(why)
+            }
+            end => end,
+        })?;
+        resources.metrics.loaded(&resources.name, began.elapsed());
+        let generation = Arc::new(Generation::new(Arc::new(provider), known.clone()));
+        let fits = self
+            .active
+            .as_ref()
+            .is_some_and(|active| active.fits(&generation));
+        let end = End::Fine {
+            release: known,
+            wider: Vec::new(),
+            fits,
+            noted: Box::new(Noted {
+                requests: Requests::of(&inspection).write(),
+                highest: highest.write(),
+            }),
+        };
+        let generated = Generated {
+            generation,
+            inspection,
+        };
+        Ok((generated, end))
+    }
+
+    /// The candidate proves its credential. When the version that serves cannot either, it is nothing about the
+    /// candidate.
+    async fn self_test(&self, release: &Release) -> End {
+        let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
+            return End::Trouble("it is not loaded any more".to_owned());
+        };
+        let Err(error) = ready.generation.provider.self_check(permit.clone()).await else {
+            return fine(release.clone());
+        };
+        let end = of_call(&error);
+        if let (End::Fault(why), ProviderError::Denied(_) | ProviderError::Invalid(_)) =
+            (&end, &error)
+            && let Some(active) = &self.active
+            && active
+                .serving()
+                .provider
+                .self_check(permit.clone())
+                .await
+                .is_err()
+        {
+            return End::Trouble(format!(
+                "{why}; the version that serves cannot prove its credential either"
+            ));
+        }
+        end
+    }
+
+    /// What the candidate would change of what the version that serves leaves alone.
+    async fn plan(&self) -> End {
+        let (Some(ready), Some(active), Some(permit)) = (&self.ready, &self.active, &self.permit)
+        else {
+            return End::Trouble("it is not loaded any more".to_owned());
+        };
+        match active.plans(&ready.generation, permit.tenure()).await {
+            Ok(plans) => End::Planned(plans),
+            Err(error) => of_call(&error),
+        }
+    }
+
+    /// One read for each capability: of a candidate on trial, or by itself of one that cannot be compared.
+    async fn ask(&self, resources: &Resources, release: &Release) -> End {
+        let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
+            return End::Trouble("it is not loaded any more".to_owned());
+        };
+        if let Some(active) = &self.active
+            && active.candidate().is_some()
+        {
+            active.read_each_capability(permit).await;
+            return fine(release.clone());
+        }
+        let alone = Active::alone(resources.name.clone(), ready.generation.clone());
+        alone.read_each_capability(permit).await;
+        let tally = alone.tally();
+        if let Some(fatal) = tally.fatal {
+            return End::Fault(fatal);
+        }
+        let kinds: Vec<&str> = tally.candidate.errors.keys().copied().collect();
+        match kinds.as_slice() {
+            [] => fine(release.clone()),
+            passing
+                if passing
+                    .iter()
+                    .all(|kind| matches!(*kind, "unavailable" | "throttled")) =>
+            {
+                End::Trouble(format!("its reads end {}", passing.join(", ")))
+            }
+            kinds => End::Fault(format!("its reads end {}", kinds.join(", "))),
+        }
+    }
+}
+
+/// Whether a load failed for want of time.
+fn is_slow(error: &ccm_host::LoadError) -> bool {
+    matches!(
+        error,
+        ccm_host::LoadError::Init {
+            reason: ProviderError::TimedOut(_),
+            ..
+        }
+    )
+}

@@ -1,0 +1,167 @@
+//! Shows a registry who asks, in the way that it wants: a password, or a token from the place that it names for them,
+//! for our own repository only. A login goes nowhere else.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use reqwest::Method;
+use serde::Deserialize;
+use tokio::time::timeout;
+use url::Url;
+use zeroize::Zeroizing;
+
+use super::challenge::Challenge;
+use super::connect::{Connections, host};
+use super::login::{Hidden, Login, hidden};
+use super::registry::Registry;
+use super::registry_error::RegistryError;
+
+/// Tokens have some KiB.
+const TOKEN_BYTES: usize = 64 << 10;
+
+#[derive(Deserialize)]
+struct Token {
+    #[serde(default, deserialize_with = "hidden")]
+    token: Option<Hidden>,
+    #[serde(default, deserialize_with = "hidden")]
+    access_token: Option<Hidden>,
+}
+
+impl Registry {
+    /// Gets what the registry wants to see.
+    pub(super) async fn meet(
+        &self,
+        connections: &Connections,
+        challenge: Option<Challenge>,
+    ) -> Result<(), RegistryError> {
+        let login = {
+            let credentials = self.credentials.borrow();
+            let all = credentials.as_ref();
+            all.and_then(|all| all.login(&self.host, &self.repository))
+                .cloned()
+        };
+        let shown = match (challenge, login) {
+            (_, Some(Login::RegistryToken(token))) => secret("Bearer ", &token),
+            (Some(Challenge::Basic), Some(Login::Password { user, password })) => {
+                Some(basic(&user, &password))
+            }
+            (Some(Challenge::Bearer { realm, service }), login) => {
+                let token = self
+                    .token(connections, &realm, service.as_deref(), login)
+                    .await?;
+                secret("Bearer ", &token)
+            }
+            (None, _) => {
+                return Err(RegistryError::denied(format!(
+                    "{} does not say how to log in",
+                    self.host
+                )));
+            }
+            (Some(Challenge::Basic), Some(Login::IdentityToken(_))) => {
+                return Err(RegistryError::denied(format!(
+                    "{} wants a password, and only a token is configured",
+                    self.host
+                )));
+            }
+            (Some(Challenge::Basic), None) => {
+                let hint = self.helper_hint();
+                return Err(RegistryError::denied(format!(
+                    "{} wants a login, and none is configured for it{hint}",
+                    self.host
+                )));
+            }
+        };
+        let shown = shown.ok_or_else(|| {
+            RegistryError::denied(format!("{}: the login cannot be sent", self.host))
+        })?;
+        self.show(shown);
+        Ok(())
+    }
+
+    /// Asks the place that hands out tokens, for our own repository only, whatever the challenge asks for.
+    async fn token(
+        &self,
+        connections: &Connections,
+        realm: &str,
+        service: Option<&str>,
+        login: Option<Login>,
+    ) -> Result<Hidden, RegistryError> {
+        let mut url = Url::parse(realm).map_err(|_| {
+            RegistryError::refused(format!(
+                "{} sends us for a token to an address that is none",
+                self.host
+            ))
+        })?;
+        let scope = format!("repository:{}:pull", self.repository);
+        let request = match login {
+            Some(Login::IdentityToken(refresh)) => {
+                let form = url::form_urlencoded::Serializer::new(String::new())
+                    .append_pair("grant_type", "refresh_token")
+                    .append_pair("service", service.unwrap_or(&self.host))
+                    .append_pair("client_id", "ccm")
+                    .append_pair("scope", &scope)
+                    .append_pair("refresh_token", &refresh)
+                    .finish();
+                let request = connections.request(Method::POST, &url)?;
+                request
+                    .header("content-type", "application/x-www-form-urlencoded")
+                    .body(form)
+            }
+            login => {
+                if let Some(service) = service {
+                    url.query_pairs_mut().append_pair("service", service);
+                }
+                url.query_pairs_mut().append_pair("scope", &scope);
+                let request = connections.request(Method::GET, &url)?;
+                match login {
+                    Some(Login::Password { user, password }) => {
+                        request.header(AUTHORIZATION, basic(&user, &password))
+                    }
+                    _ => request,
+                }
+            }
+        };
+        let who = host(&url);
+        let asking = async {
+            let answer = request
+                .send()
+                .await
+                .map_err(|error| RegistryError::of_request(&who, error))?;
+            // A redirect would take the login elsewhere.
+            match answer.status().as_u16() {
+                200 => self.read(answer, TOKEN_BYTES).await,
+                status @ (400 | 401 | 403) => Err(RegistryError::denied(format!(
+                    "{who} gives no token: it answered {status}"
+                ))),
+                status => Err(RegistryError::unavailable(format!(
+                    "{who} gives no token: it answered {status}"
+                ))),
+            }
+        };
+        let answer = timeout(connections.patience.small, asking)
+            .await
+            .map_err(|_| self.slow())??;
+        let answer = Zeroizing::new(answer);
+        let no_token =
+            || RegistryError::unavailable(format!("{who} gives no token: its answer holds none"));
+        let token: Token = serde_json::from_slice(&answer).map_err(|_| no_token())?;
+        let token = token.token.or(token.access_token);
+        token.filter(|token| !token.is_empty()).ok_or_else(no_token)
+    }
+}
+
+fn basic(user: &str, password: &str) -> HeaderValue {
+    let pair = Zeroizing::new(format!("{user}:{password}"));
+    let encoded = Zeroizing::new(STANDARD.encode(pair.as_bytes()));
+    // Letters of base64 always fit into a header.
+    secret("Basic ", &encoded).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// A header that no log shows.
+fn secret(scheme: &str, text: &str) -> Option<HeaderValue> {
+    let text = Zeroizing::new(format!("{scheme}{text}"));
+    let mut value = HeaderValue::from_str(&text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}

@@ -1,0 +1,118 @@
+//! Which target a request is for: by its name, or by the URL that `wasi:http` has.
+//!
+//! A URL only ever selects among granted targets; nothing of it is resolved. Nothing here waits or sends.
+
+use bytes::Bytes;
+use url::{Url, form_urlencoded};
+
+use super::Egress;
+use super::headers::Source;
+use super::message::{FetchError, FetchRequest};
+use super::prepare::{Prepared, prepare};
+
+/// A target by its name.
+///
+/// # Errors
+/// No such target, or what [`prepare`] says.
+pub(super) fn by_name(
+    egress: &Egress,
+    request: FetchRequest,
+    fresh: bool,
+) -> Result<Prepared, FetchError> {
+    let mut targets = egress.targets.iter().enumerate();
+    match targets.find(|(_, target)| target.name == request.target) {
+        Some((index, target)) => {
+            let context = target.context(index);
+            prepare(&context, request, Source::Fetch, fresh, &egress.limits)
+        }
+        None => Err(FetchError::Denied(format!(
+            "{} on target {}: no such target is granted",
+            request.method, request.target
+        ))),
+    }
+}
+
+/// A target by where it is: the one with the longest base path that admits the request.
+///
+/// # Errors
+/// No URL, no target there, or what [`prepare`] says about the last one that was tried.
+pub(super) fn by_url(
+    egress: &Egress,
+    request: http::Request<Bytes>,
+    fresh: bool,
+) -> Result<Prepared, FetchError> {
+    let (head, body) = request.into_parts();
+    let origin = origin(&head.uri)?;
+    let mut refusal = FetchError::Denied(format!("{} {origin}: not a granted target", head.method));
+    let mut headers = Vec::with_capacity(head.headers.len());
+    for (name, value) in &head.headers {
+        let text = value
+            .to_str()
+            .map_err(|_| FetchError::Invalid(format!("the value of header {name} is not ASCII")))?;
+        headers.push((name.as_str().to_owned(), text.to_owned()));
+    }
+    let query = head.uri.query().unwrap_or_default();
+    let query: Vec<_> = form_urlencoded::parse(query.as_bytes())
+        .into_owned()
+        .collect();
+    let mut near: Vec<_> = egress
+        .targets
+        .iter()
+        .enumerate()
+        .filter(|(_, target)| target.endpoint.origin() == origin.origin())
+        .filter_map(|(index, target)| {
+            let rest = below(&target.endpoint, head.uri.path())?;
+            Some((target.context(index), rest))
+        })
+        .collect();
+    // The shorter the rest, the longer the base path; equals stay in the order of the grant.
+    near.sort_by_key(|(_, rest)| rest.len());
+    for (context, path) in near {
+        let request = FetchRequest {
+            target: context.name.to_owned(),
+            method: head.method.clone(),
+            path,
+            query: query.clone(),
+            headers: headers.clone(),
+            body: Some(body.clone()).filter(|body| !body.is_empty()),
+        };
+        match prepare(&context, request, Source::Wasi, fresh, &egress.limits) {
+            Ok(prepared) => return Ok(prepared),
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal)
+}
+
+/// The name under which an exchange by URL is recorded: that of the first target on its host.
+pub(super) fn name_of(egress: &Egress, uri: &http::Uri) -> String {
+    let origin = origin(uri).map(|url| url.origin());
+    let mut targets = egress.targets.iter();
+    let known = targets.find(|target| Ok(target.endpoint.origin()) == origin);
+    known.map_or_else(|| "(not granted)".to_owned(), |target| target.name.clone())
+}
+
+/// Scheme, host and port of a URL, in the one form in which hosts are compared: names in lower case, every
+/// notation of an IPv4 address as four numbers. The path is not looked at here: reading it would resolve its dots.
+fn origin(uri: &http::Uri) -> Result<Url, FetchError> {
+    let invalid = || {
+        FetchError::Invalid("expected an absolute URL: http or https, a host, no user".to_owned())
+    };
+    let (Some(scheme @ ("http" | "https")), Some(authority)) = (uri.scheme_str(), uri.authority())
+    else {
+        return Err(invalid());
+    };
+    if authority.as_str().contains('@') {
+        return Err(invalid());
+    }
+    Url::parse(&format!("{scheme}://{authority}/")).map_err(|_| invalid())
+}
+
+/// The part of a path below a target's base path.
+fn below(endpoint: &Url, path: &str) -> Option<String> {
+    let rest = path.strip_prefix(endpoint.path().trim_end_matches('/'))?;
+    match rest {
+        "" => Some("/".to_owned()),
+        rest => rest.starts_with('/').then(|| rest.to_owned()),
+    }
+}

@@ -1,0 +1,127 @@
+//! A token bucket: how many requests there still are in a budget. Counts and waits for nobody; the clock is an argument.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::grant::RequestBudget;
+
+/// A bucket, full at first. Kept as the moment when it is full again, so that it fits any budget: one that was made larger
+/// or smaller goes on with what was spent.
+#[derive(Debug, Default)]
+pub(super) struct TokenBucket {
+    full: Mutex<Option<Instant>>,
+}
+
+impl TokenBucket {
+    /// Takes one request, and says how long it has to wait for its turn. Who waits is in nobody's way: the next one waits
+    /// longer.
+    ///
+    /// # Errors
+    /// It would have to wait for longer than `most`: so long. Then nothing was taken.
+    pub(super) fn take(
+        &self,
+        budget: RequestBudget,
+        now: Instant,
+        most: Duration,
+    ) -> Result<Duration, Duration> {
+        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of a larger budget before this one there may be more spent than this one ever has.
+        let spent = left(*full, now).min(budget.per.saturating_add(most));
+        let next = spent + budget.per / budget.requests.get();
+        let wait = next.saturating_sub(budget.per);
+        let (spent, end) = match wait > most {
+            true => (spent, Err(wait)),
+            false => (next, Ok(wait)),
+        };
+        *full = now.checked_add(spent);
+        end
+    }
+
+    /// Puts one request back that was taken and not sent.
+    pub(super) fn put_back(&self, budget: RequestBudget) {
+        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        *full = full.and_then(|full| full.checked_sub(budget.per / budget.requests.get()));
+    }
+
+    /// How long the next one would have to wait.
+    pub(super) fn wait(&self, budget: RequestBudget, now: Instant) -> Duration {
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = left(*full, now) + budget.per / budget.requests.get();
+        next.saturating_sub(budget.per)
+    }
+}
+
+fn left(full: Option<Instant>, now: Instant) -> Duration {
+    full.map(|full| full.saturating_duration_since(now))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const PATIENT: Duration = Duration::from_secs(2);
+
+    fn budget(requests: u32, seconds: u64) -> RequestBudget {
+        RequestBudget {
+            requests: requests.try_into().unwrap(),
+            per: Duration::from_secs(seconds),
+        }
+    }
+
+    /// How long so many requests wait that come at the same moment, in milliseconds; refused ones as negative numbers.
+    fn waits(bucket: &TokenBucket, budget: RequestBudget, now: Instant, count: usize) -> Vec<i128> {
+        let ms = |wait: Duration| i128::try_from(wait.as_millis()).unwrap();
+        let wait = |_| match bucket.take(budget, now, PATIENT) {
+            Ok(wait) => ms(wait),
+            Err(wait) => -ms(wait),
+        };
+        (0..count).map(wait).collect()
+    }
+
+    #[test]
+    fn a_full_bucket_gives_all_at_once_and_then_as_many_as_come_back() {
+        let (bucket, now) = (TokenBucket::default(), Instant::now());
+        let three = budget(3, 3);
+        assert_eq!(waits(&bucket, three, now, 3), [0, 0, 0]);
+        assert_eq!(bucket.wait(three, now), Duration::from_secs(1));
+        // Two wait for their turn; the others took nothing.
+        assert_eq!(waits(&bucket, three, now, 4), [1000, 2000, -3000, -3000]);
+        let later = now + Duration::from_secs(3);
+        assert_eq!(waits(&bucket, three, later, 2), [0, 1000]);
+        let idle = later + Duration::from_secs(3600);
+        assert_eq!(waits(&bucket, three, idle, 4), [0, 0, 0, 1000]);
+    }
+
+    #[test]
+    fn of_a_slow_one_nobody_waits_and_what_was_refused_costs_nothing() {
+        let (bucket, now) = (TokenBucket::default(), Instant::now());
+        let slow = budget(2, 7200);
+        assert_eq!(waits(&bucket, slow, now, 2), [0, 0]);
+        let refused = waits(&bucket, slow, now, 1000);
+        assert!(
+            refused.iter().all(|wait| *wait == -3_600_000),
+            "{refused:?}"
+        );
+        let later = now + Duration::from_secs(3600);
+        assert_eq!(waits(&bucket, slow, later, 2), [0, -3_600_000]);
+    }
+
+    #[test]
+    fn another_budget_goes_on_with_what_was_spent_and_is_full_in_its_own_time() {
+        let (bucket, now) = (TokenBucket::default(), Instant::now());
+        let (slow, fast) = (budget(10, 3600), budget(10, 10));
+        waits(&bucket, slow, now, 10);
+        assert!(bucket.take(fast, now, PATIENT).is_err());
+        let later = now + Duration::from_secs(12);
+        assert_eq!(waits(&bucket, fast, later, 2), [0, 0]);
+        // And one that was hardly touched is hardly touched.
+        let (bucket, wide) = (TokenBucket::default(), budget(1000, 10));
+        waits(&bucket, wide, now, 1);
+        assert_eq!(waits(&bucket, slow, now, 10)[..9], [0; 9]);
+    }
+}
