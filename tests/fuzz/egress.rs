@@ -5,7 +5,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use ccm_core::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
-use ccm_core::permit::{CloudRequest, Mode, Moment, Permit};
+use ccm_core::moment::Moment;
+use ccm_core::permit::{CloudRequest, Mode, Permit};
 use ccm_core::tenure::Tenure;
 use ccm_host::Digest;
 use ccm_host::egress::path::{PathPattern, canonical};

@@ -12,10 +12,11 @@ use ccm_core::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus,
     Protocol,
 };
-use ccm_core::node_lifecycle::Now;
+use ccm_core::moment::Moment;
+use ccm_core::moment::Now;
 use ccm_core::ownership::OwnershipContext;
 use ccm_core::patch::ServicePatch;
-use ccm_core::permit::{Mode, Moment};
+use ccm_core::permit::Mode;
 use ccm_core::service::{Account, Facts, RetainedState, Targets, World, decide};
 use ccm_core::settings::{IngressRules, ServiceRules};
 use ccm_tests::fuzz::{Target, Verdict};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ccm_core::brake::{Brake, Rise};
 use ccm_core::cloud::Lookup;
+use ccm_core::moment::Moment;
 use ccm_core::names;
-use ccm_core::permit::Moment;
 use ccm_sim::cluster::Write;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccm_core::audit::{AuditSink, Author, NoAudit};
-use ccm_core::permit::{Access, CloudRequest, Mode, Moment, Permit, Refusal, RequestOutcome};
+use ccm_core::moment::Moment;
+use ccm_core::permit::{Access, CloudRequest, Mode, Permit, Refusal, RequestOutcome};
 use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
 

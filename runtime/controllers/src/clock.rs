@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use ccm_core::node_lifecycle::Now;
-use ccm_core::permit::Moment;
+use ccm_core::moment::Moment;
+use ccm_core::moment::Now;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 

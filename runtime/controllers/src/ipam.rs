@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use ccm_core::effect::When;
 use ccm_core::ipam::{Facts, Memory, Tally};
+use ccm_core::moment::Moment;
 use ccm_core::names::IPAM_CONTROLLER;
-use ccm_core::permit::{Mode, Moment};
+use ccm_core::permit::Mode;
 use ccm_core::retry;
 use ccm_core::settings::IpamSettings;
 use futures::future::join_all;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::lease::{Answer, Ask, Elector, LeaseAction, Lost, Timing, released};
-use ccm_core::permit::Moment;
+use ccm_core::moment::Moment;
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;

@@ -6,8 +6,9 @@ mod memory;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ccm_core::node::{Facts, is_uninitialized};
-use ccm_core::permit::Moment;
+use ccm_core::moment::Moment;
+use ccm_core::node::Facts;
+use ccm_core::node::object::is_uninitialized;
 use ccm_core::settings::{NodeRules, NodeSettings};
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::{ObjectRef, Store};

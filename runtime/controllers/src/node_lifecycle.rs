@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use ccm_core::cloud::{FindReply, ProviderError};
 use ccm_core::effect::{Effect, Outcome};
+use ccm_core::moment::Moment;
 use ccm_core::names::NODE_LIFECYCLE_CONTROLLER;
 use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
-use ccm_core::permit::Moment;
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::Store;

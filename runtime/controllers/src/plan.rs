@@ -198,7 +198,8 @@ mod tests {
 
     use ccm_core::audit::{Author, NoAudit};
     use ccm_core::brake::Brake;
-    use ccm_core::effect::{NodeDeletion, NodeRef};
+    use ccm_core::effect::NodeDeletion;
+    use ccm_core::node::object::NodeRef;
     use ccm_core::permit::Access;
     use prometheus_client::registry::Registry;
 

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use ccm_core::names::{IPAM_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER};
-use ccm_core::node::is_uninitialized;
+use ccm_core::node::object::is_uninitialized;
 use ccm_core::ownership::{self, Claim, OwnershipContext};
 use ccm_core::service::{self, Claims, ClaimsError};
 use futures::stream::BoxStream;

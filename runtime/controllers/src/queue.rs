@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ccm_core::permit::Moment;
+use ccm_core::moment::Moment;
 
 /// The queue. Names are those of objects.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ mod service_index;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use ccm_core::permit::Moment;
+use ccm_core::moment::Moment;
 use ccm_core::service::{Claims, Facts, World, has_finalizer, is_relevant, needs_cleanup};
 use ccm_core::settings::ServiceSettings;
 use k8s_openapi::api::core::v1::Service;

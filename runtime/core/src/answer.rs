@@ -8,7 +8,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::cloud::{Address, AddressType, CloudEvent, EventType, Instance};
+use crate::cloud::instance::{Address, AddressType, CloudEvent, EventType, Instance};
 use crate::names::{CONTROL_PLANE, OUR_DOMAIN};
 use crate::node_index::AddressClash;
 use crate::provider_id::{ProviderId, ProviderIdError};

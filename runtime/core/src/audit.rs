@@ -16,7 +16,8 @@ use thiserror::Error;
 
 use crate::brake::{Brake, BudgetLevel};
 use crate::effect::{ClusterError, Outcome};
-use crate::permit::{CloudRequest, Moment, Refusal};
+use crate::moment::Moment;
+use crate::permit::{CloudRequest, Refusal};
 
 pub use attempt::Attempt;
 

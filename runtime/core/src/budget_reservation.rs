@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::brake::Brake;
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// How long a payment covers the next try. Not for long: what many objects have paid while nothing could be changed
 /// would be spent at once when it can.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::cloud::{CloudNode, Readiness};
+use crate::cloud::instance::{CloudNode, Readiness};
 use crate::names::LAST_APPLIED;
 use crate::node::addresses;
 use crate::ownership::stored_provider_id;

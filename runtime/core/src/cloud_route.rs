@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cloud::{CloudEvent, CloudNode};
+use crate::cloud::instance::{CloudEvent, CloudNode};
 use crate::load_balancer::Progress;
 
 /// Where a route leads, by the provider's account.
@@ -39,7 +39,7 @@ pub struct CloudRoute {
 pub struct ListRoutesReply {
     /// In the provider's order.
     pub routes: Vec<CloudRoute>,
-    /// Whether the answer may prove that something leads nowhere: as [`crate::cloud::FindReply::complete`].
+    /// Whether the answer may prove that something leads nowhere: as [`crate::cloud::instance::FindReply::complete`].
     pub complete: bool,
 }
 

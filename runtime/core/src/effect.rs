@@ -14,12 +14,14 @@ use k8s_openapi::api::core::v1::Node;
 use thiserror::Error;
 
 use crate::brake::{Brake, Rise};
-use crate::cloud::{CloudEvent, FindReply, Lookup, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{CloudEvent, FindReply, Lookup};
+use crate::moment::Moment;
+use crate::node::object::NodeRef;
 use crate::node_index::Clashes;
-use crate::node_lifecycle::Survey;
+use crate::node_lifecycle::survey::Survey;
 use crate::ownership::{Verdict, Vote};
 use crate::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
-use crate::permit::Moment;
 
 pub use route::{RouteEffect, RouteOutcome};
 pub use service::{
@@ -96,15 +98,6 @@ pub enum Effect {
     Service(ServiceRef, ServiceEffect),
     /// An act about routes.
     Route(RouteEffect),
-}
-
-/// Which node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeRef {
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.uid`.
-    pub uid: String,
 }
 
 /// What one candidate for a node says.

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 
-use crate::cloud::CloudEvent;
+use crate::cloud::instance::CloudEvent;
 use crate::syntax::MAX_DNS_NAME;
 
 /// Events about objects without a namespace live here; client-go does the same.
@@ -77,7 +77,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::cloud::EventType;
+    use crate::cloud::instance::EventType;
 
     #[test]
     fn the_name_of_an_event_is_one_however_long_the_objects_is() {

@@ -17,9 +17,9 @@ mod flags;
 mod holder;
 mod memory;
 
-use crate::cloud::{CloudEvent, EventType};
+use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, When};
-use crate::node::{name, node_ref, uid};
+use crate::node::object::{name, node_ref, uid};
 use crate::patch::PodCidrsPatch;
 use crate::retry;
 

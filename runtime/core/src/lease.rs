@@ -20,7 +20,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// What client-go's start check allows for the jitter of retries (PROC-041).
 const JITTER_OF_CHECK: f64 = 1.2;

@@ -26,6 +26,7 @@ pub mod event;
 pub mod ipam;
 pub mod lease;
 pub mod load_balancer;
+pub mod moment;
 pub mod names;
 pub mod node;
 pub mod node_index;

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cloud::{CloudEvent, CloudNode};
+use crate::cloud::instance::{CloudEvent, CloudNode};
 
 /// Transport protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -282,7 +282,7 @@ pub enum Found {
 pub struct GetReply {
     /// What it found.
     pub found: Found,
-    /// Whether the answer may prove absence: as [`crate::cloud::FindReply::complete`].
+    /// Whether the answer may prove absence: as [`crate::cloud::instance::FindReply::complete`].
     pub complete: bool,
 }
 

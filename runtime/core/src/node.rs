@@ -15,20 +15,22 @@ mod candidates;
 mod confirm;
 mod facts;
 pub mod labels;
+pub mod object;
 mod waiting;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, NodeAddress, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeAddress};
 
 use crate::answer::{self, Checked, Known};
-use crate::cloud::{Address, CloudEvent, EventType, Lookup};
-use crate::effect::{Decision, Effect, Looked, NodeRef, When};
+use crate::cloud::instance::{Address, CloudEvent, EventType, Lookup};
+use crate::effect::{Decision, Effect, Looked, When};
+use crate::moment::Moment;
 use crate::names::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use crate::node_index::AddressClash;
 use crate::ownership::{Owner, owner, stored_provider_id};
 use crate::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
-use crate::permit::Moment;
+use object::{is_uninitialized, node_ref, taints, uid};
 
 pub use confirm::{Proposal, proposal};
 pub use facts::{Facts, RetainedState};
@@ -51,24 +53,6 @@ pub fn decide(facts: &Facts, now: Moment) -> Decision {
     } else {
         maintain(facts, now)
     }
-}
-
-/// Whether the node waits for a cloud provider: a taint with the key is enough, whatever its value and
-/// effect (NODE-011).
-pub fn is_uninitialized(node: &Node) -> bool {
-    taints(node)
-        .iter()
-        .any(|taint| taint.key == UNINITIALIZED_TAINT)
-}
-
-/// Whether the kubelet says that the node is Ready.
-pub fn is_ready(node: &Node) -> bool {
-    let status = node.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_deref());
-    conditions
-        .unwrap_or_default()
-        .iter()
-        .any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
 /// NODE-013 and section 2.3, in our order (departs from NODE-044 and NODE-045).
@@ -329,27 +313,6 @@ fn synced() -> CloudEvent {
         reason: "Synced".to_owned(),
         message: "Node synced successfully".to_owned(),
     }
-}
-
-pub(crate) fn node_ref(node: &Node) -> NodeRef {
-    NodeRef {
-        name: name(node).to_owned(),
-        uid: uid(node).to_owned(),
-    }
-}
-
-pub(crate) fn uid(node: &Node) -> &str {
-    node.metadata.uid.as_deref().unwrap_or_default()
-}
-
-pub(crate) fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
-}
-
-pub(crate) fn taints(node: &Node) -> &[Taint] {
-    let spec = node.spec.as_ref();
-    spec.and_then(|spec| spec.taints.as_deref())
-        .unwrap_or_default()
 }
 
 fn stored_addresses(node: &Node) -> &[NodeAddress] {

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::cloud::{AddressType, CloudNode, FindReply, Instance, Lookup};
-use crate::node::{addresses, is_ready};
+use crate::cloud::instance::{AddressType, CloudNode, FindReply, Instance, Lookup};
+use crate::moment::Moment;
+use crate::node::addresses;
+use crate::node::object::is_ready;
 use crate::ownership::stored_provider_id;
-use crate::permit::Moment;
 
 /// See the module's documentation. Nodes are known by name; one that was made again replaces the old one.
 #[derive(Debug, Default)]

@@ -20,22 +20,23 @@ mod last;
 mod lookup;
 mod mass_outage;
 mod memory;
-mod survey;
+pub(crate) mod survey;
 mod witness;
 
 use k8s_openapi::api::core::v1::Taint;
-use k8s_openapi::jiff::Timestamp;
 
 use crate::answer;
 use crate::brake::{Brake, Rise};
 use crate::budget_reservation::{Reservation, why_in_vain};
-use crate::cloud::{CloudEvent, EventType};
+use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, When};
+use crate::moment::Moment;
+use crate::moment::Now;
 use crate::names::SHUTDOWN_TAINT;
-use crate::node::{is_ready, name, node_ref, taints, uid};
+use crate::node::object::is_ready;
+use crate::node::object::{name, node_ref, taints, uid};
 use crate::ownership::owner;
 use crate::patch::{NodePatch, TaintChange, Taints};
-use crate::permit::Moment;
 use crate::retry;
 
 pub use deletion_guard::Held;
@@ -48,15 +49,6 @@ pub use survey::{Survey, witnesses};
 /// How long the same thing about the same node is not said again: as long as client-go's recorder counts an
 /// Event up.
 const SAID: std::time::Duration = std::time::Duration::from_secs(600);
-
-/// The moment of a decision, on both clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
-    /// What everything but ages and dates is measured on.
-    pub moment: Moment,
-    /// The wall's clock.
-    pub wall: Timestamp,
-}
 
 /// What to do next about the node in `facts`. Pure.
 pub fn decide(facts: &Facts, now: Now) -> Decision {

@@ -13,7 +13,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1::Taint;
 use serde_json::{Map, Value, json};
 
-use crate::cloud::Address;
+use crate::cloud::instance::Address;
 
 pub use pod_network::{NetworkConditionPatch, PodCidrsPatch};
 pub use service::{ConditionChange, FinalizerChange, ServicePatch};
@@ -113,7 +113,7 @@ impl NodePatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cloud::AddressType;
+    use crate::cloud::instance::AddressType;
 
     #[test]
     fn node_058_addresses_are_replaced_as_a_whole() {

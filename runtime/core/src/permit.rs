@@ -6,7 +6,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use thiserror::Error;
 
@@ -14,24 +13,8 @@ pub use crate::audit::{AuditSink, NoAudit};
 
 use crate::audit::{Act, Attempt, AuditRecord, Author, BrakeState, End, Refused, Subject};
 use crate::brake::{Brake, SharedBudget};
+use crate::moment::Moment;
 use crate::tenure::Tenure;
-
-/// A moment on a clock that never goes back and goes on during suspend (Linux: `CLOCK_BOOTTIME`),
-/// counted from an unspecified start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(pub Duration);
-
-impl Moment {
-    /// The moment `duration` later, or the last one there is.
-    pub fn after(self, duration: Duration) -> Moment {
-        Moment(self.0.saturating_add(duration))
-    }
-
-    /// The time from `self` to `later`; zero if `later` has passed.
-    pub fn until(self, later: Moment) -> Duration {
-        later.0.saturating_sub(self.0)
-    }
-}
 
 /// Whether the manager acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

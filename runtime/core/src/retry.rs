@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::effect::ClusterError;
 
 /// A growing delay: `first · 2ⁿ` after n failures, never more than `most`.

@@ -28,11 +28,12 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::answer;
 use crate::brake::Brake;
-use crate::cloud::{CloudEvent, EventType, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{Decision, Effect, When};
 use crate::load_balancer::Pending;
-use crate::node::node_ref;
-use crate::node_lifecycle::Now;
+use crate::moment::Now;
+use crate::node::object::node_ref;
 use crate::retry::{self, Backoff, Retry};
 
 use change::{Change, Doing, End};

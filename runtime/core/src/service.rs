@@ -33,10 +33,10 @@ mod world;
 
 use k8s_openapi::api::core::v1::Service;
 
-use crate::cloud::{CloudEvent, EventType};
+use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{Decision, Effect, ServiceEffect, When};
+use crate::moment::Now;
 use crate::names::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
-use crate::node_lifecycle::Now;
 use crate::patch::{FinalizerChange, ServicePatch};
 use crate::permit::Mode;
 

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// See the module's documentation.
 pub struct Tenure {

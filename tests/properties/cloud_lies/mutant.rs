@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use ccm_core::moment::Moment;
 use ccm_core::node_lifecycle::deletion_guard::Evidence;
-use ccm_core::permit::Moment;
 use ccm_core::settings::LifecycleRules;
 
 /// Which condition is missing.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::brake::{Allowances, Brake, Budgets, Rise};
-use ccm_core::effect::{ClusterError, Decision, Effect, NodeDeletion, NodeRef, Outcome, When};
+use ccm_core::effect::{ClusterError, Decision, Effect, NodeDeletion, Outcome, When};
+use ccm_core::moment::Moment;
+use ccm_core::moment::Now;
 use ccm_core::names;
-use ccm_core::node_lifecycle::{Facts, Finding, Memory, Now, Pass, Survey, decide};
+use ccm_core::node::object::NodeRef;
+use ccm_core::node_lifecycle::{Facts, Finding, Memory, Pass, Survey, decide};
 use ccm_core::ownership::OwnershipContext;
-use ccm_core::permit::Moment;
 use ccm_core::settings::LifecycleRules;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
 use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
-use ccm_core::permit::{Access, CloudRequest, Mode, Moment, Permit, Refusal};
+use ccm_core::moment::Moment;
+use ccm_core::permit::{Access, CloudRequest, Mode, Permit, Refusal};
 use ccm_core::settings::{
     LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
 };

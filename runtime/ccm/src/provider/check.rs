@@ -6,7 +6,8 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use ccm_core::permit::{Moment, Permit};
+use ccm_core::moment::Moment;
+use ccm_core::permit::Permit;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::{AuthKind, Manifest};
 use ccm_host::{GuestConfig, Module, Provider};

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::effect::{Looked, When};
+use ccm_core::moment::Moment;
 use ccm_core::names::NODE_CONTROLLER;
-use ccm_core::node::{Facts, RetainedState, is_uninitialized, proposal};
+use ccm_core::node::object::is_uninitialized;
+use ccm_core::node::{Facts, RetainedState, proposal};
 use ccm_core::ownership::OwnershipContext;
-use ccm_core::permit::Moment;
 use ccm_core::retry;
 use ccm_core::settings::NodeRules;
 use k8s_openapi::api::core::v1::Node;

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ccm_core::cloud::CloudEvent;
-use ccm_core::effect::{NodeRef, Outcome, ServiceRef};
+use ccm_core::effect::{Outcome, ServiceRef};
 use ccm_core::event::About;
 use ccm_core::names::{
     IPAM_CONTROLLER, IPAM_EVENTS, ROUTE_CONTROLLER, ROUTE_EVENTS, SERVICE_EVENTS,
 };
+use ccm_core::node::object::NodeRef;
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

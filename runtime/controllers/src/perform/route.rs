@@ -8,7 +8,8 @@ use ccm_core::cloud::ProviderError;
 use ccm_core::cloud_node::cloud_node;
 use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::effect::{Answered, Outcome, RouteEffect, RouteOutcome};
-use ccm_core::permit::{Moment, Permit};
+use ccm_core::moment::Moment;
+use ccm_core::permit::Permit;
 use k8s_openapi::api::core::v1::Node;
 
 use super::EffectExecutor;

@@ -15,8 +15,9 @@ use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply, LoadBalancerStatus,
     ProgressReply, UpdateRequest,
 };
+use ccm_core::moment::Moment;
 use ccm_core::patch::ServicePatch;
-use ccm_core::permit::{Moment, Permit};
+use ccm_core::permit::Permit;
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use kube::api::ListParams;

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use ccm_core::cloud::{CloudEvent, EventType};
-use ccm_core::effect::{NodeRef, ServiceRef};
+use ccm_core::effect::ServiceRef;
+use ccm_core::node::object::NodeRef;
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};

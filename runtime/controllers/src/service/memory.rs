@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::effect::When;
-use ccm_core::permit::Moment;
+use ccm_core::moment::Moment;
 use ccm_core::retry;
 use ccm_core::service::{
     Account, Facts, RetainedState, Targets, World, is_load_balancer, is_news, needs_cleanup,

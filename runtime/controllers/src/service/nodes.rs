@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_core::moment::Moment;
 use ccm_core::ownership::OwnershipContext;
-use ccm_core::permit::Moment;
 use ccm_core::service::Targets;
 use ccm_core::service::targets::{is_eligible, wakes};
 use ccm_core::settings::ServiceSettings;

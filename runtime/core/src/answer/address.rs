@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::cloud::Address;
+use crate::cloud::instance::Address;
 use crate::syntax::is_dns_name;
 
 /// What is wrong with an address, if anything is.

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;
-use crate::cloud::AddressType::{ExternalIp, Hostname, InternalDns, InternalIp};
-use crate::cloud::{Address, AddressType};
+use crate::cloud::instance::AddressType::{ExternalIp, Hostname, InternalDns, InternalIp};
+use crate::cloud::instance::{Address, AddressType};
 use crate::selector::Selector;
 
 fn addresses(list: &[(AddressType, &str)]) -> Vec<Address> {

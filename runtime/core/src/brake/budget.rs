@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Allowance, Allowances, Brake, Rise};
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// What was spent of one allowance.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{Allowances, Brake, Budget, BudgetLevel, Rise};
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// See the module's documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]

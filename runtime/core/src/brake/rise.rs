@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// Twice and a half in the ten minutes of a window: whoever is paged sees the first doubling before the third.
 const STEP: Duration = Duration::from_secs(240);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Allowance, Brake, Budget, BudgetLevel, Rise};
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// A [`Budget`] behind a lock that is held for a few instructions. It is about a number, not about a share: its
 /// allowance is asked for no objects.

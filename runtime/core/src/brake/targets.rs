@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// Longer than a node controller or a watch needs to correct itself, far shorter than a health check that takes
 /// dead targets out anyway leaves users without an answer.

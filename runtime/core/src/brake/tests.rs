@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 mod targets;
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::Answered;
 use crate::brake::{Brake, Rise};
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use crate::load_balancer::Progress;
 

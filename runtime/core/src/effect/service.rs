@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::ClusterError;
 use crate::brake::{Brake, Rise};
-use crate::cloud::{CloudEvent, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::CloudEvent;
 use crate::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply, Progress,
     ProgressReply, UpdateRequest,

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::cidr_set::{CidrSet, CidrSetError};
 use super::holder::Holder;
-use crate::node::name;
+use crate::node::object::name;
 use crate::settings::IpamSettings;
 
 /// The longest text of somebody else's that is repeated to people.

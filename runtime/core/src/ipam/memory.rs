@@ -10,7 +10,7 @@ use super::allocator::{Allocator, InvalidPodCidr, pod_cidrs};
 use super::cidr_set::CidrSetError;
 use super::facts::{Facts, RetainedState};
 use crate::effect::When;
-use crate::node::name;
+use crate::node::object::name;
 use crate::settings::IpamSettings;
 
 /// See the module's documentation.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use k8s_openapi::api::core::v1::NodeAddress;
 use thiserror::Error;
 
-use crate::cloud::{Address, AddressType};
+use crate::cloud::instance::{Address, AddressType};
 
 /// Why the kubelet's `--node-ip` cannot be honoured.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -2,13 +2,14 @@
 //! every other one has said that it is not theirs. Decides what is said and waited for; knows no other provider but by
 //! its word.
 
-use crate::cloud::Lookup;
+use crate::cloud::instance::Lookup;
 use crate::effect::{CandidateVote, Decision, Effect};
+use crate::moment::Moment;
 use crate::ownership::{Heard, Verdict, Vote};
-use crate::permit::Moment;
 
+use super::Facts;
+use super::object::node_ref;
 use super::waiting::{self, Obstacle};
-use super::{Facts, node_ref};
 
 /// What to do before an answer may be used; `None` when it may, or when there is none that could be.
 pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<Decision> {

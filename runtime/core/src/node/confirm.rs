@@ -9,12 +9,13 @@ use k8s_openapi::api::core::v1::Node;
 use crate::answer::Checked;
 use crate::brake::{Brake, Rise};
 use crate::budget_reservation::Reservation;
-use crate::cloud::{Address, AddressType};
+use crate::cloud::instance::{Address, AddressType};
 use crate::effect::Effect;
-use crate::permit::Moment;
+use crate::moment::Moment;
 
+use super::object::{is_ready, node_ref};
 use super::waiting::Obstacle;
-use super::{Facts, Found, addresses, found, is_ready, labels, node_ref, stored_labels};
+use super::{Facts, Found, addresses, found, labels, stored_labels};
 
 /// What an answer would change that one answer is not enough for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,10 +6,11 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::brake::Brake;
 use crate::budget_reservation::{Asked, BudgetReservation, Reservation};
-use crate::cloud::{Lookup, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::Lookup;
 use crate::effect::{ClusterError, Effect, Looked, Outcome};
+use crate::moment::Moment;
 use crate::ownership::{OwnershipContext, Verdict};
-use crate::permit::Moment;
 use crate::refusal::Refusals;
 use crate::settings::NodeRules;
 
@@ -153,7 +154,7 @@ impl Facts {
 
     /// A write was made, or the node was read again.
     fn settle(&mut self, effect: &Effect) {
-        let is_waiting = super::is_uninitialized(&self.node);
+        let is_waiting = super::object::is_uninitialized(&self.node);
         let state = &mut self.state;
         match effect {
             Effect::ReadNode(_) => {
@@ -205,7 +206,7 @@ impl Facts {
 
     /// Whether the write that removes the taint may have been made without anybody having said so.
     pub fn is_unanswered(&self) -> bool {
-        let is_told = self.state.told && !super::is_uninitialized(&self.node);
+        let is_told = self.state.told && !super::object::is_uninitialized(&self.node);
         (self.past.is_unanswered || self.state.is_unanswered) && !is_told
     }
 

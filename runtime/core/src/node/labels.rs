@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cloud::Instance;
+use crate::cloud::instance::Instance;
 use crate::names;
 
 /// Deprecated name, current name. The deprecated one is the source of truth (NODE-070, NODE-071).

@@ -6,14 +6,16 @@ use std::time::Duration;
 use crate::answer::{self, Unusable};
 use crate::brake::Brake;
 use crate::budget_reservation::why_in_vain;
-use crate::cloud::{CloudEvent, EventType, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, When};
+use crate::moment::Moment;
 use crate::ownership::Verdict;
-use crate::permit::Moment;
 use crate::retry::{self, Backoff, Retry};
 
 use super::addresses::NodeIpError;
-use super::{Facts, node_ref, provider_events};
+use super::object::node_ref;
+use super::{Facts, provider_events};
 
 /// What passes by itself is worth an Event only after this long: a machine that was made a moment ago is
 /// in most clouds' inventories by then.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::cloud::Address;
+use crate::cloud::instance::Address;
 use crate::cloud_node::cloud_node;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// A doubt that nobody has renewed for so long is another one when it comes again: with no node NotReady, nobody
 /// asks. While one is, it is asked about every minute.

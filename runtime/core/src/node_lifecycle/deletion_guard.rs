@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::brake::Brake;
+use crate::moment::Moment;
 use crate::names::{DELETE_UNTIL, LEAVING_TAINTS};
 use crate::ownership::stored_provider_id;
-use crate::permit::Moment;
 use crate::selector::Selector;
 use crate::settings::LifecycleRules;
 

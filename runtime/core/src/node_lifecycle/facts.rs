@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Node;
 use crate::brake::Brake;
 use crate::budget_reservation::{Asked, BudgetReservation, Reservation};
 use crate::effect::{ClusterError, Effect, Outcome};
+use crate::moment::Moment;
 use crate::ownership::OwnershipContext;
-use crate::permit::Moment;
 use crate::refusal::Refusals;
 use crate::settings::LifecycleRules;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 
 use super::survey::{LARGEST, Survey, scheme};
 

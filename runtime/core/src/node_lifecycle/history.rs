@@ -6,12 +6,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 
-use crate::node::uid;
+use crate::moment::Moment;
+use crate::node::object::uid;
 use crate::ownership::stored_provider_id;
-use crate::permit::Moment;
 use crate::retry::Backoff;
 
 use super::deletion_guard::Held;
+use super::survey::Company;
 
 /// A node that is found and NotReady is asked about again: its kubelet has died, or its machine is about to.
 pub(super) const FOUND: Backoff = Backoff {
@@ -69,17 +70,6 @@ pub(super) enum Noted {
     Gone,
     /// Again and again the answer does not count: it says that this machine cannot be told, or it is not complete.
     Uncounted,
-}
-
-/// With whom a node is asked about: one that cannot be answered must not take their answers from others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Company {
-    /// All whom the provider can tell.
-    Everybody,
-    /// Those whom it could not tell the last time.
-    Untold,
-    /// Nobody: the provider crashed when it was asked about this one alone.
-    Nobody,
 }
 
 /// An unbroken row of complete answers that call the node gone.

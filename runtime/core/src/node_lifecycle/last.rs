@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::history::NodeHistory;
 use super::memory::Pass;
 use super::survey::scheme;
-use crate::node::name;
+use crate::node::object::name;
 use crate::ownership::owner;
 use k8s_openapi::api::core::v1::Node;
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Node;
 
 use super::history::Noted;
-use crate::cloud::{Instance, Lookup};
+use crate::cloud::instance::{Instance, Lookup};
 use crate::ownership::stored_provider_id;
 
 /// What there may be to do about a machine that exists.

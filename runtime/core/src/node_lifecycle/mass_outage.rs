@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// Fewer nodes than this are no mass: two of five may well go together.
 const LEAST: usize = 3;

@@ -7,21 +7,24 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::cloud::{FindReply, Lookup, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{FindReply, Lookup};
 use crate::effect::When;
-use crate::node::{is_ready, is_uninitialized, name, uid as uid_of};
+use crate::moment::Moment;
+use crate::node::object::{is_ready, is_uninitialized};
+use crate::node::object::{name, uid as uid_of};
 use crate::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
-use crate::permit::Moment;
 use crate::settings::LifecycleRules;
 
 use super::contradictions::Contradictions;
 use super::deletion_guard::{Evidence, Held, Seen, age, is_wanted};
 use super::facts::{Facts, Finding};
 use super::halving::{Halving, is_crash};
-use super::history::{Company, FOUND, NodeHistory, Noted};
+use super::history::{FOUND, NodeHistory, Noted};
 use super::last::LastOfScheme;
 use super::lookup::{is_its_machine, power, vouches};
 use super::mass_outage::{Called, MassOutage};
+use super::survey::Company;
 use super::survey::{Survey, scheme, surveys};
 use super::witness::Witnesses;
 use super::{Now, has_shutdown_key_and_effect, taints};

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::node::{is_ready, name};
+use crate::moment::Moment;
+use crate::node::object::is_ready;
+use crate::node::object::name;
 use crate::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
-use crate::permit::Moment;
 use crate::provider_id::ProviderId;
-
-use super::history::Company;
 
 /// Most nodes of one look-up, those that vouch included: half of what the contract allows.
 const MOST: usize = 2500;
@@ -19,6 +18,17 @@ const MOST: usize = 2500;
 pub(super) const LARGEST: usize = MOST - VOUCHING;
 /// How many nodes vouch for an answer. One could be gone itself; three that are gone at once are a mass.
 const VOUCHING: usize = 3;
+
+/// With whom a node is asked about: one that cannot be answered must not take their answers from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Company {
+    /// All whom the provider can tell.
+    Everybody,
+    /// Those whom it could not tell the last time.
+    Untold,
+    /// Nobody: the provider crashed when it was asked about this one alone.
+    Nobody,
+}
 
 /// See the module's documentation.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Node;
 
 use super::contradictions::Contradictions;
-use crate::node::{name, uid};
+use crate::node::object::{name, uid};
 
 /// Whoever was asked so often and never found vouches for nobody: somebody else is asked first. One bad answer, which
 /// finds nobody, changes no witness.

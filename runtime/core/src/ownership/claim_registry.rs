@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// More nodes than ever wait at the same time; the one that was heard of longest ago is forgotten for the next one.
 const MOST: usize = 10_000;

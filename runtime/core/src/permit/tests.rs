@@ -3,6 +3,7 @@
 use super::*;
 use crate::audit::Unrecordable;
 use crate::brake::{Allowance, BudgetLevel};
+use std::time::Duration;
 
 /// Remembers what it was told; cannot write when it is broken.
 #[derive(Default)]

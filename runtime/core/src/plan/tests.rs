@@ -3,7 +3,8 @@
 use super::*;
 use crate::audit::{Author, Subject};
 use crate::brake::Brake;
-use crate::effect::{NodeDeletion, NodeRef};
+use crate::effect::NodeDeletion;
+use crate::node::object::NodeRef;
 use crate::patch::NodeStatusPatch;
 use crate::permit::{Access, Refusal};
 

@@ -5,8 +5,8 @@ use super::facts::{Cause, Decision, Effect, Facts, Failure, Now, Role, RolloutEv
 use super::orders::{self, Ordered};
 use super::record::{Record, Release, cut};
 use super::trial;
-use crate::cloud::EventType;
-use crate::permit::Moment;
+use crate::cloud::instance::EventType;
+use crate::moment::Moment;
 
 /// What to do now.
 pub fn decide(facts: &Facts, now: Now) -> Decision {

@@ -7,8 +7,8 @@ use super::plans::Plans;
 use super::record::{Noted, Orders, Record, Release, cut};
 use super::rules::RolloutRules;
 use super::tally::Tally;
-use crate::cloud::EventType;
-use crate::permit::Moment;
+use crate::cloud::instance::EventType;
+use crate::moment::Moment;
 
 /// Now, on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

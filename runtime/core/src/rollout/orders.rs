@@ -3,7 +3,7 @@
 use super::decide::{DecisionBuilder, Placing, shown, told};
 use super::facts::{Cause, Effect, Order, RolloutEvent};
 use super::record::{Release, cut};
-use crate::cloud::EventType;
+use crate::cloud::instance::EventType;
 
 /// What comes of the orders.
 pub(super) enum Ordered {

@@ -7,7 +7,7 @@ use super::facts::{Candidate, Effect, Step, Trying, Work};
 use super::orders;
 use super::record::{MOST_LINES, Phase, Release, Trial, cut};
 use super::tally::Verdict;
-use crate::cloud::EventType;
+use crate::cloud::instance::EventType;
 
 impl Step {
     /// Whether it answers calls, if only to be compared.

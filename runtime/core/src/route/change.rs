@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::cloud_route::CloudRoute;
 use crate::load_balancer::{Pending, Progress};
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// How many routes to one destination a reconciliation removes. Clouds have one, and some may have a few.
 const MOST_REMOVALS: usize = 16;

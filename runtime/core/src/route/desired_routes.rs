@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::name;
 use super::network::{has_family, is_inside, pod_cidrs, read};
 use crate::answer::quoted;
-use crate::node::is_uninitialized;
+use crate::node::object::is_uninitialized;
 use crate::ownership::{Owner, OwnershipContext, owner};
 
 /// What one node wants.

@@ -10,16 +10,17 @@ use super::change::{Change, Doing, End};
 use super::condition::{self, Network};
 use crate::answer;
 use crate::brake::{Brake, Rise};
-use crate::cloud::{CloudEvent, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::CloudEvent;
 use crate::cloud_node::cloud_node;
 use crate::cloud_route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply, RouteTarget,
 };
 use crate::effect::{Answered, ClusterError, Effect, Outcome, RouteEffect, RouteOutcome};
-use crate::node::node_ref;
-use crate::node_lifecycle::Now;
+use crate::moment::Moment;
+use crate::moment::Now;
+use crate::node::object::node_ref;
 use crate::patch::NetworkConditionPatch;
-use crate::permit::Moment;
 use crate::refusal::Refusals;
 
 /// How often a reconciliation reads the node again after a conflict; upstream's number (ROUTE-043).

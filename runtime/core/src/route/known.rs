@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 use super::listing::Asked;
 use crate::cloud_route::{CloudRoute, RouteTarget};
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// See the module's documentation.
 #[derive(Debug, Clone, Default)]

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::cloud::ProviderError;
-use crate::permit::Moment;
+use crate::cloud::error::ProviderError;
+use crate::moment::Moment;
 use crate::retry::{self, Backoff, Retry};
 use crate::settings::RouteSettings;
 

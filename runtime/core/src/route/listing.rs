@@ -11,8 +11,8 @@ use super::known::Known;
 use super::network::{has, is_inside, read};
 use crate::answer::quoted;
 use crate::cloud_route::{CloudRoute, RouteTarget};
-use crate::node::is_uninitialized;
-use crate::permit::Moment;
+use crate::moment::Moment;
+use crate::node::object::is_uninitialized;
 
 /// What a provider was asked with.
 #[derive(Debug, Clone)]

@@ -22,11 +22,11 @@ use super::network::pod_cidrs;
 use super::pass::{Planning, Tally, Work};
 use super::{BEGUN, name, not_listed};
 use crate::answer::quoted;
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::cloud_route::{CloudRoute, ListRoutesReply};
 use crate::effect::When;
+use crate::moment::Moment;
 use crate::ownership::{OwnershipContext, recorded_owner, stored_provider_id};
-use crate::permit::Moment;
 use crate::retry;
 use crate::settings::RouteSettings;
 

@@ -16,9 +16,9 @@ use super::listing::{Entry, Listing, Verdict};
 use super::memory::{Note, fingerprint};
 use super::network::pod_cidrs;
 use super::{name, warning};
-use crate::cloud::CloudEvent;
+use crate::cloud::instance::CloudEvent;
 use crate::cloud_route::CloudRoute;
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 /// One reconciliation that is to be held.
 #[derive(Debug, Clone)]

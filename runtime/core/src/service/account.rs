@@ -9,7 +9,7 @@ use super::waiting::{Doing, Obstacle};
 use super::{Facts, Step};
 use crate::effect::{ServiceEffect, Vouching};
 use crate::load_balancer::{Ingress, LoadBalancerStatus};
-use crate::node_lifecycle::Now;
+use crate::moment::Now;
 use crate::node_lifecycle::deletion_guard::is_said;
 
 /// Which account a reconciliation is about.

@@ -8,11 +8,11 @@ use super::stored::{annotations, has_finalizer, is_deleting, load_balancer_statu
 use super::waiting::{self, Doing, Obstacle};
 use super::{Facts, Role, Step, account, cloud_service, conditions, normal, others_finalizers};
 use crate::brake::{Brake, Rise};
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::effect::ServiceEffect;
 use crate::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
+use crate::moment::Now;
 use crate::names::SERVICE_OWNER;
-use crate::node_lifecycle::Now;
 use crate::patch::{FinalizerChange, ServicePatch};
 
 const DELETED: &str = "DeletedLoadBalancer";

@@ -5,10 +5,10 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::stored::condition;
 use crate::answer;
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::load_balancer::LoadBalancerStatus;
+use crate::moment::Now;
 use crate::names::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
-use crate::node_lifecycle::Now;
 use crate::patch::ConditionChange;
 
 /// The load balancer is as it should be.

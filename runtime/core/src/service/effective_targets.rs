@@ -9,8 +9,8 @@ use super::stored::load_balancer_status;
 use super::targets::{self, names, union};
 use super::waiting::Obstacle;
 use crate::brake::targets::{PendingRemoval, Verdict, judge};
-use crate::cloud::CloudNode;
-use crate::permit::Moment;
+use crate::cloud::instance::CloudNode;
+use crate::moment::Moment;
 
 /// What may be handed now.
 pub(super) struct EffectiveTargets<'a> {

@@ -13,14 +13,15 @@ use super::{
 };
 use crate::answer::faults_event;
 use crate::brake::{Brake, Rise};
-use crate::cloud::{CloudNode, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::CloudNode;
 use crate::effect::{Answered, OwnerState, ServiceEffect};
 use crate::load_balancer::{
     CloudService, EnsureReply, EnsureRequest, Ensured, Ingress, IpMode, LoadBalancerStatus,
 };
-use crate::node_lifecycle::Now;
+use crate::moment::Moment;
+use crate::moment::Now;
 use crate::patch::ServicePatch;
-use crate::permit::Moment;
 
 pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
     let is_marked = facts.state.is_marked || super::is_marked(&facts.service, &facts.world);

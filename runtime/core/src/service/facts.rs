@@ -13,13 +13,14 @@ use super::targets::Targets;
 use super::world::World;
 use crate::answer;
 use crate::brake::Brake;
-use crate::cloud::{CloudEvent, CloudNode, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{CloudEvent, CloudNode};
 use crate::effect::{
     Answered, ClusterError, Effect, Outcome, OwnerState, ServiceEffect, ServiceOutcome, Witnesses,
 };
 use crate::load_balancer::{CloudService, EnsureReply, Ensured, GetReply, Pending, Progress};
+use crate::moment::Moment;
 use crate::patch::ServicePatch;
-use crate::permit::Moment;
 use crate::refusal::Refusals;
 
 /// How often a reconciliation reads the Service again after a conflict before it gives up and comes back later.

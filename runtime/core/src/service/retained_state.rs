@@ -14,11 +14,12 @@ use super::waiting::{PENDING, patience};
 use super::{Step, ensure, step};
 use crate::brake::Brake;
 use crate::brake::targets::PendingRemoval;
-use crate::cloud::{CloudNode, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::CloudNode;
 use crate::effect::When;
 use crate::load_balancer::{CloudService, Ensured, LoadBalancerStatus};
-use crate::node_lifecycle::Now;
-use crate::permit::Moment;
+use crate::moment::Moment;
+use crate::moment::Now;
 
 /// What earlier reconciliations about a Service have left behind.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::cloud::CloudNode;
+use crate::cloud::instance::CloudNode;
 use crate::cloud_node::cloud_node;
 use crate::names::{EXCLUDE_FROM_LOAD_BALANCERS, TO_BE_DELETED_TAINT};
 use crate::ownership::stored_provider_id;
@@ -39,7 +39,7 @@ impl Targets {
 pub fn is_eligible(node: &Node) -> bool {
     node.metadata.deletion_timestamp.is_none()
         && !is_excluded(node)
-        && crate::node::taints(node)
+        && crate::node::object::taints(node)
             .iter()
             .all(|taint| taint.key != TO_BE_DELETED_TAINT)
         && stored_provider_id(node).is_some()

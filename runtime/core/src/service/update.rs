@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::waiting::{Doing, Obstacle};
 use super::{Facts, Step, cloud_service, normal, warning};
-use crate::cloud::{CloudNode, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::CloudNode;
 use crate::effect::ServiceEffect;
 use crate::load_balancer::{Progress, UpdateRequest};
 

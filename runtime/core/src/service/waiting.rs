@@ -7,13 +7,14 @@ use super::source_ranges::SourceRangesError;
 use super::{Facts, conditions, ingress, service_ref, stored, warning};
 use crate::answer::quoted;
 use crate::brake::Brake;
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::effect::{ClusterError, Decision, Effect, ServiceEffect, ServiceRef, When};
 use crate::load_balancer::Pending;
+use crate::moment::Moment;
+use crate::moment::Now;
 use crate::names::DELETE_UNTIL;
-use crate::node_lifecycle::Now;
 use crate::patch::ServicePatch;
-use crate::permit::{Mode, Moment};
+use crate::permit::Mode;
 use crate::retry::{self, Retry};
 
 /// What a provider may ask for when it has begun something; anything outside is moved to the nearest end.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ccm_core::permit::Moment;
+use ccm_core::moment::Moment;
 use ccm_core::retry::PERSON;
 use tokio::task::JoinSet;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use ccm_core::permit::Moment;
+use ccm_core::moment::Moment;
 use ccm_core::rollout::Now;
 use tokio::time::Instant;
 

@@ -40,7 +40,7 @@ pub(super) fn failed(facts: &Facts) -> Option<(String, bool)> {
 mod tests {
     use std::time::Duration;
 
-    use ccm_core::permit::Moment;
+    use ccm_core::moment::Moment;
     use ccm_core::rollout::{Failure, Noted, Now, Placed, Record, Rejected, Release};
 
     use super::*;

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use ccm_core::permit::{CloudRequest, Moment, Permit, Refusal, RequestOutcome};
+use ccm_core::moment::Moment;
+use ccm_core::permit::{CloudRequest, Permit, Refusal, RequestOutcome};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Now, on the clock that goes on during suspend.

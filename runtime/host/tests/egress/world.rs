@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ccm_core::audit::{Act, Attempt, AuditRecord, AuditSink, End, Leader, Refused, Unrecordable};
-use ccm_core::permit::{CloudRequest, Mode, Moment, Permit};
+use ccm_core::moment::Moment;
+use ccm_core::permit::{CloudRequest, Mode, Permit};
 use ccm_core::tenure::Tenure;
 use ccm_host::egress::{
     CallScope, Egress, EgressError, EgressLimits, FetchError, FetchRequest, FetchResponse, Lookup,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::at;
 use crate::brake::targets::{CONFIRM_AFTER, PendingRemoval, Verdict, judge};
-use crate::permit::Moment;
+use crate::moment::Moment;
 
 fn set(names: &str) -> BTreeSet<String> {
     names.split_whitespace().map(str::to_owned).collect()

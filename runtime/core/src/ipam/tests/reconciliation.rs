@@ -218,7 +218,7 @@ fn an_api_server_that_stores_nothing_is_not_asked_for_ever() {
     );
     facts.absorb(
         &Effect::RecordNodeEvent(
-            crate::effect::NodeRef {
+            crate::node::object::NodeRef {
                 name: "a".to_owned(),
                 uid: "1".to_owned(),
             },
@@ -234,7 +234,7 @@ fn an_api_server_that_stores_nothing_is_not_asked_for_ever() {
     assert_eq!(used(&memory), 0);
 }
 
-fn event(decision: Decision) -> crate::cloud::CloudEvent {
+fn event(decision: Decision) -> crate::cloud::instance::CloudEvent {
     match decision {
         Decision::Do(effects) => match effects.into_iter().next() {
             Some(Effect::RecordNodeEvent(_, event)) => event,
@@ -292,7 +292,7 @@ fn ipam_025_upstreams_form_of_the_message_and_the_range_that_is_full() {
     memory.see(&api.get("a").unwrap());
     let facts = memory.begin(Arc::new(node("b", "2", ""))).unwrap();
     let event = event(decide(&facts));
-    assert_eq!(event.event_type, crate::cloud::EventType::Warning);
+    assert_eq!(event.event_type, crate::cloud::instance::EventType::Warning);
     assert_eq!(
         event.message,
         "Node b status is now: CIDRNotAvailable (CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range 10.0.0.0/24)"

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cloud::{Address, AddressType, CloudEvent, EventType, Instance, Lookup, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{Address, AddressType, CloudEvent, EventType, Instance, Lookup};
 use crate::effect::{CandidateVote, Decision, Effect, Looked, Outcome, When};
+use crate::moment::Moment;
 use crate::node::{Facts, RetainedState, decide};
 use crate::node_index::Clashes;
 use crate::ownership::{Claim, Heard, OwnershipContext, Verdict, Vote};
-use crate::permit::Moment;
 use crate::settings::NodeRules;
 
 /// A tainted node without a provider ID, of which the provider `b` could be the owner, too; it has waited so long.
@@ -89,7 +90,7 @@ fn word(waited: Option<u64>, answer: Outcome) -> (Facts, CandidateVote) {
 /// The Events and the end of a reconciliation in which everybody together says this.
 fn end(waited: Option<u64>, answer: Lookup, verdict: Verdict, tell: bool) -> (Vec<String>, When) {
     let (mut facts, word) = word(waited, looked(answer));
-    let cast = Effect::CastVote(crate::node::node_ref(&facts.node), word);
+    let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
     facts.absorb(&cast, Outcome::VoteCast(verdict, tell));
     let mut told = Vec::new();
     loop {
@@ -129,7 +130,7 @@ fn every_answer_is_said_to_the_other_candidates_before_anything_is_done_with_it(
 #[test]
 fn only_when_the_node_is_its_own_alone_does_a_candidate_write() {
     let (mut facts, word) = word(None, looked(found()));
-    let cast = Effect::CastVote(crate::node::node_ref(&facts.node), word);
+    let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
     facts.absorb(&cast, Outcome::VoteCast(Verdict::Ours, false));
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("it is initialised");
@@ -189,7 +190,7 @@ fn in_all_other_cases_nothing_is_written_and_one_event_says_why_when_it_is_this_
 fn why_a_provider_cannot_answer_is_its_own_to_say() {
     let down = Outcome::Looked(Err(ProviderError::Unavailable("no route".to_owned())));
     let (mut facts, word) = word(Some(60), down);
-    let cast = Effect::CastVote(crate::node::node_ref(&facts.node), word);
+    let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
     facts.absorb(&cast, Outcome::VoteCast(Verdict::Open, false));
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("it is told");
@@ -202,7 +203,7 @@ fn why_a_provider_cannot_answer_is_its_own_to_say() {
 fn an_answer_that_waits_for_the_others_is_kept_and_one_that_does_not_is_asked_for_again() {
     let kept = |answer: Lookup, verdict: Verdict| {
         let (mut facts, word) = word(None, looked(answer));
-        let cast = Effect::CastVote(crate::node::node_ref(&facts.node), word);
+        let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
         facts.absorb(&cast, Outcome::VoteCast(verdict, false));
         (facts.unstored_answer().is_some(), facts.is_anothers())
     };

@@ -2,11 +2,12 @@
 
 use super::world::*;
 use crate::brake::Brake;
-use crate::cloud::AddressType::{ExternalIp, InternalIp};
-use crate::cloud::{Address, Instance, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::AddressType::{ExternalIp, InternalIp};
+use crate::cloud::instance::{Address, Instance};
 use crate::effect::{ClusterError, Looked, When};
+use crate::moment::Moment;
 use crate::node_index::{AddressClash, Clashes, DuplicateProviderId};
-use crate::permit::Moment;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ fn ready(mut world: World) -> World {
     world
 }
 
-fn answers(world: &mut World, list: &[(crate::cloud::AddressType, &str)]) {
+fn answers(world: &mut World, list: &[(crate::cloud::instance::AddressType, &str)]) {
     world.answer = found(Instance {
         addresses: addresses(list),
         ..instance()
@@ -163,7 +164,7 @@ fn a_brake_that_never_opens_is_asked_again_every_five_minutes() {
 /// What a Ready node with 10.0.0.1 is answered, and whether that needs confirming.
 #[test]
 fn what_counts_as_a_change_of_an_internal_ip() {
-    let rows: [(&[(crate::cloud::AddressType, &str)], bool); 6] = [
+    let rows: [(&[(crate::cloud::instance::AddressType, &str)], bool); 6] = [
         (
             &[(InternalIp, "10.0.0.1"), (ExternalIp, "192.0.2.7")],
             false,

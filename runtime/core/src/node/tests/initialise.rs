@@ -1,9 +1,9 @@
 //! NODE-010 to NODE-048: what happens to a tainted node.
 
 use super::world::*;
-use crate::cloud::Instance;
+use crate::cloud::instance::Instance;
 use crate::effect::{ClusterError, When};
-use crate::node::is_uninitialized;
+use crate::node::object::is_uninitialized;
 use serde_json::json;
 
 fn stored_addresses(world: &World) -> String {

@@ -1,7 +1,8 @@
 //! NODE-012 and NODE-050 to NODE-072: what happens to an initialised node.
 
 use super::world::*;
-use crate::cloud::{AddressType, Instance, Lookup, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{AddressType, Instance, Lookup};
 use crate::effect::{ClusterError, When};
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! Whatever a provider answers, and whatever the node looks like: what must never happen does not.
 
 use super::world::*;
-use crate::cloud::{Address, AddressType, Instance, Lookup};
+use crate::cloud::instance::{Address, AddressType, Instance, Lookup};
 use crate::effect::When;
-use crate::node::is_uninitialized;
+use crate::node::object::is_uninitialized;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

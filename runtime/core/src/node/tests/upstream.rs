@@ -3,8 +3,8 @@
 //! to come out. Its provider `fake` is `sim` here.
 
 use super::world::*;
-use crate::cloud::{Address, AddressType, Instance};
-use crate::node::is_uninitialized;
+use crate::cloud::instance::{Address, AddressType, Instance};
+use crate::node::object::is_uninitialized;
 use serde_json::{Value, json};
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";

@@ -1,10 +1,11 @@
 //! NODE-020 to NODE-025 and NODE-041 to NODE-043: why a tainted node keeps its taint, and who is told.
 
 use super::world::*;
-use crate::cloud::{AddressType, CloudEvent, EventType, Instance, Lookup, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{AddressType, CloudEvent, EventType, Instance, Lookup};
 use crate::effect::{ClusterError, Looked, When};
+use crate::moment::Moment;
 use crate::node_index::Clashes;
-use crate::permit::Moment;
 use serde_json::json;
 use std::time::Duration;
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
-use crate::cloud::{Address, AddressType, Instance, Lookup, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{Address, AddressType, Instance, Lookup};
 use crate::effect::{ClusterError, Decision, Effect, Looked, Outcome, When};
+use crate::moment::Moment;
 use crate::node::{Facts, Proposal, RetainedState, decide, proposal};
 use crate::node_index::Clashes;
 use crate::ownership::OwnershipContext;
-use crate::permit::Moment;
 use crate::settings::NodeRules;
 
 /// The moment at which every reconciliation is held, if the world does not say another.

@@ -1,7 +1,8 @@
 //! One node that cannot be answered costs nobody else anything.
 
 use super::world::{Answer, World};
-use crate::cloud::{Lookup, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::Lookup;
 
 #[test]
 fn a_node_that_cannot_be_told_delays_no_deletion_and_is_told_of() {

@@ -2,7 +2,8 @@
 
 use super::super::*;
 use super::world::World;
-use crate::cloud::{Lookup, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::Lookup;
 
 #[test]
 fn a_node_whose_machine_is_gone_goes_within_ninety_seconds() {

@@ -1,5 +1,6 @@
 //! A cluster of nodes, a cloud, and a manager that holds passes. Time goes on in steps.
 
+use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +10,11 @@ use serde_json::{Value, json};
 
 use super::super::*;
 use crate::brake::{Allowances, Budgets};
-use crate::cloud::{FindReply, Instance, Lookup, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{FindReply, Instance, Lookup};
 use crate::effect::Outcome;
+use crate::moment::Moment;
 use crate::ownership::OwnershipContext;
-use crate::permit::Moment;
 use crate::settings::LifecycleRules;
 
 pub(super) type Answer = Result<FindReply, ProviderError>;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::permit::Moment;
+use crate::moment::Moment;
 use crate::rollout::*;
 
 /// How a module behaves.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Memory;
-use crate::permit::Moment;
+use crate::moment::Moment;
 use crate::route::change::Change;
 use crate::route::facts::Key;
 use crate::route::pass::Work;

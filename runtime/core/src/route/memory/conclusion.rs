@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Memory, Note, uid, version};
-use crate::node_lifecycle::Now;
-use crate::permit::Moment;
+use crate::moment::Moment;
+use crate::moment::Now;
 use crate::retry;
 use crate::route::change::{Change, Doing, End};
 use crate::route::condition::Network;

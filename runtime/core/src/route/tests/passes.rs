@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::*;
-use crate::cloud::{CloudEvent, EventType, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{CloudEvent, EventType};
 use crate::cloud_route::RouteTarget;
 use crate::load_balancer::Progress;
 use crate::names::OWNER_LABEL;

@@ -16,10 +16,11 @@ use crate::brake::{Allowances, Budgets};
 use crate::cloud_route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use crate::effect::{Answered, ClusterError, Outcome, RouteEffect, RouteOutcome};
 use crate::load_balancer::Progress;
+use crate::moment::Moment;
 use crate::names::UNINITIALIZED_TAINT;
 use crate::ownership::OwnershipContext;
 use crate::patch::NetworkConditionPatch;
-use crate::permit::{Mode, Moment};
+use crate::permit::Mode;
 use crate::settings::RouteSettings;
 
 /// Where a route at the cloud leads, whoever asks.

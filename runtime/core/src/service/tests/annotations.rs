@@ -107,7 +107,7 @@ fn more_than_sixteen_annotations_are_too_many() {
 
 #[test]
 fn f26_the_providers_events_are_recorded_if_they_are_fit() {
-    use crate::cloud::{CloudEvent, EventType};
+    use crate::cloud::instance::{CloudEvent, EventType};
     let event = |reason: &str, message: &str| CloudEvent {
         event_type: EventType::Warning,
         reason: reason.to_owned(),

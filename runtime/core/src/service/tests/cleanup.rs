@@ -1,10 +1,10 @@
 //! SVC-040 to SVC-056: a load balancer goes when nobody wants it, and its Service only after it.
 
 use super::world::*;
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::effect::{ClusterError, ServiceEffect, When, Witnesses};
 use crate::load_balancer::{Found, GetReply, Progress};
-use crate::permit::Moment;
+use crate::moment::Moment;
 use crate::service::Account;
 use serde_json::json;
 use std::time::Duration;

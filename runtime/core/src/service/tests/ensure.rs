@@ -1,7 +1,7 @@
 //! SVC-030 to SVC-039: a load balancer is made, and nothing is said or asked twice.
 
 use super::world::*;
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::effect::{ServiceEffect, When, Witnesses};
 use crate::load_balancer::Ensured;
 use crate::service::Account;

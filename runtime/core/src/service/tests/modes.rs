@@ -1,7 +1,7 @@
 //! What is worked out where nothing may be changed.
 
 use super::world::*;
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::effect::When;
 use crate::permit::Mode;
 

@@ -1,7 +1,8 @@
 //! SVC-060 to SVC-070: which nodes a load balancer is handed, and when.
 
 use super::world::*;
-use crate::cloud::{CloudNode, ProviderError};
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::CloudNode;
 use crate::effect::{ServiceEffect, When};
 use crate::load_balancer::Progress;
 use crate::service::Targets;

@@ -1,7 +1,7 @@
 //! Whatever a provider answers, and whatever somebody does to the Service meanwhile: what must never happen does not.
 
 use super::world::*;
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::effect::When;
 use crate::load_balancer::{Found, GetReply, Progress};
 use proptest::collection::vec;

@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::effect::When;
 use crate::load_balancer::{Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol};
-use crate::permit::Moment;
+use crate::moment::Moment;
 use crate::service::is_same;
 use serde_json::json;
 use std::time::Duration;

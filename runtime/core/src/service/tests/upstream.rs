@@ -2,7 +2,7 @@
 //! that is none here, the row is a whole reconciliation in which the same has to come out.
 
 use super::world::*;
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::effect::{ClusterError, ServiceEffect, When};
 use crate::service::{needs_cleanup, needs_update};
 use k8s_openapi::api::core::v1::Service;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::cloud::ProviderError;
+use crate::cloud::error::ProviderError;
 use crate::effect::{
     Answered, ClusterError, Decision, Effect, InUse, Outcome, OwnerState, ServiceEffect,
     ServiceOutcome, When, Witnesses,
@@ -17,9 +17,10 @@ use crate::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Found, GetReply, Ingress, LoadBalancerStatus, Pending,
     Progress, ProgressReply,
 };
-use crate::node_lifecycle::Now;
+use crate::moment::Moment;
+use crate::moment::Now;
 use crate::ownership::OwnershipContext;
-use crate::permit::{Mode, Moment};
+use crate::permit::Mode;
 use crate::service::{self, Account, Facts, RetainedState, Targets, decide};
 use crate::settings::ServiceRules;
 

@@ -17,7 +17,8 @@ use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply,
     LoadBalancerStatus, Pending, Progress, ProgressReply, UpdateRequest,
 };
-use ccm_core::permit::{Access, Mode, Moment, Permit};
+use ccm_core::moment::Moment;
+use ccm_core::permit::{Access, Mode, Permit};
 use ccm_core::rollout::Release;
 use ccm_core::tenure::Tenure;
 use tokio::sync::Semaphore;

@@ -1,0 +1,94 @@
+//! Why a call of a provider failed, and what it means for whoever waits. Values only.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Why a cloud call did not do what was asked. The cases are the contract's, and two that only the
+/// host can produce. Controllers decide on the case, never on the text.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ProviderError {
+    /// The request or the configuration is wrong: a person has to change something.
+    #[error("invalid: {0}")]
+    Invalid(String),
+    /// The cloud refused the credential, or the grant does not cover the request.
+    #[error("denied: {0}")]
+    Denied(String),
+    /// Another object holds what was asked for.
+    #[error("conflict: {message}")]
+    Conflict {
+        /// For people.
+        message: String,
+        /// UID of the owner, if the cloud has it written down.
+        owner: Option<String>,
+    },
+    /// The cloud asked for patience.
+    #[error("throttled: {message}")]
+    Throttled {
+        /// For people.
+        message: String,
+        /// Between 1 s and 1 h; `None` when the cloud did not say.
+        retry_after: Option<Duration>,
+    },
+    /// Not now; worth retrying.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+    /// Cannot be done by this provider.
+    #[error("unsupported: {0}")]
+    Unsupported(String),
+    /// Somebody else implements this (IFACE-012).
+    #[error("implemented by alternate to cloud provider")]
+    Elsewhere,
+    /// A defect of the provider, by its own account or because its answer had the wrong shape.
+    #[error("internal error of the provider: {0}")]
+    Internal(String),
+    /// The call did not end in time. Whether the cloud acted is not known.
+    #[error("timed out: {0}")]
+    TimedOut(String),
+    /// The provider crashed; the text has function, cause, digest and its last log lines.
+    #[error("trapped: {0}")]
+    Trapped(String),
+}
+
+impl ProviderError {
+    /// The same case with another text.
+    pub fn with_text(self, change: impl FnOnce(String) -> String) -> ProviderError {
+        match self {
+            ProviderError::Invalid(text) => ProviderError::Invalid(change(text)),
+            ProviderError::Denied(text) => ProviderError::Denied(change(text)),
+            ProviderError::Conflict { message, owner } => ProviderError::Conflict {
+                message: change(message),
+                owner,
+            },
+            ProviderError::Throttled {
+                message,
+                retry_after,
+            } => ProviderError::Throttled {
+                message: change(message),
+                retry_after,
+            },
+            ProviderError::Unavailable(text) => ProviderError::Unavailable(change(text)),
+            ProviderError::Unsupported(text) => ProviderError::Unsupported(change(text)),
+            ProviderError::Elsewhere => ProviderError::Elsewhere,
+            ProviderError::Internal(text) => ProviderError::Internal(change(text)),
+            ProviderError::TimedOut(text) => ProviderError::TimedOut(change(text)),
+            ProviderError::Trapped(text) => ProviderError::Trapped(change(text)),
+        }
+    }
+
+    /// A fixed word per case, for metrics and log fields.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            ProviderError::Invalid(_) => "invalid",
+            ProviderError::Denied(_) => "denied",
+            ProviderError::Conflict { .. } => "conflict",
+            ProviderError::Throttled { .. } => "throttled",
+            ProviderError::Unavailable(_) => "unavailable",
+            ProviderError::Unsupported(_) => "unsupported",
+            ProviderError::Elsewhere => "elsewhere",
+            ProviderError::Internal(_) => "internal",
+            ProviderError::TimedOut(_) => "timed-out",
+            ProviderError::Trapped(_) => "trapped",
+        }
+    }
+}

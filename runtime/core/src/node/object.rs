@@ -1,0 +1,53 @@
+//! What is read of a Node, wherever it matters.
+
+use k8s_openapi::api::core::v1::{Node, Taint};
+
+use crate::names::UNINITIALIZED_TAINT;
+
+/// Which node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRef {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+}
+
+/// Whether the node waits for a cloud provider: a taint with the key is enough, whatever its value and
+/// effect (NODE-011).
+pub fn is_uninitialized(node: &Node) -> bool {
+    taints(node)
+        .iter()
+        .any(|taint| taint.key == UNINITIALIZED_TAINT)
+}
+
+/// Whether the kubelet says that the node is Ready.
+pub fn is_ready(node: &Node) -> bool {
+    let status = node.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    conditions
+        .unwrap_or_default()
+        .iter()
+        .any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+pub(crate) fn node_ref(node: &Node) -> NodeRef {
+    NodeRef {
+        name: name(node).to_owned(),
+        uid: uid(node).to_owned(),
+    }
+}
+
+pub(crate) fn uid(node: &Node) -> &str {
+    node.metadata.uid.as_deref().unwrap_or_default()
+}
+
+pub(crate) fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
+}
+
+pub(crate) fn taints(node: &Node) -> &[Taint] {
+    let spec = node.spec.as_ref();
+    spec.and_then(|spec| spec.taints.as_deref())
+        .unwrap_or_default()
+}
