@@ -13,6 +13,7 @@
 
 mod account;
 mod addresses;
+mod carry_over;
 mod change;
 mod cleanup;
 mod cloud_service;

@@ -1,7 +1,9 @@
 //! The decision: what serves, what is tried, and what is written down about it. Everything that depends on what people
 //! order is in `orders`, everything about one trial in `trial`.
 
-use super::facts::{Cause, Decision, Effect, Facts, Failure, Now, Role, RolloutEvent, Work};
+use super::facts::{
+    Cause, Decision, Effect, Facts, Failure, Now, Role, RolloutEvent, UNSERVED, Work,
+};
 use super::orders::{self, Ordered};
 use super::record::{Record, Release, cut};
 use super::trial;
@@ -25,9 +27,6 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
     };
     effects.map_or(Decision::Wait(turn.wake), Decision::Do)
 }
-
-/// The reason of the Event that nothing serves.
-pub(super) const UNSERVED: &str = "ProviderNotServing";
 
 /// One decision in the making.
 pub(super) struct DecisionBuilder<'a> {

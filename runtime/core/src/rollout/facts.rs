@@ -226,6 +226,9 @@ pub enum Order {
     Retry(String),
 }
 
+/// The reason of the Event that nothing serves.
+pub(super) const UNSERVED: &str = "ProviderNotServing";
+
 /// Something that people and machines should hear of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RolloutEvent {
@@ -458,7 +461,7 @@ impl Facts {
                 self.done.push(order.clone());
             }
             Effect::Tell(event) => {
-                self.has_told_unserved |= event.reason == super::decide::UNSERVED;
+                self.has_told_unserved |= event.reason == UNSERVED;
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::effective_targets::{EffectiveTargets, effective_targets};
-use super::facts::Asked;
+use super::retained_state::Asked;
 use super::stored::{load_balancer_status, uid};
 use super::waiting::{Doing, Obstacle};
 use super::{

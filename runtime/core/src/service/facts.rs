@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::account::Account;
 use super::cloud_service;
-use super::retained_state::RetainedState;
+use super::retained_state::{Asked, RetainedState};
 use super::stored::{annotations, uid};
 use super::targets::Targets;
 use super::world::World;
@@ -89,17 +89,6 @@ pub(super) enum Withheld {
     Change,
     /// Its removal.
     Removal,
-}
-
-/// What a provider was asked to make.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Asked {
-    /// The Service, without its status.
-    pub(super) service: Arc<CloudService>,
-    /// The nodes.
-    pub(super) targets: Arc<[CloudNode]>,
-    /// Whose load balancer was to be taken over.
-    pub(super) adopt: Option<String>,
 }
 
 /// A write, or a read, that failed.
