@@ -1,7 +1,9 @@
-//! What the files of the repository have to be like: the house rules, and the lists of upstream's statements and of hostile
+//! What the files of the repository have to be like: lints that clippy does not have, and the lists of upstream's statements and of hostile
 //! cases.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "rules/circles.rs"]
+mod circles;
 #[path = "rules/conformance.rs"]
 mod conformance;
 #[path = "rules/hostile.rs"]

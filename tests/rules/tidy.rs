@@ -1,4 +1,4 @@
-//! The house rules, held by a test: what may depend on what, where `unsafe` may stand, how long a file may be,
+//! Lints of the whole workspace: what may depend on what, where `unsafe` may stand, how long a file may be,
 //! who may write to a cluster; and that what the documents name exists. A rule that is broken names the file and the rule.
 
 use std::collections::BTreeSet;
@@ -279,7 +279,7 @@ fn is_controllers(file: &str) -> bool {
 }
 
 #[test]
-fn only_the_door_writes_to_the_cluster_or_calls_the_cloud() {
+fn only_the_executor_writes_to_the_cluster_or_calls_the_cloud() {
     let acts = [
         ".patch(",
         ".patch_status(",

@@ -1,0 +1,174 @@
+//! What a reconciliation about a Service leaves behind: the retained state that the next one begins with.
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::effective_targets::effective_targets;
+use super::facts::{Facts, Withheld};
+use super::retained_state::{Begun, RetainedState, Setback};
+use super::stored::{class, has_finalizer, is_load_balancer, load_balancer_status, recorded_owner};
+use super::waiting::{PENDING, patience};
+use super::{Step, ensure, step};
+use crate::brake::Brake;
+use crate::cloud::error::ProviderError;
+use crate::effect::When;
+use crate::load_balancer::Ensured;
+use crate::moment::{Moment, Now};
+
+impl RetainedState {
+    /// What is left behind by the reconciliation that ended with `facts` and `when`.
+    pub fn after(facts: Facts, when: &When, now: Moment) -> RetainedState {
+        let now = Now {
+            moment: now,
+            // Only what is written has a date.
+            wall: Timestamp::UNIX_EPOCH,
+        };
+        let last = step(&facts, now);
+        let failures = match &last {
+            Step::Wait(obstacle) if obstacle.is_failure() => facts.past.failures.saturating_add(1),
+            // It ended before its end.
+            Step::Do(_) if !matches!(when, When::AwaitChange) => {
+                facts.past.failures.saturating_add(1)
+            }
+            _ => 0,
+        };
+        let is_over = matches!(last, Step::Rest | Step::Stay(_));
+        let setback = setback(&facts, &last, when, now.moment);
+        let told_why = match last {
+            Step::Stay(why) => Some(why),
+            _ => None,
+        };
+        let was_foreign = was_foreign(&facts);
+        if facts.state.is_released || facts.is_gone && is_over {
+            return RetainedState {
+                is_released: true,
+                was_foreign,
+                ..RetainedState::default()
+            };
+        }
+        let failures = match &setback {
+            Some(setback) if facts.past.setback.as_ref() == Some(setback) => facts.past.failures,
+            _ => failures,
+        };
+        let past = RetainedState {
+            failures,
+            drift_due: facts.past.drift_due && facts.state.ensured.is_none() && !is_over,
+            told_why,
+            was_foreign,
+            setback,
+            wish: effective_targets(&facts, now.moment).wish,
+            empty_since: match ensure::is_emptied(&facts) {
+                Some(true) => facts.past.empty_since.or(Some(now.moment)),
+                Some(false) => None,
+                None => facts.past.empty_since,
+            },
+            ..facts.past.clone()
+        };
+        past.with_calls(&facts, now).with_words(facts)
+    }
+
+    /// What the calls of the reconciliation have changed.
+    fn with_calls(mut self, facts: &Facts, now: Now) -> RetainedState {
+        let state = &facts.state;
+        // Outside of enforce mode what was withheld is as good as made: it is in the plan, once.
+        let is_planned = state.withheld == Some(Withheld::Change);
+        if let Some(asked) = &state.asked {
+            if is_planned {
+                self.targets = Some(asked.targets.clone());
+            }
+            let pending = facts.pending();
+            self.hint = pending.and_then(|pending| pending.hint.clone());
+            self.pending_until = pending.map(|pending| now.moment.after(patience(pending)));
+            self.begun = pending.map(|_| Begun {
+                since: self.begun.map_or(now.moment, |begun| begun.since),
+                is_told: self.begun.is_some_and(|begun| begun.is_told) || facts.has_said(PENDING),
+            });
+        }
+        if let Some(result) = &state.ensured {
+            self.unsure_at = match result {
+                Ok(answered) => match answered.reply.ensured {
+                    Ensured::Ready(_) => None,
+                    Ensured::Pending(_) => self.unsure_at,
+                },
+                Err(error) if is_unsure(error) => Some(now.moment),
+                Err(_) => self.unsure_at,
+            };
+        }
+        if is_planned || state.ensured.is_some() {
+            self.is_made = is_planned || ensure::is_concluded(facts, now);
+            if self.is_made {
+                self.status = load_balancer_status(&facts.service);
+            }
+            self.is_paid = false;
+            self.braked = None;
+            self.is_deleting = false;
+            self.is_released = false;
+        }
+        if state.deleted.is_some() || state.withheld == Some(Withheld::Removal) {
+            self.is_made = false;
+            self.is_deleting = true;
+        }
+        match facts.budget(Brake::LoadBalancerDeletion) {
+            Some(Ok(())) => self.is_paid = true,
+            Some(Err(_)) => self.braked = self.braked.or(Some(now.moment)),
+            None => {}
+        }
+        self
+    }
+
+    /// What was said, and what it was said about.
+    fn with_words(mut self, facts: Facts) -> RetainedState {
+        let has_ended = facts.has_said("EnsuredLoadBalancer")
+            || matches!(facts.state.ensured, Some(Err(ProviderError::Elsewhere)));
+        let is_announced = self.owes_ensured || facts.has_said("EnsuringLoadBalancer");
+        self.owes_ensured = is_announced && !has_ended;
+        let has_targets = facts
+            .state
+            .targets
+            .as_ref()
+            .is_some_and(|one| !one.is_empty());
+        let is_unavailable = self.is_unavailable || facts.has_said("UnAvailableLoadBalancer");
+        self.is_unavailable = is_unavailable && !has_targets;
+        self.targets = facts.state.targets.or(self.targets);
+        self.asked = facts.state.asked.or(self.asked);
+        self
+    }
+}
+
+/// Whether the cloud may still carry out what was asked for.
+fn is_unsure(error: &ProviderError) -> bool {
+    matches!(
+        error,
+        ProviderError::Unavailable(_)
+            | ProviderError::TimedOut(_)
+            | ProviderError::Trapped(_)
+            | ProviderError::Internal(_)
+    )
+}
+
+fn setback(facts: &Facts, last: &Step<'_>, when: &When, now: Moment) -> Option<Setback> {
+    let wanted = facts.wanted();
+    match (last, when) {
+        (Step::Wait(obstacle), When::Retry { after, why }) if obstacle.is_setback() => {
+            Some(Setback {
+                wanted,
+                why: why.clone(),
+                until: now.after(*after),
+                is_stale: matches!(facts.state.updated, Some(Err(_))),
+            })
+        }
+        _ if facts.state.ensured.is_some() => None,
+        _ => facts.past.setback_of(&wanted, now).cloned(),
+    }
+}
+
+fn was_foreign(facts: &Facts) -> bool {
+    let service = &*facts.service;
+    let is_owned = facts.world.owns(service);
+    if is_owned && recorded_owner(service).is_some() {
+        return false;
+    }
+    if is_load_balancer(service) && class(service).is_some() && !is_owned {
+        return true;
+    }
+    facts.past.was_foreign && has_finalizer(service) && !is_load_balancer(service)
+}
