@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use ccm_core::cloud::{Address, AddressType, Instance};
-use ccm_core::names::{self, FIELD_MANAGER, NODE_CONTROLLER, OWNER_LABEL};
 use ccm_core::node::{addresses, labels};
 use ccm_core::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
+use ccm_core::well_known::{self, FIELD_MANAGER, NODE_CONTROLLER, OWNER_LABEL};
 use http::Request;
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::Node;
@@ -113,7 +113,7 @@ impl Plan {
         labels.insert(OWNER_LABEL.to_owned(), "hcloud".to_owned());
         let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
         let mut taints = taints.context("a node without taints")?;
-        taints.retain(|taint| taint.key != names::UNINITIALIZED_TAINT);
+        taints.retain(|taint| taint.key != well_known::UNINITIALIZED_TAINT);
         let event = event(&name, &uid);
         Ok(Self {
             status: NodeStatusPatch {

@@ -42,7 +42,7 @@ pub(crate) fn node(name: &str) -> Value {
             "podCIDR": "10.244.0.0/24",
             "podCIDRs": ["10.244.0.0/24"],
             "taints": [{
-                "key": ccm_core::names::UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule",
+                "key": ccm_core::well_known::UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule",
             }],
         },
         "status": {

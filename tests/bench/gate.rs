@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use ccm_core::names::{self, OWNER_LABEL};
+use ccm_core::well_known::{self, OWNER_LABEL};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use serde_json::Value;
@@ -12,12 +12,12 @@ use crate::audit::Entry;
 
 /// What every initialised node carries.
 const LABELS: [&str; 6] = [
-    names::INSTANCE_TYPE,
-    names::INSTANCE_TYPE_BETA,
-    names::ZONE,
-    names::ZONE_BETA,
-    names::REGION,
-    names::REGION_BETA,
+    well_known::INSTANCE_TYPE,
+    well_known::INSTANCE_TYPE_BETA,
+    well_known::ZONE,
+    well_known::ZONE_BETA,
+    well_known::REGION,
+    well_known::REGION_BETA,
 ];
 
 /// How many writes one node needs: its addresses, and everything else.
@@ -49,7 +49,7 @@ pub(crate) fn end_state(
         );
         let mut taints = spec.taints.iter().flatten();
         ensure!(
-            taints.all(|taint| taint.key != names::UNINITIALIZED_TAINT),
+            taints.all(|taint| taint.key != well_known::UNINITIALIZED_TAINT),
             "{name} is still tainted"
         );
         let addresses = node

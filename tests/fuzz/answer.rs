@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use ccm_core::answer::{
+use ccm_core::answer_check::{
     Known, MAX_ADDRESSES, MAX_LABELS, check as checked, check_event, faults_event,
 };
 use ccm_core::cloud::{Address, AddressType, CloudEvent, EventType, Instance};

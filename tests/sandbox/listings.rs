@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use ccm_controllers::{Metrics, Pace};
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
-use ccm_core::names::UNINITIALIZED_TAINT;
 use ccm_core::permit::Mode;
+use ccm_core::well_known::UNINITIALIZED_TAINT;
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_scenarios::cloud::Answered;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::load_balancer::Pending;
-use ccm_core::names::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_core::settings::ServiceRules;
+use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_sim::cluster::{Request, Write};
 use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};

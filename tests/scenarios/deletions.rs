@@ -7,7 +7,7 @@ use std::time::Duration;
 use ccm_core::brake::{Brake, Rise};
 use ccm_core::cloud::Lookup;
 use ccm_core::moment::Moment;
-use ccm_core::names;
+use ccm_core::well_known;
 use ccm_sim::cluster::Write;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
     let Some(node) = write.before.as_deref() else {
         return found;
     };
-    let is_asked_for = node["metadata"]["annotations"][names::DELETE_UNTIL].is_string();
+    let is_asked_for = node["metadata"]["annotations"][well_known::DELETE_UNTIL].is_string();
     if !is_confirmed(write, record, false) {
         let why = "deletes without two complete answers 10 s apart, the last one fresh (S1)";
         found.push(told(write, why));
@@ -65,7 +65,11 @@ pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
 /// Whether somebody has said on the node that it is to leave: that stands for a neighbour where none is left.
 fn is_marked(node: &Value) -> bool {
     let mut taints = list(&node["spec"]["taints"]).iter();
-    taints.any(|taint| names::LEAVING_TAINTS.iter().any(|key| taint["key"] == *key))
+    taints.any(|taint| {
+        well_known::LEAVING_TAINTS
+            .iter()
+            .any(|key| taint["key"] == *key)
+    })
 }
 
 /// Whether it was known to be gone when the deletion was sent: complete answers called it gone over long enough a time,
@@ -211,13 +215,14 @@ fn brake(write: &Write) -> Option<Brake> {
     };
     match (write.request.resource, write.request.verb) {
         ("nodes", "delete") if write.after.is_none() => {
-            let is_asked_for = before["metadata"]["annotations"][names::DELETE_UNTIL].is_string();
+            let is_asked_for =
+                before["metadata"]["annotations"][well_known::DELETE_UNTIL].is_string();
             let is_meant = is_asked_for || is_marked(before);
             (!is_meant).then_some(Brake::NodeDeletion)
         }
         ("nodes", "patch") => {
             let after = write.after.as_deref()?;
-            let shutdown = [names::SHUTDOWN_TAINT];
+            let shutdown = [well_known::SHUTDOWN_TAINT];
             (has(after, &shutdown) && !has(before, &shutdown)).then_some(Brake::ShutdownTaint)
         }
         _ => None,

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use ccm_core::brake::Allowances;
 use ccm_core::cloud::{AddressType, Lookup};
-use ccm_core::names;
 use ccm_core::permit::Mode;
+use ccm_core::well_known;
 use ccm_sim::cluster::Write;
 use serde_json::{Map, Value, json};
 
@@ -26,12 +26,12 @@ use tokio::time::Instant;
 
 /// The label names of a machine's type and place.
 const LABELS: [&str; 6] = [
-    names::INSTANCE_TYPE,
-    names::INSTANCE_TYPE_BETA,
-    names::ZONE,
-    names::ZONE_BETA,
-    names::REGION,
-    names::REGION_BETA,
+    well_known::INSTANCE_TYPE,
+    well_known::INSTANCE_TYPE_BETA,
+    well_known::ZONE,
+    well_known::ZONE_BETA,
+    well_known::REGION,
+    well_known::REGION_BETA,
 ];
 /// Between the two answers that a deletion, or a Ready node's other InternalIP, needs.
 pub(crate) const APART: Duration = Duration::from_secs(10);
@@ -148,8 +148,8 @@ pub(crate) fn told(write: &Write, what: &str) -> String {
 fn component(write: &Write) -> Option<String> {
     let reason = write.body["reason"].as_str()?;
     let wanted = match reason {
-        "FailedToCreateRoute" => names::ROUTE_EVENTS,
-        "CIDRNotAvailable" | "CIDRAssignmentFailed" => names::IPAM_EVENTS,
+        "FailedToCreateRoute" => well_known::ROUTE_EVENTS,
+        "CIDRNotAvailable" | "CIDRAssignmentFailed" => well_known::IPAM_EVENTS,
         _ => return None,
     };
     let said = &write.body["reportingComponent"];
@@ -223,7 +223,7 @@ pub(crate) fn list(value: &Value) -> &[Value] {
 fn is_tainted(node: &Value) -> bool {
     list(&node["spec"]["taints"])
         .iter()
-        .any(|taint| taint["key"] == names::UNINITIALIZED_TAINT)
+        .any(|taint| taint["key"] == well_known::UNINITIALIZED_TAINT)
 }
 
 /// Whether one of the cloud's addresses is stored, if the cloud has said any.
@@ -288,7 +288,7 @@ fn theirs(node: &Value, before: &Value) -> Value {
         .cloned()
         .collect();
     let is_ours =
-        |key: &str| LABELS.contains(&key) || key.split('/').next() == Some(names::OUR_DOMAIN);
+        |key: &str| LABELS.contains(&key) || key.split('/').next() == Some(well_known::OUR_DOMAIN);
     // A label of the provider's may be added; whoever had set it before keeps it.
     keep(&mut node["metadata"]["labels"], |key| {
         !is_ours(key) && had.iter().any(|one| one == key)
@@ -297,7 +297,8 @@ fn theirs(node: &Value, before: &Value) -> Value {
     let taints: Vec<Value> = list(&node["spec"]["taints"])
         .iter()
         .filter(|taint| {
-            taint["key"] != names::UNINITIALIZED_TAINT && taint["key"] != names::SHUTDOWN_TAINT
+            taint["key"] != well_known::UNINITIALIZED_TAINT
+                && taint["key"] != well_known::SHUTDOWN_TAINT
         })
         .cloned()
         .collect();

@@ -1,6 +1,6 @@
 //! Nodes, as scripts describe them and as transcripts and comparisons show them. Knows no controller.
 
-use ccm_core::names;
+use ccm_core::well_known;
 use ipnet::IpNet;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub(crate) fn describe(
     match key {
         "taint" if value == "shutdown" => push(
             &mut node["spec"]["taints"],
-            json!({ "key": names::SHUTDOWN_TAINT, "effect": "NoSchedule" }),
+            json!({ "key": well_known::SHUTDOWN_TAINT, "effect": "NoSchedule" }),
         ),
         "taint" => {
             let taint = if value == "uninitialized" {
@@ -137,10 +137,10 @@ pub(crate) fn portrait(node: &Value) -> Vec<String> {
         lines.push(format!("| pod CIDR {}", text(&one)));
     }
     for one in list(&node["status"]["conditions"]) {
-        if one["type"] == names::NETWORK_UNAVAILABLE {
+        if one["type"] == well_known::NETWORK_UNAVAILABLE {
             lines.push(format!(
                 "| {} {} {}",
-                names::NETWORK_UNAVAILABLE,
+                well_known::NETWORK_UNAVAILABLE,
                 text(&one["status"]),
                 text(&one["reason"])
             ));

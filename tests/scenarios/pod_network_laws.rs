@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ccm_core::names::NETWORK_UNAVAILABLE;
 use ccm_core::settings::IpamSettings;
+use ccm_core::well_known::NETWORK_UNAVAILABLE;
 use ccm_sim::cluster::Write;
 use ipnet::IpNet;
 use serde_json::Value;

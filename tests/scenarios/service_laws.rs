@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use ccm_core::brake::{Allowances, Brake};
 use ccm_core::cloud::ProviderError;
-use ccm_core::names::{LOAD_BALANCER_FINALIZER, OUR_DOMAIN, PORTS_CONDITION, SERVICE_OWNER};
 use ccm_core::permit::Mode;
 use ccm_core::settings::ServiceRules;
+use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, OUR_DOMAIN, PORTS_CONDITION, SERVICE_OWNER};
 use ccm_sim::cluster::Write;
 use serde_json::{Value, json};
 use tokio::time::Instant;

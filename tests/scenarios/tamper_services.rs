@@ -1,6 +1,6 @@
 //! What deliberately broken clients do to Services on their way to the API server.
 
-use ccm_core::names::LOAD_BALANCER_FINALIZER;
+use ccm_core::well_known::LOAD_BALANCER_FINALIZER;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;

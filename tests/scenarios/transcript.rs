@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ccm_core::names::NODE_LIFECYCLE_CONTROLLER;
+use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use tokio::time::Instant;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};

@@ -11,13 +11,13 @@ mod source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use ccm_core::name_syntax::is_dns_label;
 use ccm_core::ownership::{self, Claim, NodeClaim};
 use ccm_core::provider_id::ProviderId;
 use ccm_core::rollout::RolloutRules;
 use ccm_core::selector::Selector;
-use ccm_core::syntax::is_dns_label;
+use ccm_delivery::load_policy::LimitsGranted;
 use ccm_delivery::source::Location;
-use ccm_delivery::terms::LimitsGranted;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, Secret};
 

@@ -19,10 +19,10 @@ use anyhow::{Context as _, bail, ensure};
 use ccm_controllers::Pace;
 use ccm_core::brake::Allowances;
 use ccm_core::moment::Moment;
-use ccm_core::names;
 use ccm_core::permit::{Access, Mode, Permit};
 use ccm_core::settings::{LifecycleSettings, ServiceRules};
 use ccm_core::tenure::Tenure;
+use ccm_core::well_known;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::rollout_controller::Lead;
 use ccm_host::egress::rules::{Line, Rule};
@@ -36,11 +36,11 @@ use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 
-use crate::assemble;
-use crate::assemble::ClusterAddresses;
-use crate::builtin;
+use crate::builtin_grants;
 use crate::config::ProviderConfig;
 use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
+use crate::provider_loading;
+use crate::provider_loading::ClusterAddresses;
 use crate::provider_manager::{ProviderManager, Shared, location};
 use lifecycle::Stage;
 use narrate::Narrator;
@@ -90,7 +90,7 @@ async fn show(narrator: &Narrator) -> anyhow::Result<()> {
     let file = folder.path().join("hcloud.wasm");
     let wasm = embedded()?;
     swap::put(&file, wasm)?;
-    let host = Arc::new(assemble::host(None, ProviderIsolation::default())?);
+    let host = Arc::new(provider_loading::host(None, ProviderIsolation::default())?);
     let mut provider_manager = ProviderManager::begin(
         shared(host.clone()),
         vec![configured(&file, &cloud, &network)?],
@@ -199,10 +199,10 @@ fn changes(cloud: &Hetzner) -> usize {
 
 /// As with the flags about pod networks, and no other.
 fn settings() -> anyhow::Result<ccm_controllers::Settings> {
-    let settings = assemble::settings(
+    let settings = provider_loading::settings(
         &NodeFlags::UNSET,
         &LifecycleSettings::default(),
-        assemble::service_settings(&ServiceFlags::UNSET, ServiceRules::default()),
+        provider_loading::service_settings(&ServiceFlags::UNSET, ServiceRules::default()),
         Vec::new(),
     );
     let (route, ipam) = network::settings()?;
@@ -226,7 +226,7 @@ fn shared(host: Arc<Host>) -> Shared {
             let unknown = ClusterAddresses::default();
             let confirm_removal = ServiceFlags::UNSET.confirm_removal;
             let allowances = Allowances::default();
-            assemble::service_rules(
+            provider_loading::service_rules(
                 load_balancers,
                 is_alone,
                 &unknown,
@@ -273,7 +273,7 @@ fn grants(manifest: &Manifest, cloud: &Hetzner) -> anyhow::Result<Grants> {
 }
 
 fn embedded() -> anyhow::Result<&'static [u8]> {
-    builtin::module("hcloud").context("the module is not embedded")
+    builtin_grants::module("hcloud").context("the module is not embedded")
 }
 
 fn guest_config() -> GuestConfig {
@@ -334,7 +334,7 @@ fn areas(lines: &[Line]) -> String {
 
 fn fresh_node(name: &str) -> Node {
     let taint = Taint {
-        key: names::UNINITIALIZED_TAINT.to_owned(),
+        key: well_known::UNINITIALIZED_TAINT.to_owned(),
         value: Some("true".to_owned()),
         effect: "NoSchedule".to_owned(),
         time_added: None,
@@ -357,7 +357,7 @@ fn is_tainted(node: &Node) -> bool {
     taints.is_some_and(|taints| {
         taints
             .iter()
-            .any(|taint| taint.key == names::UNINITIALIZED_TAINT)
+            .any(|taint| taint.key == well_known::UNINITIALIZED_TAINT)
     })
 }
 

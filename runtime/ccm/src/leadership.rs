@@ -9,8 +9,8 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccm_controllers::guarded;
 use ccm_controllers::lease::{Election, ElectionMetrics, ElectionSettings};
+use ccm_controllers::tenure_client;
 use ccm_core::tenure::Tenure;
 use ccm_host::egress::now;
 use kube::{Client, Config};
@@ -161,11 +161,11 @@ impl Campaign {
 fn election(lock: Lock, tenure: Arc<Tenure>, metrics: ElectionMetrics) -> anyhow::Result<Election> {
     let timing = lock.settings.timing;
     let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
-    let guarded = guarded::client(&lock.config, tenure.clone(), Some(unacknowledged))?;
+    let tenure_client = tenure_client::client(&lock.config, tenure.clone(), Some(unacknowledged))?;
     let client = Client::try_from(lock.config).context("cannot make a Kubernetes client")?;
     Ok(Election::new(
         client,
-        guarded,
+        tenure_client,
         lock.settings,
         tenure,
         metrics,

@@ -2,22 +2,22 @@
 //! meet, and the only one that reads flags, the environment and configuration files.
 #![forbid(unsafe_code)]
 
-mod assemble;
 mod audit;
-mod builtin;
+mod builtin_grants;
 mod cli;
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod flags;
-mod last_words;
 mod leadership;
+mod load_policy;
 mod migration;
+mod panic_hook;
 mod provider;
+mod provider_loading;
 mod provider_manager;
 mod run;
 mod telemetry;
-mod terms;
 
 use std::process::ExitCode;
 

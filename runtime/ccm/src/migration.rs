@@ -1,7 +1,7 @@
 //! Leader migration: which controllers run under which of two leases while they move between two controller managers
 //! (PROC-044). Reads no file and elects nobody: the text is an argument.
 
-use ccm_core::names::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
+use ccm_core::well_known::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
 use serde::Deserialize;
 
 use crate::config::Mistakes;

@@ -23,7 +23,7 @@ use ccm_host::Host;
 use tokio::sync::{Notify, watch};
 
 use crate::config::{LoadBalancerConfig, ProviderConfig};
-use crate::terms::ConfiguredTerms;
+use crate::load_policy::ConfiguredTerms;
 
 pub(crate) use configuration::Configuration;
 #[cfg(feature = "demo")]

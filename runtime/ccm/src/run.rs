@@ -15,17 +15,17 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ccm_controllers::lease::ElectionMetrics;
-use ccm_controllers::{Provided, RunError, guarded};
-use ccm_core::names::{
-    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
-    SERVICE_CONTROLLER,
-};
+use ccm_controllers::{Provided, RunError, tenure_client};
 use ccm_core::permit::Mode;
 use ccm_core::settings::ServiceRules;
 use ccm_core::tenure::Tenure;
+use ccm_core::well_known::{
+    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
+    SERVICE_CONTROLLER,
+};
+use ccm_delivery::load_policy::LoadPolicyOf as _;
 use ccm_delivery::source::Location;
 use ccm_delivery::source::file::FileSource;
-use ccm_delivery::terms::LoadPolicyOf as _;
 use ccm_host::Module;
 use http::header::{HeaderValue, USER_AGENT};
 use ipnet::IpNet;
@@ -34,14 +34,14 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::assemble::{self, ClusterAddresses};
 use crate::audit::AuditWriter;
-use crate::builtin;
+use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
 use crate::flags::{PodNetworkFlags, RunFlags};
 use crate::migration::Migration;
+use crate::provider_loading::{self, ClusterAddresses};
 use crate::provider_manager::{Configuration, ProviderManager, Secrets, Shared};
-use crate::{last_words, telemetry};
+use crate::{panic_hook, telemetry};
 use leading::{Groups, Manager};
 
 /// Runs until a signal ends it.
@@ -50,7 +50,7 @@ use leading::{Groups, Manager};
 /// Anything that keeps the manager from starting, or that ended it.
 pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
     telemetry::start(flags.verbosity, flags.log_json)?;
-    last_words::keep_few();
+    panic_hook::keep_few();
     for warning in &flags.warnings {
         tracing::warn!("{warning}");
     }
@@ -66,7 +66,7 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
 async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     let (kubernetes, api_server) = kubernetes(flags.kubeconfig, flags.master).await?;
     // Whether clients can be made at all; each leadership makes its own.
-    guarded::client(&kubernetes, Arc::new(Tenure::pending()), None)?;
+    tenure_client::client(&kubernetes, Arc::new(Tenure::pending()), None)?;
     let audit = AuditWriter::open(&flags.safety.audit_log)?;
     let mode = flags.safety.mode;
     if mode != Mode::Enforce {
@@ -105,7 +105,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     let (known, allowed) = (cluster.clone(), allowances.clone());
     let confirm_removal = flags.service.confirm_removal;
     let shared = Shared {
-        host: Arc::new(assemble::host(
+        host: Arc::new(provider_loading::host(
             flags.compiled_cache_dir.clone(),
             flags.safety.isolation,
         )?),
@@ -117,7 +117,13 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         cluster_cidrs: flags.cluster_cidrs,
         mode,
         service_rules: Box::new(move |load_balancers, is_alone| {
-            assemble::service_rules(load_balancers, is_alone, &known, &allowed, confirm_removal)
+            provider_loading::service_rules(
+                load_balancers,
+                is_alone,
+                &known,
+                &allowed,
+                confirm_removal,
+            )
         }),
         pace: 1,
         metrics: ccm_delivery::metrics::Metrics::default(),
@@ -137,9 +143,9 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     if !groups.is_idle() && knows_nodes {
         has_instances(&provided.borrow())?;
     }
-    let service = assemble::service_settings(&flags.service, ServiceRules::default());
+    let service = provider_loading::service_settings(&flags.service, ServiceRules::default());
     let mut settings =
-        assemble::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
+        provider_loading::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
     settings.drain = flags.leadership.drain;
     settings.mode = mode;
     say_of_routes(&flags.pod_network, &provided.borrow());
@@ -190,12 +196,12 @@ fn unserved(provided: &[Provided], mut names: Vec<String>) -> Vec<String> {
 async fn would_load(shared: &Shared, provider: &ProviderConfig) -> anyhow::Result<()> {
     match &provider.source {
         Location::Embedded(name) => {
-            if let Some(wasm) = builtin::module(name) {
+            if let Some(wasm) = builtin_grants::module(name) {
                 let module = Module {
                     source: provider.source.to_string(),
                     wasm: wasm.to_vec(),
                 };
-                assemble::load(&shared.host, &shared.terms(provider), module).await?;
+                provider_loading::load(&shared.host, &shared.terms(provider), module).await?;
             }
         }
         Location::File(file) => {
@@ -268,7 +274,7 @@ fn migration(flags: &crate::flags::LeadershipFlags) -> anyhow::Result<Option<Mig
     let Some(path) = &migration.config else {
         return Ok(Some(Migration::built_in()));
     };
-    let text = (assemble::PROCESS.file)(path)
+    let text = (provider_loading::PROCESS.file)(path)
         .map_err(anyhow::Error::msg)
         .with_context(|| format!("cannot read {}", path.display()))?;
     let read = Migration::read(&text)

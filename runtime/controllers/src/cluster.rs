@@ -17,9 +17,9 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::Settings;
 use crate::clock::Clock;
+use crate::executor::{BudgetStore, Events};
 use crate::metrics::Metrics;
 use crate::node::NodeChange;
-use crate::perform::{BudgetStore, Events};
 use crate::plan::Planner;
 use crate::service::ServiceIndex;
 

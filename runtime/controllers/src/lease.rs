@@ -21,7 +21,7 @@ use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
 
 use crate::clock::{boottime, wall};
-use crate::perform::chain;
+use crate::executor::chain;
 
 pub use metrics::ElectionMetrics;
 

@@ -3,37 +3,37 @@
 //! ```text
 //! watch ──► providers ──► set: node, route, …──► reconcile ──decide──► core
 //!           (one for all)  (one for each) ▲         │  ▲
-//!                            └──── when ────────────┘  └─ outcome ── perform ──► API server, CloudProvider (look-ups
+//!                            └──── when ────────────┘  └─ outcome ── executor ─► API server, CloudProvider (look-ups
 //!                                                                                 through batch)
 //! ```
 //!
 //! Every provider has a set of controllers of its own, so that one that is slow or hostile delays no other; `cluster` is
 //! what they share. The node IPAM controller needs no provider, and there is one of it.
 //!
-//! `perform` is the executor: the only module that writes to the cluster and the only one that calls a
+//! `executor` performs effects: the only module that writes to the cluster and the only one that calls a
 //! [`CloudProvider`]. `lease` stands apart: it holds the Lease under which all this is done, and writes nothing
 //! else. `guarded` refuses, below everything, what is written outside of it. `clock` is the only one that reads a
 //! clock.
 #![forbid(unsafe_code)]
 
-mod batch;
 mod clock;
 mod cluster;
-pub mod guarded;
+mod executor;
 mod ipam;
 pub mod lease;
+mod lookup_batch;
 mod metrics;
 mod node;
 mod node_lifecycle;
-mod perform;
 mod plan;
 mod provider_controllers;
 mod providers;
-mod pruned;
+mod pruned_objects;
 mod queue;
 mod reconcile;
 mod route;
 mod service;
+pub mod tenure_client;
 mod watch;
 
 use std::future::Future;
@@ -52,8 +52,8 @@ use kube::Client;
 use thiserror::Error;
 
 pub use clock::Pace;
+pub use executor::LeaseName;
 pub use metrics::Metrics;
-pub use perform::LeaseName;
 pub use plan::PlanBook;
 pub use providers::run_all;
 

@@ -15,9 +15,9 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use crate::batch;
 use crate::clock::Clock;
-use crate::perform::EffectExecutor;
+use crate::executor::EffectExecutor;
+use crate::lookup_batch;
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, converse};
 use memory::Memory;
@@ -25,7 +25,7 @@ use memory::Memory;
 /// How many reconciliations are held at once: two full batches of new nodes and two of known ones, of which one is
 /// being asked about and one gathers. Each costs less than two kilobytes while it waits; all others wait in the
 /// queue, which costs a name.
-const MOST_CONVERSATIONS: usize = 4 * batch::MOST;
+const MOST_CONVERSATIONS: usize = 4 * lookup_batch::MOST;
 
 /// See the module's documentation.
 pub(crate) struct NodeController {

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use ccm_core::cloud::{FindReply, ProviderError};
 use ccm_core::effect::{Effect, Outcome};
 use ccm_core::moment::Moment;
-use ccm_core::names::NODE_LIFECYCLE_CONTROLLER;
 use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
+use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::Store;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock::Clock;
-use crate::perform::{EffectExecutor, Priority, WritePermit};
+use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::reconcile::{Conclusion, converse};
 
 /// See the module's documentation.

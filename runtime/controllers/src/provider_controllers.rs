@@ -16,9 +16,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
+use crate::executor::EffectExecutor;
 use crate::node::{NodeChange, NodeController};
 use crate::node_lifecycle::NodeLifecycleController;
-use crate::perform::EffectExecutor;
 use crate::route::RouteController;
 use crate::service::{NodeNews, NodeSet, ServiceChange, ServiceController, node_news};
 use crate::{Provided, Settings, Stopped};

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use ccm_core::names::{IPAM_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 use ccm_core::node::object::is_uninitialized;
 use ccm_core::ownership::{self, Claim, OwnershipContext};
 use ccm_core::service::{self, Claims, ClaimsError};
+use ccm_core::well_known::{IPAM_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::{Node, Service};

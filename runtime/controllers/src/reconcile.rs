@@ -5,15 +5,15 @@
 //! A fourth target, `initialised`, is in `node/memory.rs`: how long each node has waited for its initialisation.
 
 use ccm_core::effect::{Decision, Effect, Outcome, ServiceEffect, When};
-use ccm_core::names::{
+use ccm_core::retry;
+use ccm_core::well_known::{
     IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER,
 };
-use ccm_core::retry;
 use ccm_core::{ipam, node, node_lifecycle, service};
 use k8s_openapi::api::core::v1::Node;
 
 use crate::clock::Clock;
-use crate::perform::{EffectExecutor, Priority, WritePermit};
+use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::plan::Planner;
 
 /// More rounds than any reconciliation has; reached only by a defect, which then costs one object its turn

@@ -9,17 +9,17 @@ use ccm_core::cloud::ProviderError;
 use ccm_core::cloud_route::ListRoutesReply;
 use ccm_core::effect::{Decision, Effect, Outcome, RouteEffect, RouteOutcome, When};
 use ccm_core::moment::Moment;
-use ccm_core::names::ROUTE_CONTROLLER;
 use ccm_core::route::{self, About, Facts, Foreign, Key, Memory, Pass, Tally};
 use ccm_core::settings::RouteSettings;
+use ccm_core::well_known::ROUTE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::{ObjectRef, Store};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
+use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::node::{NodeChange, wait_until};
-use crate::perform::{EffectExecutor, Priority, WritePermit};
 use crate::reconcile::{self, Conclusion, converse};
 
 /// How the listing of routes is called in logs and plans.

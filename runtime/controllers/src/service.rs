@@ -6,9 +6,9 @@
 //! has ended its reconciliation, and takes nobody's place.
 
 mod memory;
-mod news;
 mod nodes;
 mod service_index;
+mod watch_events;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
+use crate::executor::EffectExecutor;
 use crate::node::wait_until;
-use crate::perform::EffectExecutor;
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, Facts as _, converse};
 use memory::{Memory, Next, Slot, uid};
 
-pub(crate) use news::{ServiceChange, ServiceNews};
 pub(crate) use nodes::{NodeNews, NodeSet, node_news};
 pub(crate) use service_index::ServiceIndex;
+pub(crate) use watch_events::{ServiceChange, ServiceNews};
 
 /// See the module's documentation.
 pub(crate) struct ServiceController {

@@ -11,7 +11,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::pruned::{Pruned, PrunedNode, PrunedService};
+use crate::pruned_objects::{Pruned, PrunedNode, PrunedService};
 use bounded::bounded;
 
 /// After this many seconds a watch is opened anew. A connection that died silently is noticed five

@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::Node;
 
 use crate::cloud::instance::{CloudNode, Readiness};
-use crate::names::LAST_APPLIED;
 use crate::node::addresses;
 use crate::ownership::stored_provider_id;
+use crate::well_known::LAST_APPLIED;
 
 /// What a provider is told about `node`.
 pub fn cloud_node(node: &Node) -> CloudNode {

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::cloud::instance::CloudEvent;
-use crate::syntax::MAX_DNS_NAME;
+use crate::name_syntax::MAX_DNS_NAME;
 
 /// Events about objects without a namespace live here; client-go does the same.
 const NO_NAMESPACE: &str = "default";
@@ -98,7 +98,7 @@ mod tests {
         };
         let event = about.event(&said, Timestamp::MAX);
         let made = event.metadata.name.unwrap();
-        assert!(crate::syntax::is_dns_subdomain(&made), "{made}");
+        assert!(crate::name_syntax::is_dns_subdomain(&made), "{made}");
         assert_eq!(event.involved_object.name, Some(name));
         assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
     }

@@ -14,7 +14,7 @@
 //! [`node_index`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`], [`service`], [`route`], [`ipam`].
 #![forbid(unsafe_code)]
 
-pub mod answer;
+pub mod answer_check;
 pub mod audit;
 pub mod brake;
 mod budget_reservation;
@@ -27,7 +27,7 @@ pub mod ipam;
 pub mod lease;
 pub mod load_balancer;
 pub mod moment;
-pub mod names;
+pub mod name_syntax;
 pub mod node;
 pub mod node_index;
 pub mod node_lifecycle;
@@ -36,12 +36,12 @@ pub mod patch;
 pub mod permit;
 pub mod plan;
 pub mod provider_id;
-mod refusal;
 pub mod retry;
 pub mod rollout;
 pub mod route;
 pub mod selector;
 pub mod service;
 pub mod settings;
-pub mod syntax;
 pub mod tenure;
+pub mod well_known;
+mod write_refusal;

@@ -11,7 +11,7 @@
 //! object is another one by now, and the taint's removal also when it has changed at all.
 
 pub mod addresses;
-mod candidates;
+mod claims;
 mod confirm;
 mod facts;
 pub mod labels;
@@ -22,14 +22,14 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 
-use crate::answer::{self, Checked, Known};
+use crate::answer_check::{self, Checked, Known};
 use crate::cloud::instance::{Address, CloudEvent, EventType, Lookup};
 use crate::effect::{Decision, Effect, Looked, When};
 use crate::moment::Moment;
-use crate::names::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use crate::node_index::AddressClash;
 use crate::ownership::{Owner, owner, stored_provider_id};
 use crate::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
+use crate::well_known::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use object::{is_uninitialized, node_ref, taints, uid};
 
 pub use confirm::{Proposal, proposal};
@@ -69,7 +69,7 @@ fn initialise(facts: &Facts, now: Moment) -> Decision {
         Owner::Recorded | Owner::Implied | Owner::Nobody => Vec::new(),
     };
     let found = found(facts);
-    if let Some(decision) = candidates::confer(facts, now, others) {
+    if let Some(decision) = claims::confer(facts, now, others) {
         return decision;
     }
     let checked = match found {
@@ -173,7 +173,7 @@ fn found(facts: &Facts) -> Found<'_> {
                 clashes: &new_clashes(&facts.node, &looked.clashes.addresses),
                 is_control_plane: stored_labels(&facts.node).contains_key(CONTROL_PLANE),
             };
-            match answer::check(instance, known) {
+            match answer_check::check(instance, known) {
                 Ok(checked) => Found::Instance(Box::new(checked)),
                 Err(unusable) => Found::Not(Obstacle::Answer(unusable)),
             }
@@ -290,7 +290,7 @@ fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
 /// What the provider wants recorded, and what was left out of its answer.
 fn events(facts: &Facts, checked: &Checked) -> Vec<Effect> {
     let mut events = provider_events(facts.looked().and_then(|looked| looked.as_ref().ok()));
-    events.extend(answer::faults_event(&checked.faults));
+    events.extend(answer_check::faults_event(&checked.faults));
     let node = node_ref(&facts.node);
     events
         .into_iter()
@@ -303,7 +303,10 @@ fn provider_events(looked: Option<&Looked>) -> Vec<CloudEvent> {
     let events = looked
         .map(|looked| looked.events.as_slice())
         .unwrap_or_default();
-    events.iter().filter_map(answer::check_event).collect()
+    events
+        .iter()
+        .filter_map(answer_check::check_event)
+        .collect()
 }
 
 /// NODE-046.

@@ -14,35 +14,35 @@ mod contradictions;
 pub mod deletion_guard;
 mod drain;
 mod facts;
-mod halving;
 mod history;
-mod last;
-mod lookup;
+mod lookup_verdict;
 mod mass_outage;
 mod memory;
+mod remaining_witnesses;
 pub(crate) mod survey;
+mod survey_bisection;
 mod witness;
 
 use k8s_openapi::api::core::v1::Taint;
 
-use crate::answer;
+use crate::answer_check;
 use crate::brake::{Brake, Rise};
 use crate::budget_reservation::{Reservation, why_in_vain};
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, When};
 use crate::moment::Moment;
 use crate::moment::Now;
-use crate::names::SHUTDOWN_TAINT;
 use crate::node::object::is_ready;
 use crate::node::object::{name, node_ref, taints, uid};
 use crate::ownership::owner;
 use crate::patch::{NodePatch, TaintChange, Taints};
 use crate::retry;
+use crate::well_known::SHUTDOWN_TAINT;
 
 pub use deletion_guard::Held;
 pub use drain::is_drained;
 pub use facts::{Facts, Finding};
-pub use lookup::vouches;
+pub use lookup_verdict::vouches;
 pub use memory::{Memory, Pass};
 pub use survey::{Survey, witnesses};
 
@@ -243,7 +243,7 @@ fn say_held(facts: &Facts, held: &Held, why: &str, now: Now) -> Option<Decision>
         facts,
         EventType::Warning,
         "NodeDeletionHeld",
-        &answer::message(why),
+        &answer_check::message(why),
     );
     Some(Decision::Do(vec![effect, told]))
 }
@@ -289,7 +289,7 @@ fn say(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision> {
     if facts.has_said(reason) || facts.past.said == Some(reason) {
         return None;
     }
-    let message = answer::message(why);
+    let message = answer_check::message(why);
     Some(Decision::Do(vec![event(
         facts,
         EventType::Warning,

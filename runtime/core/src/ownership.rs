@@ -7,9 +7,9 @@ mod mistakes;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::names::OWNER_LABEL;
 use crate::provider_id::ProviderId;
 use crate::selector::Selector;
+use crate::well_known::OWNER_LABEL;
 
 pub use claim_registry::{ClaimRegistry, Claimed, Heard, Verdict, Vote};
 pub use mistakes::mistakes;

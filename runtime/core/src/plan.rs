@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::audit::Refused;
 use crate::effect::{Effect, ServiceEffect};
-use crate::names::{ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 use crate::permit::CloudRequest;
+use crate::well_known::{ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 
 /// A plan with more changes than this only counts the rest: what a provider would change is its own to say, and
 /// must not fill the memory.

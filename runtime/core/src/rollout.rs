@@ -21,29 +21,29 @@
 //! - One thing at a time is loaded, and only the latest offer: what came and went meanwhile is never begun.
 //! - Whoever does not lead writes nothing down and tries nothing; it loads what is written down.
 
-mod absorb;
 mod decide;
 mod facts;
 mod orders;
-mod plans;
+mod plan_comparison;
 mod record;
 mod rules;
 mod state;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod trial_verdict;
+mod work_results;
 
 pub use decide::decide;
 pub use facts::{
     Candidate, Cause, Decision, Effect, End, Endorsement, Facts, Failure, Loaded, Now, Offer,
     Order, Role, RolloutEvent, Step, Work,
 };
-pub use plans::Plans;
+pub use plan_comparison::Plans;
 pub use record::{
     MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Orders, Phase,
     Placed, Record, Rejected, Release, Trial,
 };
 pub use rules::RolloutRules;
 pub use state::{State, state};
-pub use tally::{Counts, Tally};
+pub use trial_verdict::{Counts, Tally};

@@ -15,18 +15,18 @@ mod change;
 mod condition;
 mod desired_routes;
 mod facts;
-mod known;
 mod list_schedule;
 mod listing;
 mod memory;
 mod network;
-mod pass;
+mod owned_routes;
+mod route_diff;
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::answer;
+use crate::answer_check;
 use crate::brake::Brake;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
@@ -41,7 +41,7 @@ use change::{Change, Doing, End};
 pub use facts::{About, Facts, Key};
 pub use memory::{Foreign, Memory, Pass};
 pub use network::read as read_network;
-pub use pass::Tally;
+pub use route_diff::Tally;
 
 /// What a provider may ask for when it has begun something; anything outside is moved to the nearest end.
 const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
@@ -179,7 +179,7 @@ fn warning(reason: &str, message: &str) -> CloudEvent {
     CloudEvent {
         event_type: EventType::Warning,
         reason: reason.to_owned(),
-        message: answer::message(message),
+        message: answer_check::message(message),
     }
 }
 

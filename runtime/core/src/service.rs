@@ -11,10 +11,11 @@
 //! Assumes that the Service in [`Facts`] may be old: every write is refused by the API server when the object is
 //! another one by now, and whatever is wanted is worked out from what is there, not from what has changed.
 
-mod account;
+mod account_proof;
 mod addresses;
+mod annotation_policy;
 mod carry_over;
-mod change;
+mod change_filter;
 mod cleanup;
 mod cloud_service;
 mod conditions;
@@ -25,11 +26,10 @@ mod ingress;
 mod ownership;
 mod retained_state;
 mod source_ranges;
-mod stored;
+mod stored_state;
 pub mod targets;
 mod update;
 mod waiting;
-mod wishes;
 mod world;
 
 use k8s_openapi::api::core::v1::Service;
@@ -37,13 +37,13 @@ use k8s_openapi::api::core::v1::Service;
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{Decision, Effect, ServiceEffect, When};
 use crate::moment::Now;
-use crate::names::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use crate::patch::{FinalizerChange, ServicePatch};
 use crate::permit::Mode;
+use crate::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 
-pub use account::{Account, is_same};
+pub use account_proof::{Account, is_same};
 pub use addresses::Addresses;
-pub use change::{is_news, needs_update};
+pub use change_filter::{is_news, needs_update};
 pub use cloud_service::{
     cloud_service, health_check, needs_health_check, requests_only_local_traffic,
 };
@@ -51,14 +51,14 @@ pub use facts::Facts;
 pub use ownership::{Claim, Claims, ClaimsError, Owner};
 pub use retained_state::RetainedState;
 pub use source_ranges::{SourceRangesError, is_allow_all, source_ranges};
-pub use stored::{
+pub use stored_state::{
     has_address, has_finalizer, is_load_balancer, is_relevant, needs_cleanup, recorded_owner,
     service_ref,
 };
 pub use targets::Targets;
 pub use world::World;
 
-use stored::{class, is_deleting};
+use stored_state::{class, is_deleting};
 use waiting::Obstacle;
 
 /// What to do next about the Service in `facts`. Pure: the same facts and the same moment give the same decision.
@@ -173,13 +173,13 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
     let why = match claims.owner(service) {
         Owner::Absent(name) => format!(
             "the Service belongs to the provider {}, which is not here: its load balancer is left as it is",
-            crate::answer::quoted(name)
+            crate::answer_check::quoted(name)
         ),
         Owner::Nobody if is_load_balancer(service) && claims.are_expected(service) => {
             match class(service) {
                 Some(class) => format!(
                     "no provider here serves the load balancer class {}",
-                    crate::answer::quoted(class)
+                    crate::answer_check::quoted(class)
                 ),
                 None => "no provider here serves Services without a load balancer class".to_owned(),
             }
@@ -218,9 +218,11 @@ fn is_marked(service: &Service, world: &World) -> bool {
 /// Finalizer and owner, as far as they are missing.
 fn mark(facts: &Facts) -> ServicePatch {
     let service = &*facts.service;
-    let mut patch = ServicePatch::new(stored::uid(service));
+    let mut patch = ServicePatch::new(stored_state::uid(service));
     if !has_finalizer(service) {
-        patch.finalizer = Some(FinalizerChange::Add(stored::finalizers(service).to_vec()));
+        patch.finalizer = Some(FinalizerChange::Add(
+            stored_state::finalizers(service).to_vec(),
+        ));
     }
     let name = &facts.world.ownership.name;
     if recorded_owner(service) != Some(name) {
@@ -244,7 +246,7 @@ fn is_release(patch: &ServicePatch) -> bool {
 }
 
 fn others_finalizers(service: &Service) -> Vec<String> {
-    let all = stored::finalizers(service).iter();
+    let all = stored_state::finalizers(service).iter();
     all.filter(|one| *one != LOAD_BALANCER_FINALIZER)
         .cloned()
         .collect()
@@ -262,7 +264,7 @@ fn event(event_type: EventType, reason: &str, message: &str) -> ServiceEffect {
     ServiceEffect::RecordEvent(CloudEvent {
         event_type,
         reason: reason.to_owned(),
-        message: crate::answer::message(message),
+        message: crate::answer_check::message(message),
     })
 }
 

@@ -11,10 +11,10 @@
 pub mod active;
 pub mod artifact;
 pub mod difference;
+pub mod load_policy;
 pub mod metrics;
 pub mod record;
 pub mod rollout_controller;
 pub mod source;
 pub mod store;
-pub mod terms;
 pub mod trust;

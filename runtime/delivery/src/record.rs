@@ -10,8 +10,8 @@ mod annotations;
 mod cluster;
 mod conditions;
 mod event;
-mod form;
 mod memory;
+mod status_json;
 #[cfg(test)]
 mod tests;
 

@@ -7,11 +7,11 @@
 //!                                             └─ pen: record, orders that are done, Events; never waited for
 //! ```
 
-mod check;
 mod clock;
-mod failed;
-mod fault;
+mod fault_attribution;
+mod not_serving;
 mod perform;
+mod self_check;
 mod source_watcher;
 mod status_writer;
 mod work;
@@ -28,14 +28,14 @@ use tokio::task::JoinSet;
 
 use crate::active::{Active, Generation};
 use crate::artifact::Artifact;
+use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
 use crate::record::{RecordStore, Seen};
 use crate::source::{Source, SourceError};
 use crate::store::ModuleStore;
-use crate::terms::LoadPolicyOf;
 use crate::trust::TrustPolicy;
-use check::Check;
 use clock::Clock;
+use self_check::Check;
 use source_watcher::{Fed, SourceWatcher};
 use status_writer::StatusWriter;
 use work::{Ended, Resources};

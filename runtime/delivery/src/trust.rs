@@ -10,17 +10,17 @@
 //! Evidence is written by whoever can write to the place that the module came from: it is hostile. Each piece is
 //! capped, each is judged alone, and the first that verifies is enough.
 
-mod claim;
 mod distrust;
+mod evidence;
 mod key;
 mod keyless;
 mod refusal;
-mod ring;
-mod roots;
 #[cfg(test)]
 mod sample;
+mod signature_verification;
 #[cfg(test)]
 mod tests;
+mod trust_roots;
 mod version;
 
 use std::time::SystemTime;
@@ -30,12 +30,12 @@ use ccm_host::Digest;
 
 use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
 
-use claim::Claim;
 pub use distrust::{Distrust, Misread, Provenance};
+use evidence::Claim;
 pub use key::PublicKey;
 pub use keyless::{Identity, Keyless};
 pub use refusal::Refusal;
-pub use roots::Roots;
+pub use trust_roots::Roots;
 pub use version::{Highest, MinimumVersion};
 
 /// Bytes that signatures of one artifact may make us hash in all. A signature over a module has to hash all of it, for

@@ -16,8 +16,8 @@ use crate::egress::CallScope;
 use crate::guest_log::GuestLog;
 use crate::limits;
 use crate::memory::{GUESTS, MemoryBudget};
+use crate::outbound::WayOut;
 use crate::sandbox::{Answer, Ask, CallPhase, Performance, Sandbox};
-use crate::way_out::WayOut;
 
 pub(crate) use backoff::Backoff;
 

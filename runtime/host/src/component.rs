@@ -7,7 +7,7 @@ use crate::compile::prescan::{self, Structure};
 use crate::digest::Digest;
 use crate::load_error::LoadError;
 use crate::manifest::{CONTRACT, Manifest};
-use crate::text::clean;
+use crate::sanitize::clean;
 use crate::wasi;
 
 /// The version of the contract that this host speaks. Until 1.0 the second number decides.

@@ -20,21 +20,21 @@ pub mod resolve;
 pub mod rules;
 pub mod tls;
 
-mod acceptance;
+mod body_fields;
 mod budget;
-mod content;
-mod counts;
+mod call_record;
+mod credential_acceptance;
 mod credentials;
 mod dial;
 mod headers;
-mod identify;
 mod limits;
 mod message;
 mod permit;
-mod prepare;
 mod quota;
 mod rate_limit_hold;
-mod record;
+mod request_counts;
+mod request_identity;
+mod request_matching;
 mod resolve_target;
 mod response_cache;
 mod scope;
@@ -52,19 +52,19 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub use budget::Body;
-pub use counts::Count;
 pub use credentials::CredentialError;
 pub use dial::DialError;
 pub use limits::EgressLimits;
 pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse};
 pub use permit::now;
 pub(crate) use quota::QuotaGroups;
+pub use request_counts::Count;
 pub use resolve::{Lookup, SystemLookup};
 pub use scope::CallScope;
 pub(crate) use scope::{MAX_TOGETHER, side_by_side};
 
 use crate::manifest::Granted;
-use crate::text;
+use crate::sanitize;
 use budget::Budget;
 use response_cache::ResponseCache;
 use target::Target;
@@ -217,8 +217,8 @@ impl Egress {
     /// A text as it may be shown: in one line, not too long, without a credential of any target, neither as it was given
     /// nor as it looks when it is clean.
     fn shown(&self, text: &str) -> String {
-        let plain = text::clean(&self.redacted(text), usize::MAX);
-        text::clean(&self.redacted(&plain), MAX_TEXT)
+        let plain = sanitize::clean(&self.redacted(text), usize::MAX);
+        sanitize::clean(&self.redacted(&plain), MAX_TEXT)
     }
 
     /// Whether one of these holds a credential of any target.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::bindings::lifecycle;
 use crate::limits;
 use crate::manifest::{Granted, Manifest};
-use crate::text::clean;
+use crate::sanitize::clean;
 
 /// What the operator configured. No secrets: the guest sees all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

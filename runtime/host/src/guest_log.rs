@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::egress::CallScope;
 use crate::limits;
 use crate::sandbox::Parent;
-use crate::text::clean;
+use crate::sanitize::clean;
 
 /// How loud a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

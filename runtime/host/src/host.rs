@@ -18,18 +18,18 @@ use crate::compile::{CompilePipeline, Compiler};
 use crate::component::{Inspection, inspect};
 use crate::egress::{Egress, EgressLimits, QuotaGroups};
 use crate::grant::Grants;
-use crate::guest::Guest;
 use crate::guest_config::{self, GuestConfig};
 use crate::load_error::LoadError;
-use crate::loading::Loading;
+use crate::load_options::Loading;
 use crate::memory::GUESTS;
 use crate::provider::{Provider, not_asked};
 use crate::sandbox::{
     Answer, Ask, CpuScheduler, Exports, InProcess, Isolation, Load, Sandbox, SandboxProcess,
 };
-use crate::text::clean;
+use crate::sanitize::clean;
+use crate::store_data::Guest;
 use crate::ticker::Ticker;
-use crate::{engine, functions, limits, wasi};
+use crate::{engine, host_functions, limits, wasi};
 
 /// What a host is made of.
 #[derive(Debug, Clone)]
@@ -239,7 +239,7 @@ impl Host {
 /// What guests may import, linked.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
-    functions::link(&mut linker)?;
+    host_functions::link(&mut linker)?;
     wasi::link(&mut linker)?;
     Ok(linker)
 }

@@ -10,7 +10,7 @@ use ccm_core::permit::Permit;
 use crate::call::{Call, Calls, deadline};
 use crate::digest::Digest;
 use crate::egress::{Egress, now};
-use crate::loading::{CallLimits, LimitsGranted};
+use crate::load_options::{CallLimits, LimitsGranted};
 use crate::manifest::Manifest;
 use crate::sandbox::{Answer, Ask, Sandbox};
 

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::bindings::common;
 use crate::guest_log::GuestLog;
-use crate::way_out::WayOut;
+use crate::outbound::WayOut;
 
 pub(crate) use child::Parent;
 pub use child::sandbox_child;

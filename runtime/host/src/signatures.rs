@@ -7,7 +7,7 @@ use wasmtime::component::{ComponentNamedList, InstancePre, Lift, Lower};
 
 use crate::bindings::common::{Error, Node};
 use crate::bindings::{instances, lifecycle, load_balancer, routes};
-use crate::guest::Guest;
+use crate::store_data::Guest;
 
 /// Checks every function of the contract's interfaces that a component exports.
 ///

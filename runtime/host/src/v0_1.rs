@@ -26,7 +26,7 @@ use crate::bindings::{common, instances};
 use crate::limits;
 use crate::provider::{Provider, not_asked};
 use crate::sandbox::{Answer, Ask};
-use crate::text::clean;
+use crate::sanitize::clean;
 
 impl CloudProvider for Provider {
     fn name(&self) -> &str {

@@ -17,11 +17,11 @@ use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::egress::FetchError;
-use crate::functions::{monotonic_ms, wall_clock_ms};
-use crate::guest::Guest;
 use crate::guest_log::{GuestLog, Output};
+use crate::host_functions::{monotonic_ms, wall_clock_ms};
 use crate::limits;
-use crate::way_out::WayOut;
+use crate::outbound::WayOut;
+use crate::store_data::Guest;
 use output::LogStream;
 
 /// The interfaces that guests may import, at any version 0.2.x. They are what the standard libraries of Rust

@@ -9,11 +9,11 @@ use ccm_core::brake::{Allowances, Brake, Budgets, Rise};
 use ccm_core::effect::{ClusterError, Decision, Effect, NodeDeletion, Outcome, When};
 use ccm_core::moment::Moment;
 use ccm_core::moment::Now;
-use ccm_core::names;
 use ccm_core::node::object::NodeRef;
 use ccm_core::node_lifecycle::{Facts, Finding, Memory, Pass, Survey, decide};
 use ccm_core::ownership::OwnershipContext;
 use ccm_core::settings::LifecycleRules;
+use ccm_core::well_known;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -111,7 +111,7 @@ impl World {
             "metadata": { "name": name, "uid": format!("uid-{}", self.versions),
                 "resourceVersion": self.versions.to_string(),
                 "creationTimestamp": timestamp(created).to_string(),
-                "labels": { names::OWNER_LABEL: "sim" } },
+                "labels": { well_known::OWNER_LABEL: "sim" } },
             "spec": { "providerID": provider_id },
             "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
         });
@@ -165,7 +165,7 @@ impl World {
             stored.is_marked = true;
         }
         let taint = Taint {
-            key: names::TO_BE_DELETED_TAINT.to_owned(),
+            key: well_known::TO_BE_DELETED_TAINT.to_owned(),
             effect: "NoSchedule".to_owned(),
             ..Taint::default()
         };

@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
 use ccm_core::audit::NoAudit;
-use ccm_core::names::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_core::permit::Mode;
 use ccm_core::plan::{Place, Verdict};
 use ccm_core::settings::{
     LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
+use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::Api;

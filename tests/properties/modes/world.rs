@@ -1,7 +1,7 @@
 //! Worlds for the law of plan mode: some nodes, what has become of each machine, and what the cloud says about it.
 
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
-use ccm_core::names;
+use ccm_core::well_known;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -149,23 +149,23 @@ fn node(index: usize, fate: Fate) -> Value {
         |key: &str, effect: &str| json!([{ "key": key, "value": "true", "effect": effect }]);
     match fate {
         _ if fate.is_new() => {
-            node["spec"]["taints"] = taint(names::UNINITIALIZED_TAINT, "NoSchedule")
+            node["spec"]["taints"] = taint(well_known::UNINITIALIZED_TAINT, "NoSchedule")
         }
         Fate::StartedAgain => {
             node["spec"]["taints"] =
-                json!([{ "key": names::SHUTDOWN_TAINT, "effect": "NoSchedule" }]);
+                json!([{ "key": well_known::SHUTDOWN_TAINT, "effect": "NoSchedule" }]);
         }
         Fate::VanishedAsWanted => {
-            node["spec"]["taints"] = taint(names::TO_BE_DELETED_TAINT, "NoSchedule");
+            node["spec"]["taints"] = taint(well_known::TO_BE_DELETED_TAINT, "NoSchedule");
         }
         _ => {}
     }
     if !fate.is_new() {
         node["spec"]["providerID"] = json!(format!("sim://{name}"));
         node["metadata"]["labels"] = json!({
-            names::OWNER_LABEL: "sim",
-            names::INSTANCE_TYPE: "small",
-            names::INSTANCE_TYPE_BETA: "small",
+            well_known::OWNER_LABEL: "sim",
+            well_known::INSTANCE_TYPE: "small",
+            well_known::INSTANCE_TYPE_BETA: "small",
         });
     }
     if !fate.is_new() || fate == Fate::NewWithAddresses {

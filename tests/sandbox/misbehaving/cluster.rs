@@ -11,12 +11,12 @@ use std::time::Duration;
 use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
 use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudProvider as _, Lookup};
-use ccm_core::names::{OWNER_LABEL, UNINITIALIZED_TAINT};
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
     LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
+use ccm_core::well_known::{OWNER_LABEL, UNINITIALIZED_TAINT};
 use ccm_sim::cluster::Cluster;
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Behaviour;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_controllers::{Controllers, Metrics, Settings};
-use ccm_core::names::{NETWORK_UNAVAILABLE, OWNER_LABEL};
 use ccm_core::settings::RouteSettings;
+use ccm_core::well_known::{NETWORK_UNAVAILABLE, OWNER_LABEL};
 use ccm_sim::cluster::Cluster;
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Routing;

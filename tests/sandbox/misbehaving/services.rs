@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ccm_controllers::Metrics;
-use ccm_core::names::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
+use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_sim::cluster::Cluster;
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Balancing;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ccm_delivery::artifact::Artifact;
-use ccm_delivery::terms::{LoadPolicy, LoadPolicyOf};
+use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{Digest, GuestConfig, Inspection};
 use ccm_sim::hetzner::{Hetzner, Options};

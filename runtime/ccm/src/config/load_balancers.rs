@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ccm_core::syntax::is_label_key;
+use ccm_core::name_syntax::is_label_key;
 use ipnet::IpNet;
 
 use super::ProviderConfig;

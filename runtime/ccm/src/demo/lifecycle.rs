@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
-use ccm_core::names;
+use ccm_core::well_known;
 use ccm_sim::hetzner::{Hetzner, ServerStatus};
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
 use kube::Api;
@@ -123,5 +123,5 @@ pub(super) fn readiness(ready: &str) -> NodeStatus {
 fn is_shut_down(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     let mut taints = taints.into_iter().flatten();
-    taints.any(|taint| taint.key == names::SHUTDOWN_TAINT)
+    taints.any(|taint| taint.key == well_known::SHUTDOWN_TAINT)
 }

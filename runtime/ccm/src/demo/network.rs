@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use ccm_core::ipam::{PodNetworkFlags, PodNetworks};
-use ccm_core::names::NETWORK_UNAVAILABLE;
 use ccm_core::settings::{IpamSettings, RouteSettings};
+use ccm_core::well_known::NETWORK_UNAVAILABLE;
 use ccm_sim::hetzner::{Hetzner, Location};
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Node;

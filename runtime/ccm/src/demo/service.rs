@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
-use ccm_core::names;
+use ccm_core::well_known;
 use ccm_sim::hetzner::Hetzner;
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use kube::Api;
@@ -93,7 +93,7 @@ fn address(service: &Service) -> Option<String> {
     let finalizers = service.metadata.finalizers.as_deref().unwrap_or_default();
     let is_kept = finalizers
         .iter()
-        .any(|finalizer| finalizer == names::LOAD_BALANCER_FINALIZER);
+        .any(|finalizer| finalizer == well_known::LOAD_BALANCER_FINALIZER);
     let status = service.status.as_ref()?.load_balancer.as_ref()?;
     let first = status.ingress.as_ref()?.first()?;
     first.ip.clone().filter(|_| is_kept)

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 
 use super::configmap::Target;
-use super::place::Place;
+use super::module_reference::Place;
 
 /// `ccm provider …`.
 #[derive(Subcommand)]

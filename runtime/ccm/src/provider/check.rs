@@ -14,13 +14,13 @@ use ccm_host::{GuestConfig, Module, Provider};
 use serde_json::json;
 
 use super::arguments::{Check, Form};
-use super::configured::{self, Secrets};
+use super::configured_providers::{self, Secrets};
 use super::terminal::Screen;
 use super::{Refusal, Verdict, output};
-use crate::assemble;
 use crate::config::ProviderConfig;
 use crate::flags::ProviderIsolation;
-use crate::terms::ConfiguredTerms;
+use crate::load_policy::ConfiguredTerms;
+use crate::provider_loading;
 
 /// The name of the cluster that a module is told here, as by `run` without `--cluster-name`.
 const CLUSTER: &str = "kubernetes";
@@ -34,7 +34,7 @@ pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Ver
         .bring(&options.module.access, screen)
         .await?;
     let found = ccm_host::inspect(&place, &artifact.wasm)?;
-    let host = assemble::host(None, ProviderIsolation::default())?;
+    let host = provider_loading::host(None, ProviderIsolation::default())?;
     let module = Module {
         source: place.clone(),
         wasm: artifact.wasm.to_vec(),
@@ -52,7 +52,7 @@ pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Ver
                 cluster_cidrs: Vec::new(),
                 warned: Once::new(),
             };
-            let loaded = assemble::load(&host, &terms, module).await;
+            let loaded = provider_loading::load(&host, &terms, module).await;
             loaded.map_err(|error| {
                 Refusal::new(format!("{} does not load it", path.display()), error)
             })?
@@ -86,7 +86,7 @@ fn entry(path: &Path, options: &Check, module: &str) -> anyhow::Result<ProviderC
         true => Secrets::Missed,
         false => Secrets::Assumed,
     };
-    let mut configured = configured::read_valid(path, secrets)?;
+    let mut configured = configured_providers::read_valid(path, secrets)?;
     let wanted = match (options.provider.as_deref(), configured.as_slice()) {
         (None, [_]) => return configured.pop().context("the configuration is empty"),
         (Some(name), _) => name,

@@ -10,14 +10,14 @@ use ccm_host::{GuestConfig, limits};
 use serde_json::{Value, json};
 
 use super::arguments::{ConfigCheck, Form};
-use super::configured::{self, Secrets};
+use super::configured_providers::{self, Secrets};
 use super::{Verdict, output};
-use crate::builtin;
+use crate::builtin_grants;
 use crate::config::{self, Mistakes, ProviderConfig};
 
 /// Reads, and tells.
 pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
-    let read = configured::read(&options.file, Secrets::Assumed)?.and_then(|providers| {
+    let read = configured_providers::read(&options.file, Secrets::Assumed)?.and_then(|providers| {
         config::together(&providers)?;
         let mistakes: Vec<String> = providers.iter().flat_map(of_embedded).collect();
         match mistakes.is_empty() {
@@ -61,8 +61,8 @@ fn of_embedded(provider: &ProviderConfig) -> Vec<String> {
         return Vec::new();
     };
     let place = |mistake: String| format!("provider {:?}: {mistake}", provider.name);
-    let Some(wasm) = builtin::module(guest) else {
-        let known = builtin::names().join(", ");
+    let Some(wasm) = builtin_grants::module(guest) else {
+        let known = builtin_grants::names().join(", ");
         return vec![place(format!(
             "no module {guest:?} is embedded: embedded are {known}"
         ))];

@@ -15,11 +15,11 @@ use serde_json::json;
 
 use super::arguments::{Compression, Form, Pack};
 use super::configmap::{self, Shape};
+use super::manifest_section;
 use super::output;
-use super::section;
 use super::terminal::Screen;
 use super::{Refusal, Verdict};
-use crate::assemble::PROCESS;
+use crate::provider_loading::PROCESS;
 
 /// Between two steps of a progress bar.
 const PIECE: usize = 64 << 10;
@@ -32,11 +32,12 @@ pub(super) async fn pack(options: &Pack, screen: Screen) -> anyhow::Result<Verdi
         None => Cow::Borrowed(&*artifact.wasm),
         Some(path) => {
             let manifest = manifest(path)?;
-            let packed =
-                section::with_manifest(&artifact.wasm, manifest.as_bytes(), options.replace)
-                    .map_err(|error| {
-                        Refusal::new(format!("{place} cannot be given a manifest"), error)
-                    })?;
+            let packed = manifest_section::with_manifest(
+                &artifact.wasm,
+                manifest.as_bytes(),
+                options.replace,
+            )
+            .map_err(|error| Refusal::new(format!("{place} cannot be given a manifest"), error))?;
             Cow::Owned(packed)
         }
     };

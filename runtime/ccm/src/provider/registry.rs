@@ -15,10 +15,10 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::arguments::{Access, Form, Pull};
-use super::place::Place;
+use super::module_reference::Place;
 use super::terminal::Screen;
 use super::{Verdict, output};
-use crate::assemble::PROCESS;
+use crate::provider_loading::PROCESS;
 
 /// Nothing is polled here.
 const NEVER: Duration = Duration::MAX;

@@ -11,11 +11,11 @@ use ccm_delivery::trust::{Identity, Keyless, MinimumVersion, Pin, PublicKey, Roo
 use serde_json::json;
 
 use super::arguments::{Form, Verify};
-use super::configured::{self, Secrets};
-use super::place::Place;
+use super::configured_providers::{self, Secrets};
+use super::module_reference::Place;
 use super::terminal::Screen;
 use super::{Verdict, output};
-use crate::assemble::PROCESS;
+use crate::provider_loading::PROCESS;
 
 /// Verifies what is there now.
 pub(super) async fn verify(options: &Verify, screen: Screen) -> anyhow::Result<Verdict> {
@@ -58,7 +58,7 @@ fn judge(
 /// Which module, and what is demanded of it.
 fn demanded(options: &Verify) -> anyhow::Result<(Place, TrustPolicy)> {
     if let (Some(path), Some(name)) = (&options.config, &options.provider) {
-        let configured = configured::read_valid(path, Secrets::Assumed)?;
+        let configured = configured_providers::read_valid(path, Secrets::Assumed)?;
         let Some(entry) = configured.into_iter().find(|entry| entry.name == *name) else {
             bail!("{} has no provider {name:?}", path.display());
         };

@@ -7,9 +7,9 @@ use anyhow::{Context as _, bail};
 use ccm_delivery::source::Location;
 
 use super::secrets::Secrets;
-use crate::assemble::PROCESS;
-use crate::builtin;
+use crate::builtin_grants;
 use crate::config::{self, Mistakes, ProviderConfig, Surroundings, Written};
+use crate::provider_loading::PROCESS;
 
 /// See the module's documentation.
 pub(crate) struct Configuration {
@@ -48,7 +48,7 @@ impl Configuration {
         let mut picked = self.pick(configured)?;
         for provider in &mut picked {
             // Part of what is compared: a rotated file is a change.
-            provider.ambient = builtin::ambient(provider, &PROCESS);
+            provider.ambient = builtin_grants::ambient(provider, &PROCESS);
         }
         config::together(&picked)?;
         Ok(picked)
@@ -72,14 +72,14 @@ impl Configuration {
             .position(|provider| provider.name == *name);
         let mut found = match position {
             Some(position) => configured.swap_remove(position),
-            None if module.is_some() || builtin::module(name).is_some() => {
+            None if module.is_some() || builtin_grants::module(name).is_some() => {
                 ProviderConfig::unwritten(name)
             }
             None => {
                 let known = configured
                     .iter()
                     .map(|provider| provider.name.as_str())
-                    .chain(builtin::names());
+                    .chain(builtin_grants::names());
                 bail!(
                     "unknown cloud provider {name:?}: known are {}",
                     known.collect::<Vec<_>>().join(", ")

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use ccm_core::rollout::RolloutRules;
+use ccm_delivery::load_policy::LoadPolicyOf;
 use ccm_delivery::record::{ClusterRecordStore, MemoryRecordStore, RecordStore};
 use ccm_delivery::rollout_controller::{Lead, RolloutController, Served, StageParts};
 use ccm_delivery::source::configmap::ConfigMapSource;
@@ -12,13 +13,12 @@ use ccm_delivery::source::file::FileSource;
 use ccm_delivery::source::oci::{OciSettings, OciSource, RegistryCredentials};
 use ccm_delivery::source::{Location, Source};
 use ccm_delivery::store::ModuleStore;
-use ccm_delivery::terms::LoadPolicyOf;
 use ccm_delivery::trust::TrustPolicy;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::Shared;
-use crate::builtin;
+use crate::builtin_grants;
 use crate::config::ProviderConfig;
 
 /// See the module's documentation. Dropped, its stage ends; what the controllers hold of it stays usable.
@@ -211,10 +211,10 @@ fn source(
     let place = config.source.to_string();
     Ok(match &config.source {
         Location::Embedded(name) => {
-            let wasm = builtin::module(name).with_context(|| {
+            let wasm = builtin_grants::module(name).with_context(|| {
                 format!(
                     "no module {name:?} is embedded: embedded are {}",
-                    builtin::names().join(", ")
+                    builtin_grants::names().join(", ")
                 )
             })?;
             Box::new(EmbeddedSource::new(place, wasm.into()))

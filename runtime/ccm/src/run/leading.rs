@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ccm_controllers::lease::{ElectionMetrics, ElectionSettings};
-use ccm_controllers::{Controllers, LeaseName, Metrics, Provided, Settings, Stopped, guarded};
-use ccm_core::names::{
-    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
-    SERVICE_CONTROLLER,
+use ccm_controllers::{
+    Controllers, LeaseName, Metrics, Provided, Settings, Stopped, tenure_client,
 };
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
+use ccm_core::well_known::{
+    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
+    SERVICE_CONTROLLER,
+};
 use ccm_delivery::rollout_controller::Lead;
 use kube::Config;
 use tokio::sync::{oneshot, watch};
@@ -227,7 +229,7 @@ impl Manager {
     ) -> anyhow::Result<()> {
         let tenure = settings.tenure.clone();
         let kubernetes = as_user(&self.kubernetes, "/delivery");
-        let writer = guarded::client(&kubernetes, tenure.clone(), unacknowledged)?;
+        let writer = tenure_client::client(&kubernetes, tenure.clone(), unacknowledged)?;
         self.leadership_signal.take(Lead { tenure }, Some(writer));
         Ok(())
     }
@@ -246,7 +248,7 @@ impl Manager {
             return Ok(Stopped::Drained);
         }
         let kubernetes = as_user(&self.kubernetes, "");
-        let client = guarded::client(&kubernetes, settings.tenure.clone(), unacknowledged)?;
+        let client = tenure_client::client(&kubernetes, settings.tenure.clone(), unacknowledged)?;
         let settings = Settings {
             controllers: Controllers {
                 node: controllers.contains(&NODE_CONTROLLER),

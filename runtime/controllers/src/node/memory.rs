@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use ccm_core::effect::{Looked, When};
 use ccm_core::moment::Moment;
-use ccm_core::names::NODE_CONTROLLER;
 use ccm_core::node::object::is_uninitialized;
 use ccm_core::node::{Facts, RetainedState, proposal};
 use ccm_core::ownership::OwnershipContext;
 use ccm_core::retry;
 use ccm_core::settings::NodeRules;
+use ccm_core::well_known::NODE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
 use tokio::task::{Id, JoinError};
 

@@ -16,7 +16,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 
-use crate::perform::EffectExecutor;
+use crate::executor::EffectExecutor;
 
 /// One end: sees all changes of nodes.
 pub(crate) struct NodeNews {

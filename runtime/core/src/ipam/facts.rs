@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::allocator::{Exhausted, InvalidPodCidr, pod_cidrs};
 use crate::effect::{ClusterError, Effect, Outcome};
-use crate::refusal::Refusals;
+use crate::write_refusal::Refusals;
 
 /// How often a reconciliation reads the node again after a conflict; upstream's number (IPAM-026).
 const MAX_CONFLICTS: u32 = 3;

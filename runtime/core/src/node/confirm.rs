@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::answer::Checked;
+use crate::answer_check::Checked;
 use crate::brake::{Brake, Rise};
 use crate::budget_reservation::Reservation;
 use crate::cloud::instance::{Address, AddressType};

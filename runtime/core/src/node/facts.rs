@@ -11,8 +11,8 @@ use crate::cloud::instance::Lookup;
 use crate::effect::{ClusterError, Effect, Looked, Outcome};
 use crate::moment::Moment;
 use crate::ownership::{OwnershipContext, Verdict};
-use crate::refusal::Refusals;
 use crate::settings::NodeRules;
+use crate::write_refusal::Refusals;
 
 use super::confirm::Proposal;
 

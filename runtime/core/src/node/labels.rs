@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use crate::cloud::instance::Instance;
-use crate::names;
+use crate::well_known;
 
 /// Deprecated name, current name. The deprecated one is the source of truth (NODE-070, NODE-071).
 const PAIRS: [(&str, &str); 3] = [
-    (names::ZONE_BETA, names::ZONE),
-    (names::REGION_BETA, names::REGION),
-    (names::INSTANCE_TYPE_BETA, names::INSTANCE_TYPE),
+    (well_known::ZONE_BETA, well_known::ZONE),
+    (well_known::REGION_BETA, well_known::REGION),
+    (well_known::INSTANCE_TYPE_BETA, well_known::INSTANCE_TYPE),
 ];
 
 /// The labels to be set when a node is initialised with a checked `instance`.
@@ -39,10 +39,13 @@ pub fn of_place(
     for (value, both) in [
         (
             &instance.instance_type,
-            [names::INSTANCE_TYPE_BETA, names::INSTANCE_TYPE],
+            [well_known::INSTANCE_TYPE_BETA, well_known::INSTANCE_TYPE],
         ),
-        (&instance.zone, [names::ZONE_BETA, names::ZONE]),
-        (&instance.region, [names::REGION_BETA, names::REGION]),
+        (&instance.zone, [well_known::ZONE_BETA, well_known::ZONE]),
+        (
+            &instance.region,
+            [well_known::REGION_BETA, well_known::REGION],
+        ),
     ] {
         if let Some(value) = value {
             wanted.extend(both.map(|key| (key.to_owned(), value.clone())));
@@ -87,23 +90,23 @@ mod tests {
     #[test]
     fn node_031_and_032_type_zone_and_region_overwrite_under_both_names() {
         let stored = map(&[
-            (names::ZONE, "old"),
-            (names::INSTANCE_TYPE, "small"),
+            (well_known::ZONE, "old"),
+            (well_known::INSTANCE_TYPE, "small"),
             ("kept", "yes"),
         ]);
         let expected = map(&[
-            (names::INSTANCE_TYPE_BETA, "small"),
-            (names::ZONE_BETA, "a"),
-            (names::ZONE, "a"),
-            (names::REGION_BETA, "r"),
-            (names::REGION, "r"),
+            (well_known::INSTANCE_TYPE_BETA, "small"),
+            (well_known::ZONE_BETA, "a"),
+            (well_known::ZONE, "a"),
+            (well_known::REGION_BETA, "r"),
+            (well_known::REGION, "r"),
         ]);
         assert_eq!(of_instance(&instance(), &stored), expected);
     }
 
     #[test]
     fn node_033_what_the_instance_does_not_have_is_neither_set_nor_removed() {
-        let stored = map(&[(names::ZONE, "old")]);
+        let stored = map(&[(well_known::ZONE, "old")]);
         assert_eq!(of_instance(&Instance::default(), &stored), BTreeMap::new());
     }
 
@@ -126,14 +129,14 @@ mod tests {
     #[test]
     fn node_071_the_deprecated_label_is_the_source_of_truth() {
         let beta = [
-            (names::ZONE_BETA, "a"),
-            (names::REGION_BETA, "r"),
-            (names::INSTANCE_TYPE_BETA, "t"),
+            (well_known::ZONE_BETA, "a"),
+            (well_known::REGION_BETA, "r"),
+            (well_known::INSTANCE_TYPE_BETA, "t"),
         ];
         let current = [
-            (names::ZONE, "a"),
-            (names::REGION, "r"),
-            (names::INSTANCE_TYPE, "t"),
+            (well_known::ZONE, "a"),
+            (well_known::REGION, "r"),
+            (well_known::INSTANCE_TYPE, "t"),
         ];
         assert_eq!(
             reconcile(&map(&beta)),
@@ -147,10 +150,10 @@ mod tests {
             BTreeMap::new(),
             "equal ones are left alone"
         );
-        all.insert(names::ZONE.to_owned(), "edited".to_owned());
+        all.insert(well_known::ZONE.to_owned(), "edited".to_owned());
         assert_eq!(
             reconcile(&all),
-            map(&[(names::ZONE, "a")]),
+            map(&[(well_known::ZONE, "a")]),
             "different ones are overwritten"
         );
         assert_eq!(

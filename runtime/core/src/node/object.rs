@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 
-use crate::names::UNINITIALIZED_TAINT;
+use crate::well_known::UNINITIALIZED_TAINT;
 
 /// Which node.
 #[derive(Debug, Clone, PartialEq, Eq)]

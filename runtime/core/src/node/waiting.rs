@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::answer::{self, Unusable};
+use crate::answer_check::{self, Unusable};
 use crate::brake::Brake;
 use crate::budget_reservation::why_in_vain;
 use crate::cloud::error::ProviderError;
@@ -134,7 +134,7 @@ fn tell(facts: &Facts, obstacle: &Obstacle<'_>, is_due: bool, why: &str) -> Opti
         events.push(CloudEvent {
             event_type: EventType::Warning,
             reason: obstacle.reason().to_owned(),
-            message: answer::message(why),
+            message: answer_check::message(why),
         });
     }
     let node = node_ref(&facts.node);

@@ -10,10 +10,10 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::brake::Brake;
 use crate::moment::Moment;
-use crate::names::{DELETE_UNTIL, LEAVING_TAINTS};
 use crate::ownership::stored_provider_id;
 use crate::selector::Selector;
 use crate::settings::LifecycleRules;
+use crate::well_known::{DELETE_UNTIL, LEAVING_TAINTS};
 
 use super::{Now, taints};
 
@@ -357,7 +357,7 @@ impl fmt::Display for Held {
             Held::Unknown(why) => write!(
                 f,
                 "the cloud cannot say whether the node's machine exists: {}",
-                crate::answer::message(why)
+                crate::answer_check::message(why)
             ),
             Held::Incomplete => write!(f, "the answers are not complete"),
             Held::MassOutage(_) => write!(

@@ -9,8 +9,8 @@ use crate::budget_reservation::{Asked, BudgetReservation, Reservation};
 use crate::effect::{ClusterError, Effect, Outcome};
 use crate::moment::Moment;
 use crate::ownership::OwnershipContext;
-use crate::refusal::Refusals;
 use crate::settings::LifecycleRules;
+use crate::write_refusal::Refusals;
 
 use super::deletion_guard::{Evidence, Held};
 use super::drain::is_cordoned;

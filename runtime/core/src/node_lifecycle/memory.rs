@@ -19,13 +19,13 @@ use crate::settings::LifecycleRules;
 use super::contradictions::Contradictions;
 use super::deletion_guard::{Evidence, Held, Seen, age, is_wanted};
 use super::facts::{Facts, Finding};
-use super::halving::{Halving, is_crash};
 use super::history::{FOUND, NodeHistory, Noted};
-use super::last::LastOfScheme;
-use super::lookup::{is_its_machine, power, vouches};
+use super::lookup_verdict::{is_its_machine, power, vouches};
 use super::mass_outage::{Called, MassOutage};
+use super::remaining_witnesses::LastOfScheme;
 use super::survey::Company;
 use super::survey::{Survey, scheme, surveys};
+use super::survey_bisection::{Halving, is_crash};
 use super::witness::Witnesses;
 use super::{Now, has_shutdown_key_and_effect, taints};
 

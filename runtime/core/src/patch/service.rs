@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use crate::load_balancer::{Ingress, LoadBalancerStatus};
-use crate::names::LOAD_BALANCER_FINALIZER;
+use crate::well_known::LOAD_BALANCER_FINALIZER;
 
 /// What we own of a Service, as far as it changes.
 #[derive(Debug, Clone, PartialEq, Default)]

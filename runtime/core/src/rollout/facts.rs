@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::plans::Plans;
+use super::plan_comparison::Plans;
 use super::record::{Noted, Orders, Record, Release, cut};
 use super::rules::RolloutRules;
-use super::tally::Tally;
+use super::trial_verdict::Tally;
 use crate::cloud::instance::EventType;
 use crate::moment::Moment;
 

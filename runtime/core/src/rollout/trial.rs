@@ -6,7 +6,7 @@ use super::decide::{DecisionBuilder, shown as named, told};
 use super::facts::{Candidate, Effect, Step, Trying, Work};
 use super::orders;
 use super::record::{MOST_LINES, Phase, Release, Trial, cut};
-use super::tally::Verdict;
+use super::trial_verdict::Verdict;
 use crate::cloud::instance::EventType;
 
 impl Step {

@@ -4,8 +4,8 @@
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::jiff::Timestamp;
 
-use crate::names::NETWORK_UNAVAILABLE;
 use crate::patch::NetworkConditionPatch;
+use crate::well_known::NETWORK_UNAVAILABLE;
 
 /// The reasons that are ours (ROUTE-041).
 const CREATED: (&str, &str) = ("RouteCreated", "RouteController created a route");

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::name;
 use super::network::{has_family, is_inside, pod_cidrs, read};
-use crate::answer::quoted;
+use crate::answer_check::quoted;
 use crate::node::object::is_uninitialized;
 use crate::ownership::{Owner, OwnershipContext, owner};
 

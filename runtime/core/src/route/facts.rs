@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::change::{Change, Doing, End};
 use super::condition::{self, Network};
-use crate::answer;
+use crate::answer_check;
 use crate::brake::{Brake, Rise};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudEvent;
@@ -21,7 +21,7 @@ use crate::moment::Moment;
 use crate::moment::Now;
 use crate::node::object::node_ref;
 use crate::patch::NetworkConditionPatch;
-use crate::refusal::Refusals;
+use crate::write_refusal::Refusals;
 
 /// How often a reconciliation reads the node again after a conflict; upstream's number (ROUTE-043).
 const MAX_CONFLICTS: u32 = 5;
@@ -124,7 +124,7 @@ impl Facts {
             let events = answered.reply.events.iter();
             self.state
                 .owed
-                .extend(events.filter_map(answer::check_event));
+                .extend(events.filter_map(answer_check::check_event));
         }
         let makes = self.makes();
         let result = result.map(|answered| answered.reply.progress);

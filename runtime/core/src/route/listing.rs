@@ -7,9 +7,9 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 
-use super::known::Known;
 use super::network::{has, is_inside, read};
-use crate::answer::quoted;
+use super::owned_routes::Known;
+use crate::answer_check::quoted;
 use crate::cloud_route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
 use crate::node::object::is_uninitialized;

@@ -1,8 +1,8 @@
 //! What passes leave behind, and how a pass is held: when routes are listed, what there is to do then, and what of it is
 //! being done. Performs nothing.
 
-mod carried;
 mod conclusion;
+mod in_flight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,13 +15,13 @@ use k8s_openapi::api::core::v1::Node;
 use super::change::{Change, RetainedState};
 use super::desired_routes::{DesiredRoutes, NetworkEvidence, desired_routes, is_served, is_told};
 use super::facts::{About, Facts, Key, ReconcileState};
-use super::known::Known;
 use super::list_schedule::ListSchedule;
 use super::listing::{Asked, Entry, Judge, Listing, Verdict, inside, leads_to};
 use super::network::pod_cidrs;
-use super::pass::{Planning, Tally, Work};
+use super::owned_routes::Known;
+use super::route_diff::{Planning, Tally, Work};
 use super::{BEGUN, name, not_listed};
-use crate::answer::quoted;
+use crate::answer_check::quoted;
 use crate::cloud::error::ProviderError;
 use crate::cloud_route::{CloudRoute, ListRoutesReply};
 use crate::effect::When;

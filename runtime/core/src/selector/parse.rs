@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use super::{Of, Requirement, Selector};
-use crate::syntax::{self, MAX_PART};
+use crate::name_syntax::{self, MAX_PART};
 
 /// The longest text: more than a hundred labels, and no room for a configuration that is another file.
 const MOST_BYTES: usize = 16 * 1024;
@@ -130,7 +130,7 @@ fn values(list: &str) -> Option<impl Iterator<Item = &str>> {
 }
 
 fn key(text: &str) -> Result<String, SelectorError> {
-    match syntax::is_label_key(text) {
+    match name_syntax::is_label_key(text) {
         true => Ok(text.to_owned()),
         false => Err(SelectorError::Key(short(text))),
     }
@@ -138,7 +138,7 @@ fn key(text: &str) -> Result<String, SelectorError> {
 
 fn value(text: &str) -> Result<String, SelectorError> {
     let text = text.trim();
-    match syntax::is_label_value(text) {
+    match name_syntax::is_label_value(text) {
         true => Ok(text.to_owned()),
         false => Err(SelectorError::Value(short(text))),
     }

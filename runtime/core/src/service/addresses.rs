@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::stored::{load_balancer_status, service_ref, spec};
+use super::stored_state::{load_balancer_status, service_ref, spec};
 use crate::effect::{InUse, ServiceRef};
 use crate::load_balancer::Ingress;
 

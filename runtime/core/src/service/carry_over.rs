@@ -5,7 +5,9 @@ use k8s_openapi::jiff::Timestamp;
 use super::effective_targets::effective_targets;
 use super::facts::{Facts, Withheld};
 use super::retained_state::{Begun, RetainedState, Setback};
-use super::stored::{class, has_finalizer, is_load_balancer, load_balancer_status, recorded_owner};
+use super::stored_state::{
+    class, has_finalizer, is_load_balancer, load_balancer_status, recorded_owner,
+};
 use super::waiting::{PENDING, patience};
 use super::{Step, ensure, step};
 use crate::brake::Brake;

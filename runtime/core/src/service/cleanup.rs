@@ -4,16 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::stored::{annotations, has_finalizer, is_deleting, load_balancer_status, uid};
+use super::stored_state::{annotations, has_finalizer, is_deleting, load_balancer_status, uid};
 use super::waiting::{self, Doing, Obstacle};
-use super::{Facts, Role, Step, account, cloud_service, conditions, normal, others_finalizers};
+use super::{
+    Facts, Role, Step, account_proof, cloud_service, conditions, normal, others_finalizers,
+};
 use crate::brake::{Brake, Rise};
 use crate::cloud::error::ProviderError;
 use crate::effect::ServiceEffect;
 use crate::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
 use crate::moment::Now;
-use crate::names::SERVICE_OWNER;
 use crate::patch::{FinalizerChange, ServicePatch};
+use crate::well_known::SERVICE_OWNER;
 
 const DELETED: &str = "DeletedLoadBalancer";
 
@@ -108,7 +110,7 @@ fn release(facts: &Facts, role: Role, now: Now) -> Step<'_> {
         let again = now.moment.until(until);
         return Step::Wait(Obstacle::Late { again });
     }
-    if let Some(step) = account::unknown(facts, now) {
+    if let Some(step) = account_proof::unknown(facts, now) {
         return step;
     }
     let_go(facts, role, now)

@@ -3,14 +3,14 @@
 use k8s_openapi::api::core::v1::{Service, ServicePort as StoredPort};
 
 use super::source_ranges::source_ranges;
-use super::stored::{
+use super::stored_state::{
     annotations, is_load_balancer, load_balancer_status, service_ref, service_type, spec,
 };
-use crate::answer;
+use crate::answer_check;
 use crate::load_balancer::{
     CloudService, IpFamily, IpFamilyPolicy, Protocol, ServicePort, TrafficPolicy,
 };
-use crate::names::{LAST_APPLIED, OUR_DOMAIN};
+use crate::well_known::{LAST_APPLIED, OUR_DOMAIN};
 
 /// Where kube-proxy answers whether a node has endpoints (SVC-092).
 const HEALTH_CHECK_PATH: &str = "/healthz";
@@ -70,7 +70,7 @@ pub fn cloud_service(service: &Service) -> CloudService {
 /// Whether a provider sees the annotation with this key.
 pub(super) fn is_shown(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    key != LAST_APPLIED && !answer::is_within(domain, OUR_DOMAIN)
+    key != LAST_APPLIED && !answer_check::is_within(domain, OUR_DOMAIN)
 }
 
 /// Whether kube-proxy is to hand on traffic only where it arrives.
@@ -100,7 +100,7 @@ pub fn health_check(service: &Service) -> Option<(&'static str, u16)> {
 fn shown_ranges(service: &Service) -> Vec<String> {
     let in_spec = spec(service).and_then(|spec| spec.load_balancer_source_ranges.as_ref());
     let has_spec = in_spec.is_some_and(|ranges| !ranges.is_empty());
-    let annotation = annotations(service).get(crate::names::SOURCE_RANGES);
+    let annotation = annotations(service).get(crate::well_known::SOURCE_RANGES);
     if !has_spec && annotation.is_none_or(|text| text.trim().is_empty()) {
         return Vec::new();
     }

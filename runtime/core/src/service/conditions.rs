@@ -3,13 +3,13 @@
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::stored::condition;
-use crate::answer;
+use super::stored_state::condition;
+use crate::answer_check;
 use crate::cloud::error::ProviderError;
 use crate::load_balancer::LoadBalancerStatus;
 use crate::moment::Now;
-use crate::names::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
 use crate::patch::ConditionChange;
+use crate::well_known::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
 
 /// The load balancer is as it should be.
 pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
@@ -124,7 +124,7 @@ fn change(
         kind: kind.to_owned(),
         is_true,
         reason: reason.to_owned(),
-        message: answer::message(message),
+        message: answer_check::message(message),
         last_transition: since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         observed_generation: service.metadata.generation,
     })

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Facts;
-use super::stored::load_balancer_status;
+use super::stored_state::load_balancer_status;
 use super::targets::{self, names, union};
 use super::waiting::Obstacle;
 use crate::brake::targets::{PendingRemoval, Verdict, judge};

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::effective_targets::{EffectiveTargets, effective_targets};
 use super::retained_state::Asked;
-use super::stored::{load_balancer_status, uid};
+use super::stored_state::{load_balancer_status, uid};
 use super::waiting::{Doing, Obstacle};
 use super::{
-    Facts, Step, account, cloud_service, conditions, ingress, mark, normal, retained_state,
-    source_ranges, targets, update, waiting, warning, wishes,
+    Facts, Step, account_proof, annotation_policy, cloud_service, conditions, ingress, mark,
+    normal, retained_state, source_ranges, targets, update, waiting, warning,
 };
-use crate::answer::faults_event;
+use crate::answer_check::faults_event;
 use crate::brake::{Brake, Rise};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
@@ -168,7 +168,7 @@ fn ensure<'a>(
     if let Some(step) = super::only_look(facts) {
         return step;
     }
-    match account::unproven(facts, now) {
+    match account_proof::unproven(facts, now) {
         Some(Step::Wait(obstacle @ Obstacle::Provider { .. })) => {
             return follow_nodes(facts, now, obstacle);
         }
@@ -308,10 +308,10 @@ fn after_ready<'a>(
         {
             return Some(step);
         }
-        if account::is_replaced(&stored, status)
-            && !account::shares_address(&facts.past.status, status)
+        if account_proof::is_replaced(&stored, status)
+            && !account_proof::shares_address(&facts.past.status, status)
             && !facts.state.has_status_changed
-            && let Some(step) = account::unknown(facts, now)
+            && let Some(step) = account_proof::unknown(facts, now)
         {
             return Some(step);
         }
@@ -366,7 +366,7 @@ fn write<'a>(
     if facts.state.is_stored {
         return None;
     }
-    let (annotations, faults) = wishes::granted(facts, &answered.reply.annotations);
+    let (annotations, faults) = annotation_policy::granted(facts, &answered.reply.annotations);
     patch.annotations = annotations;
     if let Some(event) = faults_event(&faults).filter(|event| !facts.has_said(&event.reason)) {
         return Some(Step::Do(vec![ServiceEffect::RecordEvent(event)]));

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::account::Account;
+use super::account_proof::Account;
 use super::cloud_service;
 use super::retained_state::{Asked, RetainedState};
-use super::stored::{annotations, uid};
+use super::stored_state::{annotations, uid};
 use super::targets::Targets;
 use super::world::World;
-use crate::answer;
+use crate::answer_check;
 use crate::brake::Brake;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, CloudNode};
@@ -21,7 +21,7 @@ use crate::effect::{
 use crate::load_balancer::{CloudService, EnsureReply, Ensured, GetReply, Pending, Progress};
 use crate::moment::Moment;
 use crate::patch::ServicePatch;
-use crate::refusal::Refusals;
+use crate::write_refusal::Refusals;
 
 /// How often a reconciliation reads the Service again after a conflict before it gives up and comes back later.
 const MAX_CONFLICTS: u32 = 20;
@@ -236,7 +236,7 @@ impl Facts {
 
     /// The provider's own events that are fit to be recorded.
     fn owe(&mut self, events: &[CloudEvent]) {
-        let fit = events.iter().filter_map(answer::check_event);
+        let fit = events.iter().filter_map(answer_check::check_event);
         self.state.owed.extend(fit);
     }
 
@@ -253,7 +253,7 @@ impl Facts {
                 self.write(patch);
                 let is_lost =
                     super::is_mark(patch) && !super::is_marked(&self.service, &self.world);
-                if is_lost && !super::stored::is_deleting(&self.service) {
+                if is_lost && !super::stored_state::is_deleting(&self.service) {
                     // An admission webhook has taken it away. Writing it again at once would never end.
                     let what = "finalizer and owner are not there after they were written";
                     let error = ClusterError::Rejected(what.to_owned());

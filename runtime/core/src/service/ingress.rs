@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
-use crate::answer::{address, quoted};
+use crate::answer_check::{address, quoted};
 use crate::effect::InUse;
 use crate::load_balancer::{Ingress, LoadBalancerStatus, PortStatus};
+use crate::name_syntax;
 use crate::settings::IngressRules;
-use crate::syntax;
 
 /// More ways in than this have no load balancer.
 pub(super) const MOST: usize = 16;
@@ -140,7 +140,7 @@ fn malformed(ingress: &Ingress) -> Option<String> {
 
 /// As Kubernetes has it: lower-case, and no IP.
 fn is_hostname(name: &str) -> bool {
-    syntax::is_dns_name(name)
+    name_syntax::is_dns_name(name)
         && !name.bytes().any(|byte| byte.is_ascii_uppercase())
         && name.parse::<IpAddr>().is_err()
 }
@@ -150,7 +150,7 @@ fn bad_port(port: &PortStatus) -> Option<String> {
         return Some("it has the port 0".to_owned());
     }
     let error = port.error.as_ref()?;
-    let is_error = error.len() <= LONGEST_ERROR && syntax::is_label_key(error);
+    let is_error = error.len() <= LONGEST_ERROR && name_syntax::is_label_key(error);
     (!is_error).then(|| format!("{} is not a port's error", quoted(error)))
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Service;
 use thiserror::Error;
 
-use super::stored::{annotations, class, has_finalizer, recorded_owner};
+use super::stored_state::{annotations, class, has_finalizer, recorded_owner};
 
 /// What one provider takes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Service;
 use thiserror::Error;
 
-use super::stored::{annotations, spec};
-use crate::names::SOURCE_RANGES;
+use super::stored_state::{annotations, spec};
+use crate::well_known::SOURCE_RANGES;
 
 /// What is written down is not a list of networks. Taking it for "everybody" would open the load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use super::facts::Trouble;
 use super::source_ranges::SourceRangesError;
-use super::{Facts, conditions, ingress, service_ref, stored, warning};
-use crate::answer::quoted;
+use super::{Facts, conditions, ingress, service_ref, stored_state, warning};
+use crate::answer_check::quoted;
 use crate::brake::Brake;
 use crate::cloud::error::ProviderError;
 use crate::effect::{ClusterError, Decision, Effect, ServiceEffect, ServiceRef, When};
 use crate::load_balancer::Pending;
 use crate::moment::Moment;
 use crate::moment::Now;
-use crate::names::DELETE_UNTIL;
 use crate::patch::ServicePatch;
 use crate::permit::Mode;
 use crate::retry::{self, Retry};
+use crate::well_known::DELETE_UNTIL;
 
 /// What a provider may ask for when it has begun something; anything outside is moved to the nearest end.
 const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
@@ -131,7 +131,7 @@ pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision
         && !facts.is_gone
         && !facts.state.is_stored
     {
-        let mut patch = ServicePatch::new(stored::uid(&facts.service));
+        let mut patch = ServicePatch::new(stored_state::uid(&facts.service));
         let change = conditions::failed(&facts.service, reason, &obstacle.told(), now);
         patch.conditions.extend(change);
         if !patch.is_empty() {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ccm_core::names::{ALLOW_CHANGES, ALLOW_DOWNGRADE, APPROVE, PAUSE, PIN, RETRY, ROLL_BACK};
 use ccm_core::rollout::{Order, Orders};
+use ccm_core::well_known::{ALLOW_CHANGES, ALLOW_DOWNGRADE, APPROVE, PAUSE, PIN, RETRY, ROLL_BACK};
 
-use super::form::is_digest;
+use super::status_json::is_digest;
 
 /// The orders among these annotations.
 pub(super) fn orders(annotations: Option<&BTreeMap<String, String>>) -> Orders {

@@ -6,8 +6,8 @@ mod request;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ccm_core::names::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
 use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
+use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use super::{
     MemoryRecordStore, RecordStore, RecordStoreError, Report, Seen, Told, annotations, conditions,
-    form,
+    status_json,
 };
 use request::{REQUEST_TIME, code_of_list, in_time, in_time_or, kind, params};
 
@@ -213,7 +213,7 @@ impl ClusterRecordStore {
         }
         self.uid.send_replace(object.metadata.uid.clone());
         // An object without a status was made by a person, to order something, or by a leader that had no time for more.
-        let record = status.map(form::read).map(Box::new);
+        let record = status.map(status_json::read).map(Box::new);
         self.inherit(record.clone());
         self.seen.send_replace(Seen::Known { record, orders });
     }
@@ -316,7 +316,7 @@ impl ClusterRecordStore {
     /// What is written. The object must be the one that was read: `resourceVersion` and `uid` say so.
     fn patch(&self, report: &Report) -> Value {
         let stored = self.stored();
-        let mut status = form::write(&report.record);
+        let mut status = status_json::write(&report.record);
         status.extend(conditions::fields(
             report,
             &stored.orders,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::Report;
-use super::form::{short, word};
+use super::status_json::{short, word};
 
 /// Bytes of a condition's message: what a person reads at a glance. The lines of a trial stand beside it in full.
 const MESSAGE_BYTES: usize = 1024;

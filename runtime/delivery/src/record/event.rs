@@ -1,10 +1,10 @@
 //! An Event about a Provider. Each is of its own: what happens to versions happens seldom.
 
-use ccm_core::answer::MAX_MESSAGE;
+use ccm_core::answer_check::MAX_MESSAGE;
 use ccm_core::cloud::CloudEvent;
 use ccm_core::event::About;
-use ccm_core::names::{PROVIDER_EVENTS, PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_VERSION};
 use ccm_core::rollout::RolloutEvent;
+use ccm_core::well_known::{PROVIDER_EVENTS, PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_VERSION};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 

@@ -9,7 +9,7 @@ use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{RecordStore, RecordStoreError, Report, Seen, Told, form};
+use super::{RecordStore, RecordStoreError, Report, Seen, Told, status_json};
 
 /// The largest file that is read: a hundred times what a full record takes.
 const MOST_BYTES: u64 = 8 << 20;
@@ -131,7 +131,7 @@ fn load(file: &Path) -> std::io::Result<Option<Record>> {
         return Err(std::io::Error::other("too large"));
     }
     let value: Value = serde_json::from_slice(&std::fs::read(file)?)?;
-    Ok(Some(form::read(&value)))
+    Ok(Some(status_json::read(&value)))
 }
 
 /// Whole or not at all: beside it first, then in its place.
@@ -144,7 +144,11 @@ fn save(file: &Path, record: &Record) -> std::io::Result<()> {
         .truncate(true)
         .mode(0o600)
         .open(&beside)?;
-    new.write_all(Value::Object(form::write(record)).to_string().as_bytes())?;
+    new.write_all(
+        Value::Object(status_json::write(record))
+            .to_string()
+            .as_bytes(),
+    )?;
     new.sync_all()?;
     std::fs::rename(&beside, file)
 }

@@ -7,8 +7,8 @@
 )]
 
 mod cluster;
-mod form;
 mod memory;
+mod status_json;
 
 use ccm_core::rollout::{Noted, Phase, Placed, Record, Rejected, Release, Trial};
 

@@ -13,7 +13,7 @@ use ccm_host::Digest;
 use ccm_host::egress::now;
 use tokio::task::{JoinError, JoinSet};
 
-use super::failed::failed;
+use super::not_serving::failed;
 use super::work::{Ended, Job, run};
 use super::{Generated, RolloutController, Served};
 use crate::active::Active;

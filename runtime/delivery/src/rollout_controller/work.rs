@@ -10,15 +10,15 @@ use ccm_core::rollout::{End, Endorsement, Noted, Release, Work};
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
 
 use super::Generated;
-use super::fault::{chain, of_call, of_load, of_source};
+use super::fault_attribution::{chain, of_call, of_load, of_source};
 use super::source_watcher::Asks;
 use crate::active::{Active, Generation};
 use crate::artifact::Artifact;
 use crate::difference::{Difference, Requests};
+use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
 use crate::source::Location;
 use crate::store::ModuleStore;
-use crate::terms::LoadPolicyOf;
 use crate::trust::{Distrust, Highest, TrustPolicy};
 
 /// What all work of one provider is done with.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use ccm_core::syntax::{is_dns_label, is_dns_name, is_dns_subdomain};
+use ccm_core::name_syntax::{is_dns_label, is_dns_name, is_dns_subdomain};
 use ccm_host::Digest;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use thiserror::Error;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ccm_core::names::ALLOW_DOWNGRADE;
+use ccm_core::well_known::ALLOW_DOWNGRADE;
 use ccm_host::clean;
 use thiserror::Error;
 

@@ -8,7 +8,7 @@ use sigstore_verify::crypto::{
 };
 use sigstore_verify::types::DerPublicKey;
 
-use super::{Misread, ring};
+use super::{Misread, signature_verification};
 
 /// A public key that may vouch for modules: ECDSA on P-256 or P-384, Ed25519, or RSA.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl PublicKey {
     /// # Errors
     /// What is there instead. Never quotes the text: it could be a private key.
     pub fn from_pem(text: &str) -> Result<PublicKey, Misread> {
-        ring::install();
+        signature_verification::install();
         if text.len() > KEY_BYTES {
             return Err(Misread::new("this is too long to be a public key"));
         }
@@ -97,7 +97,7 @@ impl PublicKey {
     pub(super) fn made(&self, signature: &[u8], message: &[u8]) -> bool {
         self.schemes
             .iter()
-            .any(|scheme| ring::made(*scheme, &self.bits, message, signature))
+            .any(|scheme| signature_verification::made(*scheme, &self.bits, message, signature))
     }
 }
 

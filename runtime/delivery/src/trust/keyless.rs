@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use ccm_host::clean;
 use regex::{Regex, RegexBuilder};
 
-use super::claim::Claim;
+use super::evidence::Claim;
 use super::{Misread, Provenance, Refusal, Roots};
 
 /// How much the clock of a log or a time stamp's authority may be ahead of ours.

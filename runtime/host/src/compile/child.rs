@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 
 use super::{CompileError, Compiler};
 use crate::confine::{self, confine};
-use crate::text::clean;
+use crate::sanitize::clean;
 use crate::{engine, limits};
 
 /// Code that our own compile child has made. Made in this file only.

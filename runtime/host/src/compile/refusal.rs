@@ -3,7 +3,7 @@
 use thiserror::Error;
 use wasmparser::BinaryReaderError;
 
-use crate::text::clean;
+use crate::sanitize::clean;
 
 /// What the decoder says is cut at this length.
 const MESSAGE_BYTES: usize = 200;

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;
-use crate::sample::{self, EXPORTS, MANIFEST};
+use crate::test_components::{self, EXPORTS, MANIFEST};
 
 fn check(name: &str, wasm: &[u8], expected: &str) {
     match inspect("sample.wasm", wasm) {
@@ -22,25 +22,29 @@ fn check(name: &str, wasm: &[u8], expected: &str) {
 }
 
 fn with_imports(imports: &[&str]) -> Vec<u8> {
-    sample::component(imports, EXPORTS, &[MANIFEST])
+    test_components::component(imports, EXPORTS, &[MANIFEST])
 }
 
 fn with_exports(exports: &[&str]) -> Vec<u8> {
-    sample::component(&[], exports, &[MANIFEST])
+    test_components::component(&[], exports, &[MANIFEST])
 }
 
 #[test]
 fn exactly_one_manifest_is_needed() {
     check("one", &with_imports(&[]), "accepted");
-    check("none", &sample::component(&[], EXPORTS, &[]), "no manifest");
+    check(
+        "none",
+        &test_components::component(&[], EXPORTS, &[]),
+        "no manifest",
+    );
     check(
         "two",
-        &sample::component(&[], EXPORTS, &[MANIFEST, MANIFEST]),
+        &test_components::component(&[], EXPORTS, &[MANIFEST, MANIFEST]),
         "2 manifests",
     );
     check(
         "not JSON",
-        &sample::component(&[], EXPORTS, &["{"]),
+        &test_components::component(&[], EXPORTS, &["{"]),
         "the manifest of sample.wasm is not valid",
     );
 }
@@ -115,7 +119,7 @@ fn another_version_of_the_contract_is_an_error_that_names_both() {
         "needs ccm:provider/instances@0.2.0, and this host speaks",
     );
     let manifest = MANIFEST.replace("0.1.0", "0.2.0");
-    let wasm = sample::component(&[], EXPORTS, &[&manifest]);
+    let wasm = test_components::component(&[], EXPORTS, &[&manifest]);
     assert!(matches!(
         inspect("sample.wasm", &wasm),
         Err(LoadError::Contract { .. } | LoadError::Manifest { .. })
@@ -178,7 +182,7 @@ fn foreign_exports_are_ignored_and_a_missing_lifecycle_is_not() {
 #[test]
 fn instances_without_a_scheme_are_a_contradiction() {
     let manifest = MANIFEST.replace(r#"["sample"]"#, "[]");
-    let wasm = sample::component(&[], EXPORTS, &[&manifest]);
+    let wasm = test_components::component(&[], EXPORTS, &[&manifest]);
     check("no scheme", &wasm, "no provider ID scheme");
 }
 

@@ -8,7 +8,7 @@ use url::{Url, form_urlencoded};
 use super::Egress;
 use super::headers::Source;
 use super::message::{FetchError, FetchRequest};
-use super::prepare::{Prepared, prepare};
+use super::request_matching::{Prepared, prepare};
 
 /// A target by its name.
 ///

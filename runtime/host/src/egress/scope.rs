@@ -13,15 +13,15 @@ use http::Method;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::acceptance::News;
 use super::budget::Budget;
+use super::call_record::{Record, Records};
+use super::credential_acceptance::News;
 use super::message::{Exchange, FetchError, FetchRequest, FetchResponse};
 use super::permit::{Allowed, now};
-use super::prepare::Prepared;
-use super::record::{Record, Records};
+use super::request_matching::Prepared;
 use super::response_cache::Lookup;
 use super::target::Target;
-use super::{Egress, identify, resolve_target, send};
+use super::{Egress, request_identity, resolve_target, send};
 
 /// The contract's number.
 pub(crate) const MAX_TOGETHER: usize = 64;
@@ -200,7 +200,7 @@ impl Call {
     fn attempted(&self, name: &str, method: &Method, error: &FetchError) {
         if let FetchError::Denied(refusal) | FetchError::Invalid(refusal) = error {
             self.permit.attempted(&Attempt {
-                author: identify::author(&self.egress),
+                author: request_identity::author(&self.egress),
                 subject: self.permit.subject(),
                 target: &self.egress.shown(name),
                 method: method.as_str(),
@@ -265,7 +265,7 @@ impl Call {
         let _slot = self.slot(&egress.slots).await?;
         self.turn(target).await?;
         let request = target.request(prepared)?;
-        let cloud_request = identify::cloud_request(egress, target, prepared);
+        let cloud_request = request_identity::cloud_request(egress, target, prepared);
         let until = self.until()?;
         let allowed = Allowed::ask(&self.permit, cloud_request)
             .map_err(|refusal| self.refused(refusal, target, prepared))?;
@@ -278,7 +278,7 @@ impl Call {
             &self.budget,
         )
         .await?;
-        allowed.answered(answer.status, identify::request_id(&answer));
+        allowed.answered(answer.status, request_identity::request_id(&answer));
         if target.credential().is_some() {
             self.tell(target, answer.status);
         }

@@ -11,14 +11,14 @@ use http_body_util::Full;
 use url::Url;
 
 use super::EgressError;
-use super::acceptance::Acceptance;
-use super::counts::Counts;
+use super::credential_acceptance::Acceptance;
 use super::credentials::{self, SecretRedactor};
 use super::dial::{self, Client};
 use super::limits::EgressLimits;
 use super::message::FetchError;
-use super::prepare::{MatchContext, Prepared};
 use super::quota::QuotaShare;
+use super::request_counts::Counts;
+use super::request_matching::{MatchContext, Prepared};
 use super::resolve::Lookup;
 use super::rules::Line;
 use super::wire::LeaseGate;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ccm_core::syntax::is_dns_label;
+use ccm_core::name_syntax::is_dns_label;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
@@ -13,7 +13,7 @@ use url::Url;
 use super::form::{is_scheme, prefix_form, text};
 use super::{AuthKind, ConfigKey, Manifest, Target, WantedLimits};
 use crate::egress::rules::{RawRule, Rule};
-use crate::text::clean;
+use crate::sanitize::clean;
 
 /// Each more than any cloud that was looked at needs, and little enough to be read by a person.
 const MAX_SCHEMES: usize = 16;

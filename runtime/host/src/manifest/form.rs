@@ -1,6 +1,6 @@
 //! The forms of the texts in a manifest. Predicates and nothing else.
 
-use ccm_core::syntax::{MAX_DNS_NAME, is_dns_label};
+use ccm_core::name_syntax::{MAX_DNS_NAME, is_dns_label};
 
 /// Enough for two sentences.
 const MAX_TEXT: usize = 1024;

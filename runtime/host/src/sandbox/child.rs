@@ -28,8 +28,8 @@ use crate::compile::child::Compiled;
 use crate::confine::{Child, confine};
 use crate::egress::FetchError;
 use crate::guest_log::GuestLog;
+use crate::outbound::WayOut;
 use crate::ticker::Ticker;
-use crate::way_out::WayOut;
 use crate::{engine, host};
 use parent::Socket;
 

@@ -11,7 +11,7 @@ use wasmtime_wasi::I32Exit;
 
 use crate::digest::Digest;
 use crate::limits;
-use crate::text::clean;
+use crate::sanitize::clean;
 
 /// Names of functions in messages are cut at this length.
 const NAME_BYTES: usize = 120;

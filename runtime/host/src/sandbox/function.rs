@@ -6,8 +6,8 @@ use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
 use crate::bindings::{common, instances, lifecycle, load_balancer, routes, self_check};
-use crate::guest::Guest;
 use crate::signatures;
+use crate::store_data::Guest;
 
 /// A function with its arguments.
 #[derive(Serialize, Deserialize)]

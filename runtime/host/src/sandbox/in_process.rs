@@ -10,9 +10,9 @@ use super::failure::Failure;
 use super::meter::Meter;
 use super::{Answer, CallPhase, CpuScheduler, End, Exports, Performance};
 use crate::bindings::{common, lifecycle};
-use crate::guest::Guest;
 use crate::limits;
 use crate::state::StateStore;
+use crate::store_data::Guest;
 use crate::ticker::Ticker;
 
 /// See the module's documentation.

@@ -9,8 +9,8 @@ use wasmtime_wasi_http::p2::bindings::http::types::{
     HostOutgoingRequest as _, Method, OutgoingRequest,
 };
 
-use crate::guest::Guest;
 use crate::limits;
+use crate::store_data::Guest;
 
 /// As wasmtime-wasi-http links it.
 const TYPES: &str = "wasi:http/types@0.2.12";

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ccm_core::syntax::is_dns_label;
+use ccm_core::name_syntax::is_dns_label;
 use ccm_tests::fuzz::{Target, Verdict};
 
 use super::super::*;

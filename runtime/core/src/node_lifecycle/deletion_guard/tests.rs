@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::names::DELETE_UNTIL;
+use crate::well_known::DELETE_UNTIL;
 
 const NOW: u64 = 10_000;
 

@@ -3,8 +3,10 @@
 #![allow(clippy::print_stdout, reason = "the delays belong to the result")]
 
 use super::world::World;
-use crate::names::{KARPENTER_DISRUPTED_TAINT, KARPENTER_DISRUPTION_TAINT, TO_BE_DELETED_TAINT};
 use crate::selector::Selector;
+use crate::well_known::{
+    KARPENTER_DISRUPTED_TAINT, KARPENTER_DISRUPTION_TAINT, TO_BE_DELETED_TAINT,
+};
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("n{index:04}")).collect()

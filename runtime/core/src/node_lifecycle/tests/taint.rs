@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::World;
-use crate::names::SHUTDOWN_TAINT;
+use crate::well_known::SHUTDOWN_TAINT;
 
 fn taints(world: &World, name: &str) -> usize {
     let list = world.nodes[name]["spec"]["taints"].as_array().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::rollout::tally::Verdict;
+use crate::rollout::trial_verdict::Verdict;
 use crate::rollout::{Counts, Plans, RolloutRules, Tally};
 
 fn counts(calls: u32, errors: &[(&'static str, u32)]) -> Counts {

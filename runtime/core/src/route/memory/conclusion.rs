@@ -9,7 +9,7 @@ use crate::retry;
 use crate::route::change::{Change, Doing, End};
 use crate::route::condition::Network;
 use crate::route::facts::{About, Facts, Key};
-use crate::route::pass::Work;
+use crate::route::route_diff::Work;
 use crate::route::{Again, PATIENCE, after_trouble, again, name};
 
 /// So much longer what was begun waits for each other that waits, too.

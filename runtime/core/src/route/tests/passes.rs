@@ -9,9 +9,9 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::cloud_route::RouteTarget;
 use crate::load_balancer::Progress;
-use crate::names::OWNER_LABEL;
 use crate::ownership::{Claim, OwnershipContext};
 use crate::permit::Mode;
+use crate::well_known::OWNER_LABEL;
 
 const TO_A: &str = "10.1.0.0/24";
 const HOUR: u64 = 3_600_000;

@@ -17,11 +17,11 @@ use crate::cloud_route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use crate::effect::{Answered, ClusterError, Outcome, RouteEffect, RouteOutcome};
 use crate::load_balancer::Progress;
 use crate::moment::Moment;
-use crate::names::UNINITIALIZED_TAINT;
 use crate::ownership::OwnershipContext;
 use crate::patch::NetworkConditionPatch;
 use crate::permit::Mode;
 use crate::settings::RouteSettings;
+use crate::well_known::UNINITIALIZED_TAINT;
 
 /// Where a route at the cloud leads, whoever asks.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ccm_core::names::{
+use ccm_core::well_known::{
     FIELD_MANAGER, PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION,
 };
 use kube::api::PatchParams;

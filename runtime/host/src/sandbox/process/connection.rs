@@ -23,8 +23,8 @@ use crate::bindings::common;
 use crate::egress::{CallScope, FetchError, FetchRequest, FetchResponse};
 use crate::guest_log::GuestLog;
 use crate::limits;
-use crate::text::clean;
-use crate::way_out::WayOut;
+use crate::outbound::WayOut;
+use crate::sanitize::clean;
 
 /// How a call ended.
 pub(super) struct Ended {

@@ -5,7 +5,7 @@ use ccm_core::cloud_route::{CloudRoute, RouteReply, RouteTarget};
 use ccm_core::load_balancer::Progress;
 
 use crate::bindings::routes;
-use crate::text::clean;
+use crate::sanitize::clean;
 use crate::v0_1::shape;
 
 impl From<routes::Route> for CloudRoute {

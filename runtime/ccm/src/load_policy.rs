@@ -1,0 +1,94 @@
+//! On which terms a configured provider's module is loaded: grants that somebody wrote down, or the built-in profile of
+//! exactly the bytes that this program ships. Reads variables and files; fetches nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Once;
+
+use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
+use ccm_host::manifest::Manifest;
+use ccm_host::{GuestConfig, Inspection};
+
+use crate::builtin_grants;
+use crate::config::ProviderConfig;
+use crate::provider_loading::PROCESS;
+
+/// See the module's documentation.
+pub(crate) struct ConfiguredTerms {
+    /// What is configured.
+    pub config: ProviderConfig,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// `--cluster-cidr`, split.
+    pub cluster_cidrs: Vec<String>,
+    /// What is odd and allowed is said once.
+    pub warned: Once,
+}
+
+impl ConfiguredTerms {
+    /// The terms for a module, with every mistake in what they are made of. With mistakes there are credentials among
+    /// them that open nothing, so that the module can be asked what it finds wrong: not to be used.
+    ///
+    /// # Errors
+    /// There are no terms for this module.
+    pub(crate) fn read(
+        &self,
+        inspection: &Inspection,
+    ) -> Result<(LoadPolicy, Vec<String>), String> {
+        let config = &self.config;
+        let (builtin, values) = match (
+            &config.grants,
+            builtin_grants::recognise(&inspection.digest),
+        ) {
+            (Some(grants), _) => (
+                builtin_grants::Terms::written(grants.clone()),
+                config.values.clone(),
+            ),
+            (None, Some(guest)) => profile(guest, &inspection.manifest, config.values.clone()),
+            (None, None) => {
+                return Err(format!(
+                    "{} is not a module that this binary ships, so it needs grants: `ccm provider inspect -o grants` prints what it requests, to be put into --config",
+                    config.source
+                ));
+            }
+        };
+        self.warned.call_once(|| {
+            for warning in &builtin.warnings {
+                tracing::warn!(provider = config.name, "{warning}");
+            }
+        });
+        let terms = LoadPolicy {
+            grants: builtin.grants,
+            config: GuestConfig {
+                cluster_name: self.cluster_name.clone(),
+                cluster_cidrs: self.cluster_cidrs.clone(),
+                values,
+            },
+            limits: config.limits,
+        };
+        Ok((terms, builtin.mistakes))
+    }
+}
+
+impl LoadPolicyOf for ConfiguredTerms {
+    fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
+        match self.read(inspection) {
+            Ok((terms, mistakes)) if mistakes.is_empty() => Ok(terms),
+            Ok((_, mistakes)) => Err(mistakes),
+            Err(mistake) => Err(vec![mistake]),
+        }
+    }
+}
+
+/// Grants and values of a shipped module: variables first, what the file says over them.
+fn profile(
+    guest: &str,
+    manifest: &Manifest,
+    configured: BTreeMap<String, String>,
+) -> (builtin_grants::Terms, BTreeMap<String, String>) {
+    let mut values = builtin_grants::values(manifest, &PROCESS);
+    values.extend(configured);
+    (
+        builtin_grants::grants(guest, manifest, &values, &PROCESS),
+        values,
+    )
+}

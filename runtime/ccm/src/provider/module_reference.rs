@@ -1,0 +1,159 @@
+//! Which module is meant on the command line, and its bytes. Trusts nobody: that is for those who ask.
+
+use std::fmt;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use ccm_delivery::artifact::{Artifact, MODULE_BYTES};
+use ccm_delivery::source::configmap::ConfigMapSource;
+use ccm_delivery::source::embedded::EmbeddedSource;
+use ccm_delivery::source::file::FileSource;
+use ccm_delivery::source::{FilePlace, Location, Source, unpack};
+
+use super::arguments::Access;
+use super::terminal::Screen;
+use super::{cluster, registry};
+use crate::builtin_grants;
+use crate::config::ProviderConfig;
+
+/// A module's place as it was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    typed: String,
+    kind: Kind,
+    /// Of a configuration, whose name picks a file in a folder.
+    entry: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    StandardInput,
+    Location(Location),
+}
+
+impl Place {
+    /// Reads `-`, one of the forms of a configuration's `source`, or a path.
+    ///
+    /// # Errors
+    /// It looks like one of those forms and is none.
+    pub(crate) fn parse(text: &str) -> Result<Place, String> {
+        let kind = if text == "-" {
+            Kind::StandardInput
+        } else if text.starts_with("embedded:") || text.contains("://") {
+            Kind::Location(Location::parse(text).map_err(|error| error.to_string())?)
+        } else if text.is_empty() {
+            return Err("a path cannot be empty".to_owned());
+        } else {
+            Kind::Location(Location::File(FilePlace {
+                path: PathBuf::from(text),
+                is_folder: text.ends_with('/'),
+            }))
+        };
+        Ok(Place {
+            typed: text.to_owned(),
+            kind,
+            entry: String::new(),
+        })
+    }
+
+    /// Where a configured provider comes from.
+    pub(super) fn configured(provider: &ProviderConfig) -> Place {
+        Place {
+            typed: provider.source.to_string(),
+            kind: Kind::Location(provider.source.clone()),
+            entry: provider.name.clone(),
+        }
+    }
+
+    /// The location, if it is one.
+    pub(super) fn location(&self) -> Option<&Location> {
+        match &self.kind {
+            Kind::StandardInput => None,
+            Kind::Location(location) => Some(location),
+        }
+    }
+
+    /// Brings the module.
+    ///
+    /// # Errors
+    /// It cannot be had, or what is there cannot be a module.
+    pub(super) async fn bring(&self, access: &Access, screen: Screen) -> anyhow::Result<Artifact> {
+        match &self.kind {
+            Kind::StandardInput => from_standard_input(),
+            Kind::Location(Location::Embedded(name)) => {
+                let Some(wasm) = builtin_grants::module(name) else {
+                    let known = builtin_grants::names().join(", ");
+                    bail!("no module {name:?} is embedded: embedded are {known}");
+                };
+                next(EmbeddedSource::new(self.typed.clone(), Arc::from(wasm))).await
+            }
+            Kind::Location(Location::File(place)) => {
+                let source = FileSource::new(self.typed.clone(), place.clone(), self.entry.clone());
+                Ok(source.now().await?)
+            }
+            Kind::Location(Location::ConfigMap(key)) => {
+                let client = cluster::client(&access.cluster).await?;
+                next(ConfigMapSource::new(
+                    self.typed.clone(),
+                    client,
+                    key.clone(),
+                ))
+                .await
+            }
+            Kind::Location(Location::Oci(at)) => registry::pull(at, access, screen).await,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::StandardInput => f.write_str("standard input"),
+            Kind::Location(_) => f.write_str(&self.typed),
+        }
+    }
+}
+
+async fn next(mut source: impl Source) -> anyhow::Result<Artifact> {
+    Ok(source.next().await?)
+}
+
+fn from_standard_input() -> anyhow::Result<Artifact> {
+    let place = "standard input";
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .lock()
+        .take(MODULE_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)
+        .context("cannot read standard input")?;
+    Ok(unpack::artifact(place, bytes, Vec::new())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+
+    #[test]
+    fn a_path_is_a_place_and_what_looks_like_another_form_has_to_be_one() {
+        for (text, shown) in [
+            ("provider.wasm", Some("provider.wasm")),
+            ("./a folder/", Some("./a folder/")),
+            ("/x:y.wasm", Some("/x:y.wasm")),
+            ("-", Some("standard input")),
+            ("embedded:hcloud", Some("embedded:hcloud")),
+            ("file:///x.wasm", Some("file:///x.wasm")),
+            ("oci://localhost:5000/a:1", Some("oci://localhost:5000/a:1")),
+            ("configmap://ns/name/key", Some("configmap://ns/name/key")),
+            ("", None),
+            ("file://x.wasm", None),
+            ("oci://", None),
+            ("https://example.com/x.wasm", None),
+            ("embedded:", None),
+        ] {
+            let place = Place::parse(text).ok().map(|place| place.to_string());
+            assert_eq!(place.as_deref(), shown, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! From configuration to a loaded provider: reads files and variables, picks the grants and hands both to
+//! the host. Shared by `run` and `provider check`, so that what `check` says is what `run` does.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ccm_controllers::{Controllers, PlanBook, Settings};
+use ccm_core::audit::NoAudit;
+use ccm_core::brake::Allowances;
+use ccm_core::permit::Mode;
+use ccm_core::settings::{
+    AddressRules, IngressRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings,
+    ServiceRules, ServiceSettings,
+};
+use ccm_core::tenure::Tenure;
+use ccm_host::{
+    Compiler, Host, HostOptions, Isolation, LoadError, Loading, Module, Provider, SandboxProgram,
+};
+use ipnet::IpNet;
+
+use crate::cli::{COMPILE_CHILD, SANDBOX_CHILD};
+use crate::config::{LoadBalancerConfig, Mistakes, Surroundings};
+use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
+use crate::load_policy::ConfiguredTerms;
+
+/// Configuration, certificates and tokens.
+const TEXT_CAP: u64 = 1 << 20;
+
+/// This process's variables and files.
+pub(crate) const PROCESS: Surroundings<'static> = Surroundings {
+    variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
+    file: &|path| {
+        let bytes = read(path, TEXT_CAP).map_err(|error| error.to_string())?;
+        String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
+    },
+    secret: &|_| Err("there is no cluster to read it from".to_owned()),
+};
+
+/// A host whose children are this very binary.
+pub(crate) fn host(
+    cache_dir: Option<PathBuf>,
+    isolation: ProviderIsolation,
+) -> anyhow::Result<Host> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let isolation = match isolation {
+        ProviderIsolation::InProcess => Isolation::InProcess,
+        ProviderIsolation::ChildProcess => Isolation::ChildProcess(SandboxProgram {
+            program: program.clone(),
+            arguments: vec![SANDBOX_CHILD.into()],
+        }),
+    };
+    let compiler = Compiler {
+        program,
+        arguments: vec![COMPILE_CHILD.into()],
+    };
+    Ok(Host::new(HostOptions {
+        compiler,
+        cache_dir,
+        isolation,
+    })?)
+}
+
+/// Loads a module in the sandbox, as a configured provider.
+///
+/// # Errors
+/// All that is wrong with the configuration, by our account and the module's; or why the module cannot be used.
+pub(crate) async fn load(
+    host: &Host,
+    terms: &ConfiguredTerms,
+    module: Module,
+) -> anyhow::Result<Provider> {
+    let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
+    let (terms, mut mistakes) = terms
+        .read(&inspection)
+        .map(|(read, mistakes)| {
+            let loading = Loading {
+                name: Some(terms.config.name.clone()),
+                grants: read.grants,
+                config: read.config,
+                limits: read.limits,
+                is_on_trial: false,
+            };
+            (loading, mistakes)
+        })
+        .map_err(|mistake| Mistakes(vec![mistake]))?;
+    // With mistakes the module is only asked for its own, so that all of them are told at once.
+    match host.load_as(module, terms).await {
+        Ok(provider) if mistakes.is_empty() => return Ok(provider),
+        Err(error) if mistakes.is_empty() => return Err(error.into()),
+        Err(error @ (LoadError::Config { .. } | LoadError::Init { .. })) => {
+            mistakes.push(format!("{:#}", anyhow::Error::from(error)));
+        }
+        // Anything else may only be so because of the mistakes.
+        Ok(_) | Err(_) => {}
+    }
+    Err(Mistakes(mistakes).into())
+}
+
+/// Reads a regular file of at most `cap` bytes through one handle, so that it cannot change underneath.
+fn read(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
+    let invalid = |text: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, text);
+    // A FIFO would block in open(2) until somebody writes, so its kind is asked first; the handle decides.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(invalid("not a regular file".to_owned()));
+    }
+    let file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(invalid("not a regular file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    file.take(cap + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > cap {
+        return Err(invalid(format!("larger than {cap} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Upstream's default of one worker is what its client-side throttle leaves use for. Without that throttle, eight
+/// nodes side by side keep a small API server busy (`tests/bench`: with 32 it is slower); twice as many make use of
+/// one whose store waits for its disk.
+const NODE_SYNCS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+/// One call is many requests, of which each has its own 30 s; a listing of 5000 machines takes a few seconds.
+const CALL_TIME: Duration = Duration::from_secs(60);
+/// How long the process finishes what is on the wire when told to stop; below the 30 s that a pod has.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Addresses of the cluster's own, as far as they are known.
+#[derive(Clone, Default)]
+pub(crate) struct ClusterAddresses {
+    /// The API server's.
+    pub api_server: Vec<IpAddr>,
+    /// The ranges of Services and pods.
+    pub ranges: Vec<IpNet>,
+}
+
+/// The service controller's settings.
+pub(crate) fn service_settings(flags: &ServiceFlags, rules: ServiceRules) -> ServiceSettings {
+    let unset = ServiceSettings::default();
+    ServiceSettings {
+        concurrent_syncs: flags.concurrent_syncs.unwrap_or(unset.concurrent_syncs),
+        drift_check: flags.drift_check,
+        rules,
+        ..unset
+    }
+}
+
+/// The rules for the Services of one provider, which is the only one or not.
+pub(crate) fn service_rules(
+    load_balancers: &LoadBalancerConfig,
+    is_alone: bool,
+    cluster: &ClusterAddresses,
+    allowances: &Allowances,
+    confirm_removal: Duration,
+) -> ServiceRules {
+    ServiceRules {
+        classes: load_balancers.classes.clone(),
+        is_default: load_balancers.is_default.unwrap_or(is_alone),
+        adoption: load_balancers.adoption,
+        ingress: IngressRules {
+            refused: cluster.ranges.clone(),
+            api_server: cluster.api_server.clone(),
+            allowed: load_balancers.ingress_cidrs.clone(),
+        },
+        allowances: allowances.clone(),
+        confirm_removal,
+    }
+}
+
+/// The controllers' settings, for a cluster whose API server has these addresses.
+pub(crate) fn settings(
+    node: &NodeFlags,
+    lifecycle: &LifecycleSettings,
+    service: ServiceSettings,
+    api_server: Vec<IpAddr>,
+) -> Settings {
+    Settings {
+        controllers: Controllers::ALL,
+        service,
+        route: RouteSettings::default(),
+        ipam: None,
+        lifecycle: lifecycle.clone(),
+        budget_lease: None,
+        pace: ccm_controllers::Pace::REAL,
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
+        node: NodeSettings {
+            status_update_frequency: node.status_update_frequency,
+            concurrent_syncs: node.concurrent_syncs.unwrap_or(NODE_SYNCS),
+            concurrent_status_updates: node.concurrent_status_updates,
+            rules: NodeRules {
+                reconcile_labels: node.reconcile_labels,
+                addresses: AddressRules {
+                    refused: node.service_cidrs.clone(),
+                    api_server,
+                    internal: node.internal_cidrs.clone(),
+                },
+                confirm_after: node.confirm_after,
+                ..NodeRules::default()
+            },
+        },
+        mode: Mode::Enforce,
+        call_time: CALL_TIME,
+        drain: DRAIN,
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}

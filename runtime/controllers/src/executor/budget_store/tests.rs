@@ -1,0 +1,141 @@
+//! What outlives a process, what that costs at the API server, and what a failure to write it down leaves behind.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use ccm_core::brake::{Allowances, Rise};
+use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
+use futures::future::join_all;
+
+use super::*;
+use crate::clock::Pace;
+use crate::executor::LeaseName;
+
+/// Whose deletions do not come back.
+const FOR_GOOD: [Brake; 3] = [
+    Brake::NodeDeletion,
+    Brake::LoadBalancerDeletion,
+    Brake::RouteDeletion,
+];
+const FEW: Objects = Objects { own: 5, all: 5 };
+
+fn budget_store(cluster: &Cluster) -> BudgetStore {
+    let tenure = Arc::new(Tenure::unlimited());
+    let lease = LeaseName {
+        namespace: "kube-system".to_owned(),
+        name: "cloud-controller-manager".to_owned(),
+    };
+    BudgetStore {
+        account: StdMutex::new(Balance {
+            budgets: ClusterBudgets::new(&Allowances::default()),
+            taken: 0,
+        }),
+        budget_lease: Mutex::new(BudgetLease::new(
+            cluster.client_as("ccm"),
+            Some(lease),
+            tenure.clone(),
+        )),
+        is_restored: OnceCell::new(),
+        clock: Clock::start(Pace::REAL),
+        mode: Mode::Enforce,
+        tenure,
+        metrics: Metrics::default(),
+    }
+}
+
+async fn take(budget_store: &BudgetStore, brake: Brake) -> Outcome {
+    budget_store
+        .take("sim", "it", (brake, Rise::NONE), || FEW)
+        .await
+}
+
+/// Takes until nothing is left. Says how often there was something.
+async fn spend(budget_store: &BudgetStore, brake: Brake) -> usize {
+    for count in 0..1000 {
+        match take(budget_store, brake).await {
+            Outcome::Budget(Ok(())) => {}
+            Outcome::Budget(Err(_)) => return count,
+            other => panic!("{other}"),
+        }
+    }
+    panic!("{brake} lets everything through")
+}
+
+fn writes(cluster: &Cluster) -> usize {
+    let requests = cluster.requests();
+    let writes = requests
+        .iter()
+        .filter(|one| one.resource == "leases" && matches!(one.verb, "create" | "update"));
+    writes.count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_for_good_is_counted_over_a_restart_and_nothing_else_is() {
+    for brake in Brake::ALL {
+        let cluster = Cluster::new();
+        let spent = spend(&budget_store(&cluster), brake).await;
+        assert_eq!(spent, Allowances::default().of(brake).of(5), "{brake}");
+        let expected = match FOR_GOOD.contains(&brake) {
+            true => 0,
+            false => spent,
+        };
+        assert_eq!(
+            spend(&budget_store(&cluster), brake).await,
+            expected,
+            "{brake}"
+        );
+        assert_eq!(
+            !cluster.requests().is_empty(),
+            FOR_GOOD.contains(&brake),
+            "{brake}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_that_come_together_are_written_down_together() {
+    let cluster = Cluster::new();
+    let one = budget_store(&cluster);
+    let (balancers, routes) = (Brake::LoadBalancerDeletion, Brake::RouteDeletion);
+    let all = (0..15).map(|_| take(&one, balancers));
+    let all = all.chain((0..2).map(|_| take(&one, routes)));
+    for outcome in join_all(all).await {
+        assert!(matches!(outcome, Outcome::Budget(Ok(()))), "{outcome}");
+    }
+    assert!(writes(&cluster) <= 2, "{}", writes(&cluster));
+    let next = budget_store(&cluster);
+    assert_eq!(
+        spend(&next, balancers).await,
+        5,
+        "none of the fifteen is lost"
+    );
+    assert_eq!(spend(&next, routes).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_deletes_nothing_and_who_may_delete_nothing_writes_nothing() {
+    let cluster = Cluster::new();
+    let one = budget_store(&cluster);
+    let _ = one.state("sim", Brake::RouteDeletion, 5);
+    assert_eq!(cluster.requests().len(), 0);
+    spend(&one, Brake::RouteDeletion).await;
+    let spent = writes(&cluster);
+    assert_eq!(spend(&one, Brake::RouteDeletion).await, 0);
+    assert_eq!(writes(&cluster), spent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_written_down_may_not_be_done_and_is_not_spent() {
+    let cluster = Cluster::new();
+    let one = budget_store(&cluster);
+    let brake = Brake::RouteDeletion;
+    assert!(matches!(take(&one, brake).await, Outcome::Budget(Ok(()))));
+    cluster.inject(Fault::next(
+        Verb::Update,
+        "leases",
+        FaultEffect::LostBeforeCommit,
+    ));
+    let failed = take(&one, brake).await;
+    let is_refused = matches!(failed, Outcome::Node(Err(ClusterError::Unavailable(_))));
+    assert!(is_refused, "{failed}");
+    assert_eq!(spend(&one, brake).await, 1, "one was spent of two");
+    assert_eq!(spend(&budget_store(&cluster), brake).await, 0);
+}

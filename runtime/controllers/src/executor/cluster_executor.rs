@@ -1,0 +1,91 @@
+//! The executor of a controller that is no provider's: it reads nodes and writes their pod CIDRs, and calls no cloud.
+
+use std::sync::Arc;
+
+use ccm_core::effect::{ClusterError, Effect, Outcome};
+use kube::Api;
+
+use super::events::about_node;
+use super::request::stopping;
+use super::{Priority, WritePermit, node, withholds};
+use crate::clock::{Clock, boottime};
+use crate::cluster::Cluster;
+use crate::plan::Planner;
+use crate::pruned_objects::PrunedNode;
+use crate::reconcile::Performer;
+
+/// What stands in logs where a provider's name would.
+const NOBODY: &str = "-";
+
+/// See the module's documentation. Whoever uses it bounds how many reconciliations there are at once, and with them the
+/// writes.
+pub(crate) struct ClusterExecutor {
+    pub(crate) cluster: Arc<Cluster>,
+    nodes: Api<PrunedNode>,
+}
+
+impl ClusterExecutor {
+    /// An executor of `cluster`.
+    pub(crate) fn new(cluster: Arc<Cluster>) -> ClusterExecutor {
+        ClusterExecutor {
+            nodes: Api::all(cluster.client.clone()),
+            cluster,
+        }
+    }
+
+    /// The clock of decisions.
+    pub(crate) fn clock(&self) -> Clock {
+        self.cluster.clock
+    }
+
+    async fn carry_out(&self, effect: &Effect, controller: &'static str) -> Outcome {
+        if withholds(self.cluster.mode, effect) {
+            self.planner().withheld(effect, controller);
+            return Outcome::Withheld;
+        }
+        match effect {
+            Effect::ReadNode(node) => Box::pin(node::read(&self.cluster, &self.nodes, node)).await,
+            Effect::PatchPodCidrs(node, patch) => {
+                if !self.cluster.tenure.may_begin(boottime()) {
+                    return Outcome::Node(Err(stopping()));
+                }
+                Box::pin(node::patch_pod_cidrs(
+                    &self.cluster,
+                    &self.nodes,
+                    node,
+                    patch,
+                ))
+                .await
+            }
+            Effect::RecordNodeEvent(node, event) => {
+                let about = about_node(node, controller);
+                Box::pin(self.cluster.events.record(&about, event)).await
+            }
+            other => {
+                tracing::error!(controller, effect = %other, "this act needs a provider; this is a defect");
+                let why = "there is no provider to do this".to_owned();
+                Outcome::Node(Err(ClusterError::Denied(why)))
+            }
+        }
+    }
+}
+
+impl Performer for ClusterExecutor {
+    fn name(&self) -> &str {
+        NOBODY
+    }
+
+    fn planner(&self) -> &Planner {
+        &self.cluster.planner
+    }
+
+    async fn perform<'a>(
+        &'a self,
+        effect: &Effect,
+        controller: &'static str,
+        _: Priority,
+        _: &mut WritePermit<'a>,
+    ) -> Outcome {
+        self.carry_out(effect, controller).await
+    }
+}

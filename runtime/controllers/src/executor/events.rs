@@ -1,0 +1,203 @@
+//! Events, sent as client-go's recorder does: equal ones are counted up instead of repeated. Best effort:
+//! what cannot be recorded is logged, and nobody waits for it again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ccm_core::cloud::CloudEvent;
+use ccm_core::effect::{Outcome, ServiceRef};
+use ccm_core::event::About;
+use ccm_core::node::object::NodeRef;
+use ccm_core::tenure::Tenure;
+use ccm_core::well_known::{
+    IPAM_CONTROLLER, IPAM_EVENTS, ROUTE_CONTROLLER, ROUTE_EVENTS, SERVICE_EVENTS,
+};
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use super::request::{in_time, stopping};
+use super::{params, strategic};
+use crate::clock::{boottime, wall};
+
+/// How long an Event is counted up before a new one is made; client-go's window.
+const WINDOW: SignedDuration = SignedDuration::from_mins(10);
+/// How many Events are remembered: client-go's number. When it is reached, all are forgotten, which
+/// costs nothing but repeated Event objects.
+const MOST: usize = 4096;
+
+/// A node, by this controller's account. Two of them have another name in Events (ROUTE-006, IPAM-029).
+pub(super) fn about_node<'a>(node: &'a NodeRef, controller: &'static str) -> About<'a> {
+    let component = match controller {
+        ROUTE_CONTROLLER => ROUTE_EVENTS,
+        IPAM_CONTROLLER => IPAM_EVENTS,
+        controller => controller,
+    };
+    About {
+        api_version: "v1",
+        kind: "Node",
+        namespace: None,
+        name: &node.name,
+        uid: Some(&node.uid),
+        resource_version: None,
+        component,
+    }
+}
+
+/// A Service (SVC-001).
+pub(super) fn about_service(service: &ServiceRef) -> About<'_> {
+    About {
+        api_version: "v1",
+        kind: "Service",
+        namespace: Some(&service.namespace),
+        name: &service.name,
+        uid: Some(&service.uid),
+        resource_version: None,
+        component: SERVICE_EVENTS,
+    }
+}
+
+/// See the module's documentation.
+pub(crate) struct Events {
+    client: Client,
+    recorder: Mutex<Recorder>,
+    tenure: Arc<Tenure>,
+}
+
+impl Events {
+    /// Nothing was recorded yet.
+    pub(crate) fn new(client: Client, tenure: Arc<Tenure>) -> Events {
+        Events {
+            client,
+            recorder: Mutex::default(),
+            tenure,
+        }
+    }
+
+    /// Records `event`, or counts it up, and says whether the API server has it.
+    pub(super) async fn record(&self, about: &About<'_>, event: &CloudEvent) -> Outcome {
+        if !self.tenure.may_begin(boottime()) {
+            return Outcome::Unrecorded(stopping().to_string());
+        }
+        let api: Api<Event> = Api::namespaced(self.client.clone(), about.home());
+        let recorded = self.recorder.lock().await.record(about, event, wall());
+        let result = match &recorded {
+            Recorded::New(new) => {
+                in_time(&self.tenure, api.create(&PostParams::default(), new)).await
+            }
+            Recorded::Again { name, patch } => {
+                let body = strategic(patch.clone());
+                in_time(&self.tenure, api.patch(name, &params(), &body)).await
+            }
+        };
+        if let Err(error) = result {
+            self.recorder.lock().await.forget(about, event);
+            tracing::warn!(
+                component = about.component,
+                kind = about.kind,
+                namespace = about.namespace,
+                name = about.name,
+                reason = %event.reason,
+                %error,
+                "an Event could not be recorded"
+            );
+            return Outcome::Unrecorded(error.to_string());
+        }
+        Outcome::Recorded
+    }
+}
+
+/// What was recorded lately.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    lately: HashMap<Key, Seen>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    uid: String,
+    event_type: &'static str,
+    reason: String,
+    message: String,
+}
+
+#[derive(Debug)]
+struct Seen {
+    name: String,
+    count: i32,
+    last: Timestamp,
+}
+
+impl Seen {
+    fn is_recent(&self, now: Timestamp) -> bool {
+        now.duration_since(self.last) <= WINDOW
+    }
+}
+
+/// What has to be sent.
+#[derive(Debug, PartialEq)]
+pub(super) enum Recorded {
+    /// A new Event.
+    New(Box<Event>),
+    /// The same as before: a strategic merge patch of the Event with this name.
+    Again {
+        /// Name of the Event.
+        name: String,
+        /// The new count and time.
+        patch: Value,
+    },
+}
+
+impl Recorder {
+    /// Notes that `event` happens at `now`.
+    pub(super) fn record(
+        &mut self,
+        about: &About<'_>,
+        event: &CloudEvent,
+        now: Timestamp,
+    ) -> Recorded {
+        let key = key(about, event);
+        if let Some(seen) = self.lately.get_mut(&key).filter(|seen| seen.is_recent(now)) {
+            seen.count = seen.count.saturating_add(1);
+            seen.last = now;
+            return Recorded::Again {
+                name: seen.name.clone(),
+                patch: json!({ "count": seen.count, "lastTimestamp": Time(now) }),
+            };
+        }
+        if self.lately.len() >= MOST {
+            self.lately.retain(|_, seen| seen.is_recent(now));
+        }
+        if self.lately.len() >= MOST {
+            self.lately.clear();
+        }
+        let new = about.event(event, now);
+        self.lately.insert(
+            key,
+            Seen {
+                name: new.metadata.name.clone().unwrap_or_default(),
+                count: 1,
+                last: now,
+            },
+        );
+        Recorded::New(Box::new(new))
+    }
+
+    /// Forgets an Event that could not be sent, so that the next one is a new one.
+    pub(super) fn forget(&mut self, about: &About<'_>, event: &CloudEvent) {
+        self.lately.remove(&key(about, event));
+    }
+}
+
+fn key(about: &About<'_>, event: &CloudEvent) -> Key {
+    Key {
+        uid: about.uid.unwrap_or_default().to_owned(),
+        event_type: event.event_type.as_str(),
+        reason: event.reason.clone(),
+        message: event.message.clone(),
+    }
+}

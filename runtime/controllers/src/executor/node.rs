@@ -1,0 +1,147 @@
+//! What is done about nodes: look-ups, and what is written of a node. Each has been allowed by the executor.
+
+use std::sync::Arc;
+
+use ccm_core::audit::{Deletion, Subject};
+use ccm_core::cloud::{FindReply, Lookup, ProviderError};
+use ccm_core::cloud_node::cloud_node;
+use ccm_core::effect::{CandidateVote, ClusterError, Looked, NodeDeletion, Outcome};
+use ccm_core::node::object::NodeRef;
+use ccm_core::node_lifecycle::{Survey, is_drained};
+use ccm_core::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Preconditions};
+
+use super::request::{in_time, unwrapped};
+use super::{EffectExecutor, LaneState, params, strategic};
+use crate::clock::boottime;
+use crate::cluster::Cluster;
+use crate::pruned_objects::PrunedNode;
+
+impl EffectExecutor {
+    pub(super) async fn find(
+        &self,
+        priority: &LaneState,
+        node: &Arc<Node>,
+    ) -> Result<Looked, ProviderError> {
+        let mut looked = priority.look_ups.find(node.clone()).await?;
+        if let Lookup::Found(instance) = &looked.lookup {
+            let name = node.metadata.name.as_deref().unwrap_or_default();
+            looked.clashes = self.cluster.node_index().clashes(name, instance);
+        }
+        Ok(looked)
+    }
+
+    /// Asks about many nodes at once, without waiting for company.
+    pub(super) async fn survey(&self, survey: &Survey) -> Result<FindReply, ProviderError> {
+        let nodes = survey.nodes().map(|node| cloud_node(node)).collect();
+        self.cloud.clone().find_apart(nodes, survey.is_fresh).await
+    }
+
+    /// S2: only this very node, in this very state.
+    pub(super) async fn delete(&self, node: &NodeRef, deletion: &NodeDeletion) -> Outcome {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(node.uid.clone()),
+                resource_version: Some(deletion.resource_version.clone()),
+            }),
+            ..DeleteParams::default()
+        };
+        let subject = Subject {
+            kind: "node",
+            namespace: None,
+            name: node.name.clone(),
+            uid: node.uid.clone(),
+            reason: deletion.reason.clone(),
+        };
+        let cluster = &self.cluster;
+        let owned = cluster.machines(&self.ownership()).own;
+        let state = |brake| cluster.budget_store.state(self.name(), brake, owned);
+        let sink = cluster.planner.clone();
+        let author = self.author.clone();
+        let Ok(record) =
+            Deletion::begin(sink, author, subject, deletion.brake.map(state), boottime())
+        else {
+            let why = "the audit log cannot be written, and no node is deleted without it";
+            return Outcome::Node(Err(ClusterError::Unavailable(why.to_owned())));
+        };
+        let outcome = match in_time(&cluster.tenure, self.nodes.delete(&node.name, &params)).await {
+            Ok(Some(_)) => Outcome::Deleted,
+            Ok(None) => Outcome::Node(Ok(None)),
+            Err(error) => Outcome::Node(Err(error)),
+        };
+        record.ended(boottime(), &outcome);
+        // One node that nobody may delete does not use up what the others need.
+        if let (Some(brake), Outcome::Node(Err(error))) = (deletion.brake, &outcome)
+            && error.is_final()
+        {
+            cluster.budget_store.refused(self.name(), brake);
+        }
+        outcome
+    }
+
+    /// Says what this provider says of a node that others could speak for, too, and wakes those who wait for that.
+    pub(super) fn confer(&self, node: &NodeRef, word: &CandidateVote) -> Outcome {
+        let now = self.cluster.clock.now();
+        let conferred = self.cluster.claims().confer(
+            &node.uid,
+            self.name(),
+            word.opinion.clone(),
+            &word.others,
+            word.is_patient,
+            now,
+        );
+        self.cluster.wake(&conferred.wakes, &node.name);
+        Outcome::VoteCast(conferred.verdict, conferred.tell)
+    }
+
+    pub(super) async fn patch_status(&self, node: &NodeRef, patch: &NodeStatusPatch) -> Outcome {
+        let (params, body) = (params(), strategic(patch.to_json()));
+        let request = self.nodes.patch_status(&node.name, &params, &body);
+        Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
+    }
+
+    pub(super) async fn patch_network_condition(
+        &self,
+        node: &NodeRef,
+        patch: &NetworkConditionPatch,
+    ) -> Outcome {
+        let (params, body) = (params(), strategic(patch.to_json()));
+        let request = self.nodes.patch_status(&node.name, &params, &body);
+        Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
+    }
+
+    pub(super) async fn patch(&self, node: &NodeRef, patch: &NodePatch) -> Outcome {
+        let (params, body) = (params(), strategic(patch.to_json()));
+        let request = self.nodes.patch(&node.name, &params, &body);
+        Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
+    }
+}
+
+pub(super) async fn read(cluster: &Cluster, nodes: &Api<PrunedNode>, node: &NodeRef) -> Outcome {
+    Outcome::Node(unwrapped(
+        in_time(&cluster.tenure, nodes.get(&node.name)).await,
+    ))
+}
+
+/// Of the pods their metadata is enough. Whoever may not read it, or gets no answer, knows of no drain.
+pub(super) async fn read_pods(cluster: &Cluster, node: &NodeRef) -> Outcome {
+    let pods: Api<Pod> = Api::all(cluster.client.clone());
+    let of_node = ListParams::default().fields(&format!("spec.nodeName={}", node.name));
+    let listed = in_time(&cluster.tenure, pods.list_metadata(&of_node)).await;
+    Outcome::Drained(
+        matches!(listed, Ok(Some(all)) if is_drained(all.iter().map(|pod| &pod.metadata))),
+    )
+}
+
+pub(super) async fn patch_pod_cidrs(
+    cluster: &Cluster,
+    nodes: &Api<PrunedNode>,
+    node: &NodeRef,
+    patch: &PodCidrsPatch,
+) -> Outcome {
+    let (params, body) = (params(), strategic(patch.to_json()));
+    let request = nodes.patch(&node.name, &params, &body);
+    Outcome::Node(unwrapped(in_time(&cluster.tenure, request).await))
+}

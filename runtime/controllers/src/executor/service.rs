@@ -1,0 +1,297 @@
+//! What is done about Services: calls of the provider about their load balancers, and what is written of them. Each has
+//! been allowed by the executor, and no two at the same time are about one Service: whoever holds the reconciliations
+//! sees to it.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use ccm_core::audit::Subject;
+use ccm_core::brake::{Allowances, Brake, SharedBudget};
+use ccm_core::cloud::ProviderError;
+use ccm_core::effect::{
+    Answered, ClusterError, InUse, Outcome, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef,
+};
+use ccm_core::load_balancer::{
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply, LoadBalancerStatus,
+    ProgressReply, UpdateRequest,
+};
+use ccm_core::moment::Moment;
+use ccm_core::patch::ServicePatch;
+use ccm_core::permit::Permit;
+use k8s_openapi::api::core::v1::Service;
+use kube::Api;
+use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
+
+use super::cloud::{Cloud, Unmade, apart, made, outcome};
+use super::request::{in_time, stopping, unwrapped};
+use super::{params, strategic};
+use crate::clock::boottime;
+use crate::metrics::Operation;
+use crate::pruned_objects::PrunedService;
+
+/// The most changes of one call. The largest load balancer of a cloud that we know has some 150 targets and 50
+/// services; each costs one change at worst, and more than all of them is a loop.
+const MOST_CHANGES: u32 = 256;
+
+/// How many Services one page of a list has: client-go's number.
+const PAGE: u32 = 500;
+
+/// See the module's documentation.
+pub(super) struct Services {
+    pub(super) cloud: Cloud,
+    /// All calls that change something take from it: each provider has its own quota at its own cloud.
+    budget: Arc<SharedBudget>,
+    /// The provider's generation that somebody has vouched for.
+    pub(super) known: Mutex<Option<u64>>,
+    /// Whose turn it is to ask for that.
+    pub(super) vouching: tokio::sync::Mutex<()>,
+}
+
+impl Services {
+    /// A part of the executor to this provider.
+    pub(super) fn new(cloud: Cloud, allowances: &Allowances) -> Services {
+        let brake = Brake::CloudMutations;
+        Services {
+            cloud,
+            budget: Arc::new(SharedBudget::new(brake, allowances.of(brake))),
+            known: Mutex::new(None),
+            vouching: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// What all changes at the provider's cloud take from.
+    pub(super) fn budget(&self) -> Arc<SharedBudget> {
+        self.budget.clone()
+    }
+
+    /// Carries one effect about one Service out. Events, budgets and what needs nodes are the executor's own.
+    pub(super) async fn perform(&self, service: &ServiceRef, effect: &ServiceEffect) -> Outcome {
+        let progressed = |answer| Outcome::Service(ServiceOutcome::Progressed(answer));
+        Outcome::Service(match effect {
+            ServiceEffect::Ensure(request) => {
+                let answer = self.ensure(service, request.clone()).await;
+                return outcome(answer, |answer| {
+                    let answered = answer.map(|(reply, mutations)| Answered {
+                        in_use: self.in_use(service, &reply),
+                        reply,
+                        mutations,
+                    });
+                    Outcome::Service(ServiceOutcome::Ensured(answered))
+                });
+            }
+            ServiceEffect::UpdateTargets(request) => {
+                let answer = self.update_targets(service, request.clone()).await;
+                return outcome(answer, progressed);
+            }
+            ServiceEffect::Delete(request) => {
+                let answer = self.remove(service, request.clone()).await;
+                return outcome(answer, progressed);
+            }
+            ServiceEffect::Get(known) => {
+                ServiceOutcome::Got(self.look(service, known.clone()).await)
+            }
+            ServiceEffect::ReadNamespace => {
+                ServiceOutcome::NamespaceGoes(self.namespace_goes(service).await)
+            }
+            ServiceEffect::FindOwner(uid) => ServiceOutcome::Owner(self.owner(uid).await),
+            ServiceEffect::Read => {
+                let request = self.api(service);
+                let request = request.get(&service.name);
+                let read = in_time(&self.cloud.cluster.tenure, request).await;
+                ServiceOutcome::Service(unwrapped(read))
+            }
+            ServiceEffect::Patch(patch) => {
+                ServiceOutcome::Service(self.write(service, patch).await)
+            }
+            ServiceEffect::Vouch(_)
+            | ServiceEffect::TakeBudget(..)
+            | ServiceEffect::RecordEvent(_) => return Outcome::Recorded,
+        })
+    }
+
+    async fn ensure(
+        &self,
+        service: &ServiceRef,
+        request: Arc<EnsureRequest>,
+    ) -> Result<(EnsureReply, u32), Unmade> {
+        let (cloud, permit) = self.changing(service, "its load balancer has to agree with it")?;
+        let (began, asked) = (boottime(), permit.clone());
+        let answer = apart(async move {
+            let call = cloud
+                .provider
+                .ensure_load_balancer(&request, permit.clone());
+            let reply = cloud.in_time("ensure of a load balancer", call).await?;
+            Ok((reply, permit.mutations_made()))
+        });
+        let answer = made(&asked, answer.await);
+        self.measured(Operation::Ensure, began, answer, Unmade::reason)
+    }
+
+    async fn update_targets(
+        &self,
+        service: &ServiceRef,
+        request: Arc<UpdateRequest>,
+    ) -> Result<Answered<ProgressReply>, Unmade> {
+        let (cloud, permit) = self.changing(service, "the set of nodes has changed")?;
+        let (began, asked) = (boottime(), permit.clone());
+        let answer = apart(async move {
+            let call = cloud.provider.update_targets(&request, permit.clone());
+            let reply = cloud.in_time("update of targets", call).await?;
+            Ok(answered(reply, &permit))
+        });
+        let answer = made(&asked, answer.await);
+        self.measured(Operation::UpdateTargets, began, answer, Unmade::reason)
+    }
+
+    async fn remove(
+        &self,
+        service: &ServiceRef,
+        request: Arc<DeleteRequest>,
+    ) -> Result<Answered<ProgressReply>, Unmade> {
+        let (cloud, permit) = self.changing(service, "its load balancer is not wanted any more")?;
+        let (began, asked) = (boottime(), permit.clone());
+        let answer = apart(async move {
+            let call = cloud
+                .provider
+                .delete_load_balancer(&request, permit.clone());
+            let reply = cloud.in_time("deletion of a load balancer", call).await?;
+            Ok(answered(reply, &permit))
+        });
+        let answer = made(&asked, answer.await);
+        self.measured(Operation::Delete, began, answer, Unmade::reason)
+    }
+
+    pub(super) async fn look(
+        &self,
+        service: &ServiceRef,
+        known: Arc<CloudService>,
+    ) -> Result<GetReply, ProviderError> {
+        let subject = subject(service, "whether it has a load balancer");
+        let permit = Arc::new(self.cloud.permit(0)?.about(subject));
+        let (cloud, began) = (self.cloud.clone(), boottime());
+        let answer = apart(async move {
+            let call = cloud.provider.get_load_balancer(&known, permit);
+            cloud.in_time("look at a load balancer", call).await
+        });
+        self.measured(Operation::Get, began, answer.await, ProviderError::reason)
+    }
+
+    /// What a call needs that may change something.
+    fn changing(
+        &self,
+        service: &ServiceRef,
+        reason: &str,
+    ) -> Result<(Cloud, Arc<Permit>), ProviderError> {
+        let permit = self.cloud.permit(MOST_CHANGES)?;
+        let permit = permit.about(subject(service, reason));
+        let permit = permit.sharing(self.budget.clone());
+        Ok((self.cloud.clone(), Arc::new(permit)))
+    }
+
+    fn measured<T, E>(
+        &self,
+        operation: Operation,
+        began: Moment,
+        answer: Result<T, E>,
+        reason: fn(&E) -> &'static str,
+    ) -> Result<T, E> {
+        let took = began.until(boottime());
+        let result = answer.as_ref().map_or_else(reason, |_| "success");
+        let provider = self.cloud.provider.name();
+        let metrics = &self.cloud.cluster.metrics;
+        metrics.asked(provider, operation, result, took);
+        answer
+    }
+
+    /// Of the IPs in the answer about `service`, those that others in the cluster have.
+    fn in_use(&self, service: &ServiceRef, reply: &EnsureReply) -> Vec<InUse> {
+        let Ensured::Ready(LoadBalancerStatus { ingress }) = &reply.ensured else {
+            return Vec::new();
+        };
+        let ips: Vec<IpAddr> = ingress
+            .iter()
+            .filter_map(|one| one.canonical_ip())
+            .collect();
+        let cluster = &self.cloud.cluster;
+        let mut in_use = cluster.service_index().in_use(service, ips.iter().copied());
+        let node_index = cluster.node_index();
+        in_use.extend(ips.into_iter().filter_map(|ip| {
+            let node = node_index.holder(ip)?;
+            let by = format!("node/{node}");
+            Some(InUse { ip, by })
+        }));
+        in_use
+    }
+
+    /// That somebody is gone is believed of the API server itself: a watch lags behind, and what follows is that his
+    /// load balancer is taken.
+    async fn owner(&self, uid: &str) -> OwnerState {
+        let known = self.cloud.cluster.service_index().owner(uid);
+        if known != OwnerState::Gone {
+            return known;
+        }
+        let api: Api<PrunedService> = Api::all(self.cloud.cluster.client.clone());
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let listed = in_time(&self.cloud.cluster.tenure, api.list_metadata(&page)).await;
+            let Ok(Some(listed)) = listed else {
+                return OwnerState::Unsynced;
+            };
+            let is_his =
+                |one: &&PartialObjectMeta<PrunedService>| one.metadata.uid.as_deref() == Some(uid);
+            if let Some(found) = listed.items.iter().find(is_his) {
+                return OwnerState::Alive(ServiceRef {
+                    namespace: found.metadata.namespace.clone().unwrap_or_default(),
+                    name: found.metadata.name.clone().unwrap_or_default(),
+                    uid: uid.to_owned(),
+                });
+            }
+            match listed.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return OwnerState::Gone,
+            }
+        }
+    }
+
+    /// SVC-080.
+    async fn write(
+        &self,
+        service: &ServiceRef,
+        patch: &ServicePatch,
+    ) -> Result<Option<Box<Service>>, ClusterError> {
+        if !self.cloud.cluster.tenure.may_begin(boottime()) {
+            return Err(stopping());
+        }
+        let (api, params, body) = (self.api(service), params(), strategic(patch.to_json()));
+        let request = api.patch_status(&service.name, &params, &body);
+        let written = unwrapped(in_time(&self.cloud.cluster.tenure, request).await)?;
+        if let Some(service) = &written {
+            // Before the watch says so: the next answer is held against this one's addresses.
+            self.cloud.cluster.service_index().apply(service);
+        }
+        Ok(written)
+    }
+
+    pub(super) fn api(&self, service: &ServiceRef) -> Api<PrunedService> {
+        Api::namespaced(self.cloud.cluster.client.clone(), &service.namespace)
+    }
+}
+
+fn answered(reply: ProgressReply, permit: &Permit) -> Answered<ProgressReply> {
+    Answered {
+        reply,
+        mutations: permit.mutations_made(),
+        in_use: Vec::new(),
+    }
+}
+
+fn subject(service: &ServiceRef, reason: &str) -> Subject {
+    Subject {
+        kind: "service",
+        namespace: Some(service.namespace.clone()),
+        name: service.name.clone(),
+        uid: service.uid.clone(),
+        reason: reason.to_owned(),
+    }
+}

@@ -1,0 +1,155 @@
+//! What failures mean, and how Events are counted.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use ccm_core::cloud::{CloudEvent, EventType};
+use ccm_core::effect::ServiceRef;
+use ccm_core::node::object::NodeRef;
+use ccm_core::tenure::Tenure;
+use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::core::Status;
+
+use ccm_core::well_known::NODE_CONTROLLER;
+
+use super::events::{Events, Recorded, Recorder};
+use super::request::meaning;
+use super::*;
+
+fn api_error(code: u16) -> kube::Error {
+    let status: Status = serde_json::from_value(serde_json::json!({
+        "status": "Failure", "message": "m", "reason": "", "code": code
+    }))
+    .unwrap();
+    kube::Error::Api(Box::new(status))
+}
+
+#[test]
+fn every_answer_of_the_api_server_has_one_meaning() {
+    for (code, expected) in [
+        (400, "rejected"),
+        (401, "denied"),
+        (403, "denied"),
+        (409, "conflict"),
+        (422, "rejected"),
+        (429, "unavailable"),
+        (500, "unavailable"),
+        (503, "unavailable"),
+        (504, "unavailable"),
+    ] {
+        let error = meaning::<Node>(api_error(code)).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{code}: {error}");
+    }
+    assert_eq!(meaning::<Node>(api_error(404)), Ok(None));
+}
+
+fn node() -> NodeRef {
+    NodeRef {
+        name: "worker-1".to_owned(),
+        uid: "u1".to_owned(),
+    }
+}
+
+fn event(message: &str) -> CloudEvent {
+    CloudEvent {
+        event_type: EventType::Warning,
+        reason: "InstanceLookupFailed".to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+#[test]
+fn node_046_an_event_is_about_the_node_and_from_the_node_controller() {
+    let mut recorder = Recorder::default();
+    let node = node();
+    let about = about_node(&node, NODE_CONTROLLER);
+    let Recorded::New(made) = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH) else {
+        panic!("the first is new");
+    };
+    assert_eq!(made.involved_object.kind.as_deref(), Some("Node"));
+    assert_eq!(made.involved_object.uid.as_deref(), Some("u1"));
+    assert_eq!(
+        made.source.unwrap().component.as_deref(),
+        Some("cloud-node-controller")
+    );
+    assert_eq!(made.metadata.namespace.as_deref(), Some("default"));
+    assert_eq!(made.count, Some(1));
+}
+
+#[test]
+fn equal_events_are_counted_up_within_ten_minutes_and_others_are_new() {
+    let mut recorder = Recorder::default();
+    let node = node();
+    let about = about_node(&node, NODE_CONTROLLER);
+    let at = |seconds: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
+    let Recorded::New(first) = recorder.record(&about, &event("m"), at(0)) else {
+        panic!("the first is new");
+    };
+    let Recorded::Again { name, patch } = recorder.record(&about, &event("m"), at(600)) else {
+        panic!("the second is counted");
+    };
+    assert_eq!(Some(name), first.metadata.name);
+    assert_eq!(patch["count"], 2);
+    assert!(matches!(
+        recorder.record(&about, &event("other"), at(600)),
+        Recorded::New(_)
+    ));
+    assert!(matches!(
+        recorder.record(&about, &event("m"), at(1201)),
+        Recorded::New(_)
+    ));
+    recorder.forget(&about, &event("m"));
+    assert!(matches!(
+        recorder.record(&about, &event("m"), at(1202)),
+        Recorded::New(_)
+    ));
+}
+
+#[test]
+fn svc_001_an_event_about_a_service_is_in_its_namespace_and_from_the_service_controller() {
+    let service = ServiceRef {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        uid: "u2".to_owned(),
+    };
+    let mut recorder = Recorder::default();
+    let about = about_service(&service);
+    let Recorded::New(made) = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH) else {
+        panic!("the first is new");
+    };
+    assert_eq!(made.involved_object.kind.as_deref(), Some("Service"));
+    assert_eq!(made.involved_object.namespace.as_deref(), Some("shop"));
+    assert_eq!(made.metadata.namespace.as_deref(), Some("shop"));
+    let source = made.source.unwrap().component;
+    assert_eq!(source.as_deref(), Some("service-controller"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_api_server_does_not_have_is_not_called_done() {
+    let cluster = SimCluster::new();
+    let tenure = Arc::new(Tenure::unlimited());
+    let events = Events::new(cluster.client_as("ccm"), tenure.clone());
+    let node = node();
+    let about = about_node(&node, NODE_CONTROLLER);
+    let recorded = events.record(&about, &event("first")).await;
+    assert_eq!(recorded.to_string(), "done");
+    let away = FaultEffect::Refused {
+        code: 503,
+        retry_after: None,
+    };
+    cluster.inject(Fault::next(Verb::Create, "events", away));
+    let refused = events.record(&about, &event("second")).await;
+    assert!(
+        matches!(&refused, Outcome::Unrecorded(why) if why.contains("503")),
+        "{refused}"
+    );
+    // The lease is another one's by now: nothing is sent, and nothing is called done.
+    tenure.close();
+    let before = cluster.requests().len();
+    let withheld = events.record(&about, &event("third")).await;
+    assert!(
+        withheld.to_string().starts_with("not recorded: "),
+        "{withheld}"
+    );
+    assert!(withheld.is_success(), "nothing waits for it");
+    assert_eq!(cluster.requests().len(), before);
+}

@@ -1,0 +1,144 @@
+//! What controllers look at of a Service.
+
+use k8s_openapi::api::core::v1::{
+    LoadBalancerStatus, Service, ServicePort, ServiceSpec, ServiceStatus, SessionAffinityConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::{Deserialize, Deserializer};
+
+use super::{Metadata, Pruned};
+
+#[derive(Deserialize, Default)]
+struct Wire {
+    #[serde(default)]
+    metadata: Metadata,
+    spec: Option<Spec>,
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    ports: Option<Vec<ServicePort>>,
+    load_balancer_class: Option<String>,
+    #[serde(rename = "loadBalancerIP")]
+    load_balancer_ip: Option<String>,
+    load_balancer_source_ranges: Option<Vec<String>>,
+    allocate_load_balancer_node_ports: Option<bool>,
+    external_traffic_policy: Option<String>,
+    health_check_node_port: Option<i32>,
+    session_affinity: Option<String>,
+    session_affinity_config: Option<SessionAffinityConfig>,
+    #[serde(rename = "externalIPs")]
+    external_ips: Option<Vec<String>>,
+    #[serde(rename = "clusterIP")]
+    cluster_ip: Option<String>,
+    #[serde(rename = "clusterIPs")]
+    cluster_ips: Option<Vec<String>>,
+    ip_families: Option<Vec<String>>,
+    ip_family_policy: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    load_balancer: Option<LoadBalancerStatus>,
+    conditions: Option<Vec<Condition>>,
+}
+
+impl<'de> Deserialize<'de> for Pruned<Service> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Wire::deserialize(deserializer).map(|wire| Pruned(wire.into()))
+    }
+}
+
+impl From<Wire> for Service {
+    fn from(wire: Wire) -> Service {
+        Service {
+            metadata: wire.metadata.into(),
+            spec: wire.spec.map(|spec| ServiceSpec {
+                type_: spec.kind,
+                ports: spec.ports,
+                load_balancer_class: spec.load_balancer_class,
+                load_balancer_ip: spec.load_balancer_ip,
+                load_balancer_source_ranges: spec.load_balancer_source_ranges,
+                allocate_load_balancer_node_ports: spec.allocate_load_balancer_node_ports,
+                external_traffic_policy: spec.external_traffic_policy,
+                health_check_node_port: spec.health_check_node_port,
+                session_affinity: spec.session_affinity,
+                session_affinity_config: spec.session_affinity_config,
+                external_ips: spec.external_ips,
+                cluster_ip: spec.cluster_ip,
+                cluster_ips: spec.cluster_ips,
+                ip_families: spec.ip_families,
+                ip_family_policy: spec.ip_family_policy,
+                ..ServiceSpec::default()
+            }),
+            status: wire.status.map(|status| ServiceStatus {
+                load_balancer: status.load_balancer,
+                conditions: status.conditions,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use ccm_core::well_known::{LAST_APPLIED, LOAD_BALANCER_FINALIZER};
+    use serde_json::json;
+
+    #[test]
+    fn what_controllers_look_at_stays_and_the_rest_of_a_service_goes() {
+        let kept = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {
+                "name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "5", "generation": 2,
+                "labels": { "l": "1" }, "annotations": { "x": "y" }, "finalizers": [LOAD_BALANCER_FINALIZER],
+                "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z"
+            },
+            "spec": {
+                "type": "LoadBalancer", "loadBalancerClass": "c", "loadBalancerIP": "192.0.2.1",
+                "loadBalancerSourceRanges": ["192.0.2.0/24"], "allocateLoadBalancerNodePorts": true,
+                "ports": [{
+                    "name": "http", "protocol": "TCP", "appProtocol": "http",
+                    "port": 80, "targetPort": 8080, "nodePort": 30080
+                }],
+                "externalTrafficPolicy": "Local", "healthCheckNodePort": 30081,
+                "sessionAffinity": "ClientIP", "sessionAffinityConfig": { "clientIP": { "timeoutSeconds": 5 } },
+                "externalIPs": ["192.0.2.9"], "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"],
+                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"
+            },
+            "status": {
+                "loadBalancer": { "ingress": [{ "ip": "192.0.2.1", "ipMode": "VIP" }] },
+                "conditions": [{
+                    "type": "t", "status": "True", "reason": "r", "message": "m",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"
+                }]
+            }
+        });
+        let mut sent = kept.clone();
+        sent["metadata"]["managedFields"] = json!([{ "manager": "kubectl" }]);
+        sent["metadata"]["ownerReferences"] = json!([{ "name": "o" }]);
+        sent["metadata"]["annotations"][LAST_APPLIED] = json!("{}");
+        sent["spec"]["selector"] = json!({ "app": "web" });
+        sent["spec"]["internalTrafficPolicy"] = json!("Cluster");
+        let pruned: Pruned<Service> = serde_json::from_value(sent).unwrap();
+        assert_eq!(serde_json::to_value(&pruned.0).unwrap(), kept);
+    }
+
+    #[test]
+    fn nulls_and_missing_parts_are_read_as_nothing() {
+        for text in [
+            "{}",
+            r#"{"metadata":{},"spec":null,"status":null}"#,
+            r#"{"metadata":{"finalizers":null},"spec":{"ports":null},"status":{"loadBalancer":{}}}"#,
+        ] {
+            let pruned: Pruned<Service> = serde_json::from_str(text).unwrap();
+            assert_eq!(pruned.0.metadata.finalizers, None, "{text}");
+        }
+    }
+}

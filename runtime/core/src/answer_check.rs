@@ -1,0 +1,324 @@
+//! What a provider may say: the meaning of an answer, checked before anything is written. The shape (sizes,
+//! lengths) was checked by the host. A provider is hostile input: what is wrong in a part is left out and
+//! said, what is wrong about whose machine this is ends the matter. Never repairs a value.
+
+pub(crate) mod address;
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::cloud::instance::{Address, AddressType, CloudEvent, EventType, Instance};
+use crate::name_syntax;
+use crate::node_index::AddressClash;
+use crate::provider_id::{ProviderId, ProviderIdError};
+use crate::settings::AddressRules;
+use crate::well_known::{CONTROL_PLANE, OUR_DOMAIN};
+
+/// More addresses than this on one node are left out: the contract's cap, and far above what machines have.
+pub const MAX_ADDRESSES: usize = 32;
+/// More additional labels than this are left out: the contract's cap.
+pub const MAX_LABELS: usize = 64;
+/// The longest Event message that is recorded, in bytes: what the API server accepts.
+pub const MAX_MESSAGE: usize = 1024;
+/// The longest Event reason that is recorded, in bytes.
+const MAX_REASON: usize = 64;
+/// How much of a refused value is repeated to people, in characters.
+const QUOTED: usize = 64;
+
+/// An instance whose every part may be written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// The instance, with what was wrong left out. The provider ID is valid, and is the stored one if
+    /// one is stored.
+    pub instance: Instance,
+    /// What was left out, for people.
+    pub faults: Vec<Fault>,
+}
+
+/// One part of an answer that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault(pub(crate) String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why nothing of an answer may be written down: an initialised node is left as it is, an
+/// uninitialised one keeps its taint.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unusable {
+    /// Neither the answer nor the node has a provider ID (NODE-022).
+    #[error("the provider did not set a provider ID")]
+    NoProviderId,
+    /// Not a provider ID.
+    #[error("the provider ID {} is not valid: {cause}", quoted(.provider_id))]
+    ProviderId {
+        /// What was answered.
+        provider_id: String,
+        /// What is wrong with it.
+        cause: ProviderIdError,
+    },
+    /// A provider ID that belongs to another provider.
+    #[error("the provider ID {} has a scheme that this provider does not own", quoted(.0))]
+    Scheme(String),
+    /// Another machine than the one that is written down (NODE-024 says what upstream does).
+    #[error("the node's provider ID is {stored:?} and the provider answered {}", quoted(.answered))]
+    Differs {
+        /// What is written down, and stays.
+        stored: String,
+        /// What was answered.
+        answered: String,
+    },
+    /// Addresses were answered and none of them may be used.
+    #[error("none of the {0} addresses is valid")]
+    Addresses(usize),
+    /// Every InternalIP that was answered is somebody else's or outside of what the operator allows. Without one
+    /// the node would be reached under an address that nobody meant.
+    #[error("no InternalIP may be used: {0}")]
+    InternalIps(Fault),
+}
+
+/// What an answer about a node is held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// The node's stored provider ID.
+    pub provider_id: Option<&'a str>,
+    /// The schemes that the provider owns.
+    pub schemes: &'a [String],
+    /// Which addresses nodes may get.
+    pub rules: &'a AddressRules,
+    /// Answered addresses that another node has.
+    pub clashes: &'a [AddressClash],
+    /// Whether the node is of the control plane, where the API server's address belongs.
+    pub is_control_plane: bool,
+}
+
+/// Checks `instance` as the answer about a node of which this is `known`.
+///
+/// # Errors
+/// Why nothing of the answer can be used.
+pub fn check(instance: &Instance, known: Known<'_>) -> Result<Checked, Unusable> {
+    let mut faults = Vec::new();
+    let provider_id = check_provider_id(&instance.provider_id, known.provider_id, known.schemes)?;
+    Ok(Checked {
+        instance: Instance {
+            provider_id,
+            instance_type: label_value("instance type", &instance.instance_type, &mut faults),
+            zone: label_value("zone", &instance.zone, &mut faults),
+            region: label_value("region", &instance.region, &mut faults),
+            addresses: check_addresses(&instance.addresses, known, &mut faults)?,
+            labels: check_labels(&instance.labels, &mut faults),
+            shutdown: instance.shutdown,
+        },
+        faults,
+    })
+}
+
+fn check_provider_id(
+    answered: &str,
+    stored: Option<&str>,
+    schemes: &[String],
+) -> Result<String, Unusable> {
+    let answered = match (answered, stored) {
+        ("", None) => return Err(Unusable::NoProviderId),
+        ("", Some(stored)) => stored,
+        (answered, _) => answered,
+    };
+    let id = ProviderId::parse(answered).map_err(|cause| Unusable::ProviderId {
+        provider_id: answered.to_owned(),
+        cause,
+    })?;
+    if !schemes.iter().any(|ours| ours == id.scheme) {
+        return Err(Unusable::Scheme(answered.to_owned()));
+    }
+    match stored {
+        Some(stored) if stored != answered => Err(Unusable::Differs {
+            stored: stored.to_owned(),
+            answered: answered.to_owned(),
+        }),
+        _ => Ok(answered.to_owned()),
+    }
+}
+
+/// Valid addresses in their order, each once. What stands behind the last one that is kept is not even
+/// looked at, so that a long list costs no more than a short one.
+fn check_addresses(
+    answered: &[Address],
+    known: Known<'_>,
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<Address>, Unusable> {
+    let mut kept: Vec<Address> = Vec::new();
+    let mut misplaced_internal = None;
+    for (index, one) in answered.iter().enumerate() {
+        if kept.len() == MAX_ADDRESSES {
+            faults.push(Fault(format!(
+                "{} addresses left out after the first {MAX_ADDRESSES}",
+                answered.len() - index
+            )));
+            break;
+        }
+        let fault = |problem: &str| {
+            let (kind, address) = (one.address_type.as_str(), quoted(&one.address));
+            Fault(format!("{kind} {address} left out: {problem}"))
+        };
+        if let Some(problem) = address::address_problem(one) {
+            faults.push(fault(problem));
+            continue;
+        }
+        match misplaced(one, known) {
+            Some(problem) => {
+                let fault = fault(&problem);
+                if one.address_type == AddressType::InternalIp {
+                    misplaced_internal = Some(fault.clone());
+                }
+                faults.push(fault);
+            }
+            None if kept.iter().any(|other| other.is_same(one)) => {}
+            None => kept.push(one.clone()),
+        }
+    }
+    if kept.is_empty() && !answered.is_empty() {
+        return Err(Unusable::Addresses(answered.len()));
+    }
+    let has_internal = kept
+        .iter()
+        .any(|one| one.address_type == AddressType::InternalIp);
+    match misplaced_internal {
+        Some(fault) if !has_internal => Err(Unusable::InternalIps(fault)),
+        _ => Ok(kept),
+    }
+}
+
+/// Why a valid address cannot be this node's, if it cannot.
+fn misplaced(one: &Address, known: Known<'_>) -> Option<String> {
+    let ip = one.canonical_ip()?;
+    if let Some(clash) = known.clashes.iter().find(|clash| clash.address == ip) {
+        return Some(format!("the node {:?} has it", clash.name));
+    }
+    let rules = known.rules;
+    if let Some(network) = rules.refused.iter().find(|network| network.contains(&ip)) {
+        return Some(format!("{network} is not for machines"));
+    }
+    if !known.is_control_plane && rules.api_server.contains(&ip) {
+        return Some(format!(
+            "it is the API server's, and the node has no label {CONTROL_PLANE}"
+        ));
+    }
+    let is_outside = one.address_type == AddressType::InternalIp
+        && !rules.internal.is_empty()
+        && !rules.internal.iter().any(|network| network.contains(&ip));
+    is_outside.then(|| "it is outside of --node-internal-ip-cidrs".to_owned())
+}
+
+fn check_labels(answered: &[(String, String)], faults: &mut Vec<Fault>) -> Vec<(String, String)> {
+    let mut kept: Vec<(String, String)> = Vec::new();
+    for (key, value) in answered {
+        let problem = if is_reserved(key) {
+            Some("the key belongs to Kubernetes or to this manager")
+        } else if !name_syntax::is_label_key(key) {
+            Some("the key is not a label key")
+        } else if !name_syntax::is_label_value(value) {
+            Some("the value is not a label value")
+        } else if kept.iter().any(|(other, _)| other == key) {
+            Some("the key was there before")
+        } else if kept.len() == MAX_LABELS {
+            Some("there are too many labels")
+        } else {
+            None
+        };
+        match problem {
+            Some(problem) => {
+                faults.push(Fault(format!("label {} left out: {problem}", quoted(key))))
+            }
+            None => kept.push((key.clone(), value.clone())),
+        }
+    }
+    kept
+}
+
+/// Whether a label key may not come from a provider: everything at or below `kubernetes.io` and `k8s.io`
+/// (NODE-034), and our own domain.
+pub(crate) fn is_reserved(key: &str) -> bool {
+    let Some((domain, _)) = key.split_once('/') else {
+        return false;
+    };
+    ["kubernetes.io", "k8s.io", OUR_DOMAIN]
+        .into_iter()
+        .any(|reserved| is_within(domain, reserved))
+}
+
+/// Whether `domain` is `parent` or below it.
+pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
+    match domain.strip_suffix(parent) {
+        Some(before) => before.is_empty() || before.ends_with('.'),
+        None => false,
+    }
+}
+
+fn label_value(what: &str, value: &Option<String>, faults: &mut Vec<Fault>) -> Option<String> {
+    let value = value.as_ref().filter(|value| !value.is_empty())?;
+    if name_syntax::is_label_value(value) {
+        return Some(value.clone());
+    }
+    faults.push(Fault(format!(
+        "{what} {} left out: it is not a label value",
+        quoted(value)
+    )));
+    None
+}
+
+/// An event that a provider wants recorded, made safe: control characters are removed and the message
+/// is cut. `None` when the reason is not CamelCase of at most 64 bytes.
+pub fn check_event(event: &CloudEvent) -> Option<CloudEvent> {
+    let reason = &event.reason;
+    let is_reason = reason.len() <= MAX_REASON
+        && reason.starts_with(|first: char| first.is_ascii_uppercase())
+        && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_reason.then(|| CloudEvent {
+        event_type: event.event_type,
+        reason: reason.clone(),
+        message: message(&event.message),
+    })
+}
+
+/// One Event that says what was left out of an answer; `None` when nothing was.
+pub fn faults_event(faults: &[Fault]) -> Option<CloudEvent> {
+    if faults.is_empty() {
+        return None;
+    }
+    let all: Vec<String> = faults.iter().map(Fault::to_string).collect();
+    Some(CloudEvent {
+        event_type: EventType::Warning,
+        reason: "InvalidProviderAnswer".to_owned(),
+        message: message(&all.join("; ")),
+    })
+}
+
+/// `text` as the message of an Event: without control characters, and not too long.
+pub fn message(text: &str) -> String {
+    let mut clean: String = text.chars().filter(|one| !one.is_control()).collect();
+    if clean.len() > MAX_MESSAGE {
+        let mut end = MAX_MESSAGE - "…".len();
+        while !clean.is_char_boundary(end) {
+            end -= 1;
+        }
+        clean.truncate(end);
+        clean.push('…');
+    }
+    clean
+}
+
+/// A refused value, fit for people's eyes: quoted, escaped and cut.
+pub(crate) fn quoted(value: &str) -> String {
+    if value.chars().count() <= QUOTED {
+        return format!("{value:?}");
+    }
+    let head: String = value.chars().take(QUOTED).collect();
+    format!("{head:?}… ({} bytes)", value.len())
+}
+
+#[cfg(test)]
+mod tests;

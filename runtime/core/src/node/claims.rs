@@ -1,0 +1,88 @@
+//! A new node that several providers could speak for: all are asked, and the one that finds its machine goes on when
+//! every other one has said that it is not theirs. Decides what is said and waited for; knows no other provider but by
+//! its word.
+
+use crate::cloud::instance::Lookup;
+use crate::effect::{CandidateVote, Decision, Effect};
+use crate::moment::Moment;
+use crate::ownership::{Heard, Verdict, Vote};
+
+use super::Facts;
+use super::object::node_ref;
+use super::waiting::{self, Obstacle};
+
+/// What to do before an answer may be used; `None` when it may, or when there is none that could be.
+pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<Decision> {
+    let looked = facts.looked().filter(|_| !others.is_empty())?;
+    let Some((verdict, tell)) = facts.conferred() else {
+        let opinion = match looked.as_ref().map(|looked| &looked.lookup) {
+            Ok(Lookup::Found(_)) => Vote::Found,
+            Ok(Lookup::Gone | Lookup::NotMine) => Vote::NotMine,
+            Ok(Lookup::Unknown(why)) => Vote::Silent(crate::answer_check::message(why)),
+            Err(error) => Vote::Silent(crate::answer_check::message(&error.to_string())),
+        };
+        let word = CandidateVote {
+            opinion,
+            others,
+            is_patient: !waiting::is_patience_over(facts, now),
+        };
+        return Some(Decision::Do(vec![Effect::CastVote(
+            node_ref(&facts.node),
+            word,
+        )]));
+    };
+    let is_an_answer = looked
+        .as_ref()
+        .is_ok_and(|looked| !matches!(looked.lookup, Lookup::Unknown(_)));
+    let obstacle = match verdict {
+        Verdict::Ours => return None,
+        // Why it could not answer is its own to say.
+        Verdict::Open if !is_an_answer => return None,
+        Verdict::Open => Obstacle::Candidates {
+            why: "the provider knows no instance for this node, and another one may".to_owned(),
+            reason: "InstanceNotFound",
+            tell: false,
+        },
+        Verdict::FoundByNobody(names) => Obstacle::Candidates {
+            why: format!(
+                "none of the providers {} knows an instance for this node",
+                quoted(names)
+            ),
+            reason: "InstanceNotFound",
+            tell: *tell,
+        },
+        Verdict::FoundBy(names) => Obstacle::Candidates {
+            why: format!(
+                "the providers {} all know an instance for this node: nothing is written until only one of them does, or until somebody sets the label {}",
+                quoted(names),
+                crate::well_known::OWNER_LABEL
+            ),
+            reason: "ProviderAmbiguous",
+            tell: *tell,
+        },
+        Verdict::WaitsFor(open) => Obstacle::Candidates {
+            why: format!(
+                "the provider {:?} knows an instance for this node; it is not known yet whether others do, too: {}",
+                facts.ownership.name,
+                said(open)
+            ),
+            reason: "ProviderUndecided",
+            tell: *tell,
+        },
+    };
+    Some(waiting::wait(facts, now, obstacle))
+}
+
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    names.join(", ")
+}
+
+fn said(open: &[Heard]) -> String {
+    let words = open.iter().map(|one| match &one.opinion {
+        Some(Vote::Silent(why)) => format!("{:?} could not say ({why})", one.provider),
+        _ => format!("{:?} has not said", one.provider),
+    });
+    let words: Vec<String> = words.collect();
+    words.join(", ")
+}

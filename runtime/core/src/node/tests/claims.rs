@@ -1,0 +1,217 @@
+//! A new node that several providers could speak for, seen by one of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{Address, AddressType, CloudEvent, EventType, Instance, Lookup};
+use crate::effect::{CandidateVote, Decision, Effect, Looked, Outcome, When};
+use crate::moment::Moment;
+use crate::node::{Facts, RetainedState, decide};
+use crate::node_index::Clashes;
+use crate::ownership::{Claim, Heard, OwnershipContext, Verdict, Vote};
+use crate::settings::NodeRules;
+
+/// A tainted node without a provider ID, of which the provider `b` could be the owner, too; it has waited so long.
+fn facts(waited: Option<u64>) -> Facts {
+    let node = json!({
+        "metadata": { "name": "a", "uid": "u", "resourceVersion": "1" },
+        "spec": { "taints": [{ "key": crate::well_known::UNINITIALIZED_TAINT, "effect": "NoSchedule" }] }
+    });
+    let ownership = OwnershipContext {
+        others: vec![Claim {
+            name: "b".to_owned(),
+            schemes: vec!["b".to_owned()],
+            selector: None,
+        }],
+        ..OwnershipContext::alone("sim", vec!["sim".to_owned()])
+    };
+    let past = RetainedState {
+        waiting_since: waited.map(|seconds| Moment(Duration::from_secs(1_000 - seconds))),
+        ..RetainedState::default()
+    };
+    let (ownership, rules) = (Arc::new(ownership), Arc::new(NodeRules::default()));
+    Facts::new(
+        Arc::new(serde_json::from_value(node).unwrap()),
+        ownership,
+        rules,
+        past,
+    )
+}
+
+fn now() -> Moment {
+    Moment(Duration::from_secs(1_000))
+}
+
+fn looked(lookup: Lookup) -> Outcome {
+    Outcome::Looked(Ok(Looked {
+        lookup,
+        // Of somebody who may not be the owner nothing is recorded.
+        events: vec![CloudEvent {
+            event_type: EventType::Warning,
+            reason: "Advertisement".to_owned(),
+            message: "buy".to_owned(),
+        }],
+        complete: true,
+        clashes: Clashes::default(),
+    }))
+}
+
+fn found() -> Lookup {
+    Lookup::Found(Box::new(Instance {
+        provider_id: "sim://1".to_owned(),
+        addresses: vec![Address {
+            address_type: AddressType::InternalIp,
+            address: "10.0.0.1".to_owned(),
+        }],
+        ..Instance::default()
+    }))
+}
+
+/// What the provider says to the others when it was answered this.
+fn word(waited: Option<u64>, answer: Outcome) -> (Facts, CandidateVote) {
+    let mut facts = facts(waited);
+    let Decision::Do(effects) = decide(&facts, now()) else {
+        panic!("the provider is asked");
+    };
+    assert!(matches!(effects.as_slice(), [Effect::Find(_)]));
+    facts.absorb(&effects[0], answer);
+    match decide(&facts, now()) {
+        Decision::Do(effects) => match effects.as_slice() {
+            [Effect::CastVote(_, word)] => (facts, word.clone()),
+            other => panic!("the others are heard before anything else: {other:?}"),
+        },
+        done @ Decision::Done(_) => panic!("{done:?}"),
+    }
+}
+
+/// The Events and the end of a reconciliation in which everybody together says this.
+fn end(waited: Option<u64>, answer: Lookup, verdict: Verdict, tell: bool) -> (Vec<String>, When) {
+    let (mut facts, word) = word(waited, looked(answer));
+    let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
+    facts.absorb(&cast, Outcome::VoteCast(verdict, tell));
+    let mut told = Vec::new();
+    loop {
+        match decide(&facts, now()) {
+            Decision::Done(when) => return (told, when),
+            Decision::Do(effects) => {
+                for effect in effects {
+                    let Effect::RecordNodeEvent(_, event) = &effect else {
+                        panic!("nothing is written: {effect}");
+                    };
+                    told.push(event.reason.clone());
+                    facts.absorb(&effect, Outcome::Recorded);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_answer_is_said_to_the_other_candidates_before_anything_is_done_with_it() {
+    let down = || Outcome::Looked(Err(ProviderError::Unavailable("no route".to_owned())));
+    for (answer, opinion) in [
+        (looked(found()), "found"),
+        (looked(Lookup::NotMine), "not-mine"),
+        (looked(Lookup::Gone), "not-mine"),
+        (looked(Lookup::Unknown("why".to_owned())), "silent"),
+        (down(), "silent"),
+    ] {
+        let (_, word) = word(None, answer);
+        assert_eq!(word.opinion.to_string(), opinion);
+        assert_eq!(word.others, ["b"]);
+        assert!(word.is_patient);
+    }
+    assert!(!word(Some(30), down()).1.is_patient, "half a minute");
+}
+
+#[test]
+fn only_when_the_node_is_its_own_alone_does_a_candidate_write() {
+    let (mut facts, word) = word(None, looked(found()));
+    let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
+    facts.absorb(&cast, Outcome::VoteCast(Verdict::Ours, false));
+    let Decision::Do(effects) = decide(&facts, now()) else {
+        panic!("it is initialised");
+    };
+    assert!(matches!(effects.as_slice(), [Effect::PatchNodeStatus(..)]));
+}
+
+#[test]
+fn in_all_other_cases_nothing_is_written_and_one_event_says_why_when_it_is_this_ones_turn() {
+    let names = || vec!["b".to_owned(), "sim".to_owned()];
+    let silent = || {
+        vec![Heard {
+            provider: "b".to_owned(),
+            opinion: Some(Vote::Silent("down".to_owned())),
+        }]
+    };
+    for (answer, verdict, reason, said) in [
+        (
+            found(),
+            Verdict::FoundBy(names()),
+            "ProviderAmbiguous",
+            "\"b\", \"sim\" all know",
+        ),
+        (
+            found(),
+            Verdict::WaitsFor(silent()),
+            "ProviderUndecided",
+            "\"b\" could not say (down)",
+        ),
+        (
+            Lookup::NotMine,
+            Verdict::FoundByNobody(names()),
+            "InstanceNotFound",
+            "none of the providers \"b\", \"sim\"",
+        ),
+        (
+            Lookup::Gone,
+            Verdict::FoundByNobody(names()),
+            "InstanceNotFound",
+            "none of the providers",
+        ),
+    ] {
+        let (told, when) = end(Some(60), answer.clone(), verdict.clone(), true);
+        assert_eq!(told, [reason]);
+        let When::Retry { why, .. } = when else {
+            panic!("it is tried again: {when:?}");
+        };
+        assert!(why.contains(said), "{why}");
+        let (told, _) = end(Some(60), answer, verdict, false);
+        assert!(told.is_empty(), "somebody else has said it");
+    }
+    let (told, when) = end(Some(60), Lookup::NotMine, Verdict::Open, false);
+    assert!(told.is_empty() && matches!(when, When::Retry { .. }));
+}
+
+#[test]
+fn why_a_provider_cannot_answer_is_its_own_to_say() {
+    let down = Outcome::Looked(Err(ProviderError::Unavailable("no route".to_owned())));
+    let (mut facts, word) = word(Some(60), down);
+    let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
+    facts.absorb(&cast, Outcome::VoteCast(Verdict::Open, false));
+    let Decision::Do(effects) = decide(&facts, now()) else {
+        panic!("it is told");
+    };
+    let told = matches!(effects.as_slice(), [Effect::RecordNodeEvent(_, event)] if event.reason == "InstanceLookupFailed");
+    assert!(told, "{effects:?}");
+}
+
+#[test]
+fn an_answer_that_waits_for_the_others_is_kept_and_one_that_does_not_is_asked_for_again() {
+    let kept = |answer: Lookup, verdict: Verdict| {
+        let (mut facts, word) = word(None, looked(answer));
+        let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
+        facts.absorb(&cast, Outcome::VoteCast(verdict, false));
+        (facts.unstored_answer().is_some(), facts.is_anothers())
+    };
+    assert_eq!(kept(found(), Verdict::WaitsFor(Vec::new())), (true, false));
+    assert_eq!(kept(found(), Verdict::FoundBy(Vec::new())), (false, false));
+    assert_eq!(kept(Lookup::NotMine, Verdict::Open), (false, true));
+    assert_eq!(
+        kept(Lookup::Unknown("x".to_owned()), Verdict::Open),
+        (false, false)
+    );
+}

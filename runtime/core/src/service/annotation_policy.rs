@@ -1,0 +1,53 @@
+//! What a provider wants written into a Service's annotations: only under the prefixes that the operator granted it,
+//! and never where Kubernetes or this manager reads. What is wrong is left out and said.
+
+use std::collections::BTreeMap;
+
+use super::Facts;
+use crate::answer_check::{self, Fault, quoted};
+use crate::load_balancer::AnnotationChange;
+use crate::name_syntax;
+
+/// More annotations than this in one answer are left out.
+const MOST: usize = 16;
+/// The longest value, in bytes.
+const LONGEST: usize = 4096;
+
+/// What is to be written, where it is not there already, and what was left out.
+pub(super) fn granted(
+    facts: &Facts,
+    wishes: &[AnnotationChange],
+) -> (BTreeMap<String, Option<String>>, Vec<Fault>) {
+    let mut changes = BTreeMap::new();
+    let mut faults = Vec::new();
+    for (index, wish) in wishes.iter().enumerate() {
+        if let Some(problem) = problem(facts, wish, index) {
+            let key = quoted(&wish.key);
+            faults.push(Fault(format!("annotation {key} left out: {problem}")));
+        } else if facts.annotation(&wish.key) != wish.value.as_ref() {
+            changes.insert(wish.key.clone(), wish.value.clone());
+        }
+    }
+    (changes, faults)
+}
+
+fn problem(facts: &Facts, wish: &AnnotationChange, index: usize) -> Option<&'static str> {
+    let key = wish.key.as_str();
+    let value = wish.value.as_deref().unwrap_or_default();
+    let prefixes = &facts.world.prefixes;
+    if index >= MOST {
+        Some("there are too many annotations")
+    } else if !name_syntax::is_label_key(key) {
+        Some("the key is not an annotation key")
+    } else if answer_check::is_reserved(key) {
+        Some("the key belongs to Kubernetes or to this manager")
+    } else if !prefixes.iter().any(|prefix| key.starts_with(prefix)) {
+        Some("the key is not under a prefix that was granted")
+    } else if value.len() > LONGEST {
+        Some("the value is too long")
+    } else if value.chars().any(char::is_control) {
+        Some("the value has control characters")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,75 @@
+//! Which changes of a Service are worth a look. Upstream's table (section 4.3 of its `needsUpdate`), and what it leaves
+//! unrepaired: a status, a finalizer or an owner that somebody has edited (SVC-012, SVC-013, EDGE-065).
+
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+
+use super::stored_state::{
+    annotations, class, has_finalizer, is_deleting, is_load_balancer, load_balancer_status,
+    needs_cleanup, recorded_owner, spec, uid,
+};
+
+/// Whether a reconciliation is to be held about `new`, which was `old`.
+pub fn is_news(old: &Service, new: &Service) -> bool {
+    let has_lost = has_finalizer(old) && !has_finalizer(new) && !is_deleting(new);
+    needs_update(old, new)
+        || uid(old) != uid(new)
+        || needs_cleanup(old) != needs_cleanup(new)
+        || is_deleting(old) != is_deleting(new)
+        || class(old) != class(new)
+        || is_load_balancer(old) != is_load_balancer(new)
+        || has_lost
+        || recorded_owner(old).is_some() && recorded_owner(old) != recorded_owner(new)
+        || is_load_balancer(new) && load_balancer_status(old) != load_balancer_status(new)
+}
+
+/// Upstream's table. Ours differs: Services with a class count, because some provider may serve it.
+pub fn needs_update(old: &Service, new: &Service) -> bool {
+    match (is_load_balancer(old), is_load_balancer(new)) {
+        (false, false) => false,
+        (true, true) => {
+            seen_annotations(old) != seen_annotations(new)
+                || uid(old) != uid(new)
+                || differ(spec(old), spec(new))
+        }
+        _ => true,
+    }
+}
+
+/// All but ours, which nobody needs to be told about.
+fn seen_annotations(service: &Service) -> Vec<(&String, &String)> {
+    let all = annotations(service).iter();
+    all.filter(|(key, _)| super::cloud_service::is_shown(key))
+        .collect()
+}
+
+fn differ(old: Option<&ServiceSpec>, new: Option<&ServiceSpec>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else {
+        return old.is_some() != new.is_some();
+    };
+    let families = |spec: &ServiceSpec| spec.ip_families.clone().unwrap_or_default();
+    old.load_balancer_source_ranges != new.load_balancer_source_ranges
+        || differ_in_ports(old, new)
+        || old.session_affinity != new.session_affinity
+        || old.session_affinity_config != new.session_affinity_config
+        || old.load_balancer_ip != new.load_balancer_ip
+        || old.external_ips.as_deref().unwrap_or_default()
+            != new.external_ips.as_deref().unwrap_or_default()
+        || old.external_traffic_policy != new.external_traffic_policy
+        || old.health_check_node_port != new.health_check_node_port
+        || families(old).len() != families(new).len()
+        || old.ip_family_policy != new.ip_family_policy
+}
+
+fn differ_in_ports(old: &ServiceSpec, new: &ServiceSpec) -> bool {
+    let ports = |spec: &'_ ServiceSpec| spec.ports.clone().unwrap_or_default();
+    let (old, new) = (ports(old), ports(new));
+    let is_same = |(old, new): (&ServicePort, &ServicePort)| {
+        old.name == new.name
+            && old.protocol == new.protocol
+            && old.port == new.port
+            && old.node_port == new.node_port
+            && old.target_port == new.target_port
+            && old.app_protocol == new.app_protocol
+    };
+    old.len() != new.len() || !old.iter().zip(&new).all(is_same)
+}

@@ -1,0 +1,209 @@
+//! The record as JSON, and orders as annotations.
+
+use std::collections::BTreeMap;
+
+use ccm_core::rollout::{MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, Orders, Record};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{digest, full};
+use crate::record::{Report, annotations, conditions, status_json};
+
+#[test]
+fn what_is_written_is_read_again() {
+    for record in [Record::default(), full()] {
+        let written = Value::Object(status_json::write(&record));
+        assert_eq!(status_json::read(&written), record);
+    }
+}
+
+#[test]
+fn what_there_is_not_is_taken_away_by_a_merge_patch() {
+    let written = status_json::write(&Record::default());
+    for name in ["active", "previous", "trial"] {
+        assert_eq!(written[name], Value::Null, "{name}");
+    }
+    for name in ["rejected", "approved"] {
+        assert_eq!(written[name], json!([]), "{name}");
+    }
+}
+
+#[test]
+fn what_somebody_else_wrote_is_left_out_where_it_is_not_of_the_form() {
+    let of = |status: Value| status_json::read(&status);
+    for status in [
+        json!(null),
+        json!([]),
+        json!("Active"),
+        json!({"active": {"digest": "sha256:short"}, "previous": 7, "trial": [], "rejected": {}, "approved": "x"}),
+        json!({"active": {"digest": digest(1).to_uppercase()}}),
+        json!({"trial": {"digest": digest(1), "phase": "Promoted", "since": "2026-01-01T00:00:00Z"}}),
+        json!({"rejected": [{"reason": "no digest"}, 7, null], "approved": [7, "sha256:", null]}),
+        json!({"unknown": true, "state": "Active"}),
+    ] {
+        assert_eq!(of(status.clone()), Record::default(), "{status}");
+    }
+    let odd = of(json!({"active": {"digest": digest(1), "since": "yesterday", "version": 7}}));
+    let active = odd.active.unwrap();
+    assert_eq!((active.since, active.release.version.as_str()), (0, ""));
+}
+
+#[test]
+fn orders_are_read_from_annotations_and_from_nothing_else() {
+    let sha = digest(1);
+    for (key, value, expected) in [
+        (
+            "wasm-ccm.dev/pin",
+            sha.as_str(),
+            Orders {
+                pin: Some(sha.clone()),
+                ..Orders::default()
+            },
+        ),
+        ("wasm-ccm.dev/pin", "1.0.0", Orders::default()),
+        (
+            "wasm-ccm.dev/pause",
+            "true",
+            Orders {
+                pause: true,
+                ..Orders::default()
+            },
+        ),
+        (
+            "wasm-ccm.dev/pause",
+            "",
+            Orders {
+                pause: true,
+                ..Orders::default()
+            },
+        ),
+        ("wasm-ccm.dev/pause", "false", Orders::default()),
+        (
+            "wasm-ccm.dev/roll-back",
+            "true",
+            Orders {
+                roll_back: true,
+                ..Orders::default()
+            },
+        ),
+        ("wasm-ccm.dev/roll-back", "0", Orders::default()),
+        (
+            "wasm-ccm.dev/approve",
+            sha.as_str(),
+            Orders {
+                approve: Some(sha.clone()),
+                ..Orders::default()
+            },
+        ),
+        ("wasm-ccm.dev/approve", "everything", Orders::default()),
+        (
+            "wasm-ccm.dev/retry",
+            sha.as_str(),
+            Orders {
+                retry: Some(sha.clone()),
+                ..Orders::default()
+            },
+        ),
+        (
+            "wasm-ccm.dev/allow-downgrade",
+            sha.as_str(),
+            Orders {
+                allow_downgrade: Some(sha.clone()),
+                ..Orders::default()
+            },
+        ),
+        (
+            "wasm-ccm.dev/allow-changes",
+            sha.as_str(),
+            Orders {
+                allow_changes: Some(sha.clone()),
+                ..Orders::default()
+            },
+        ),
+        ("example.com/pause", "true", Orders::default()),
+    ] {
+        let found = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        assert_eq!(annotations::orders(Some(&found)), expected, "{key}={value}");
+    }
+    assert_eq!(annotations::orders(None), Orders::default());
+}
+
+#[test]
+fn a_condition_keeps_its_time_until_its_status_changes() {
+    let time = |text: &str| text.parse::<Timestamp>().unwrap();
+    let mut report = Report {
+        record: full(),
+        is_serving: true,
+        ..Report::default()
+    };
+    let orders = Orders::default();
+    let first = conditions::fields(&report, &orders, None, time("2026-01-01T00:00:00.5Z"));
+    let of = |fields: &serde_json::Map<String, Value>, kind: &str| {
+        let all = fields["conditions"].as_array().unwrap().clone();
+        all.into_iter().find(|it| it["type"] == kind).unwrap()
+    };
+    assert_eq!(first["state"], "WaitsForApproval");
+    assert_eq!(first["shortDigest"], "010101010101");
+    assert_eq!(of(&first, "Ready")["status"], "True");
+    assert_eq!(of(&first, "PermissionsPending")["status"], "True");
+    assert_eq!(of(&first, "Progressing")["status"], "False");
+    report.source_trouble = "it is down".to_owned();
+    report.record.trial = None;
+    let now = time("2026-01-02T00:00:00Z");
+    let then = conditions::fields(&report, &orders, first.get("conditions"), now);
+    assert_eq!(
+        of(&then, "Ready")["lastTransitionTime"],
+        "2026-01-01T00:00:00Z"
+    );
+    let pending = of(&then, "PermissionsPending");
+    assert_eq!(pending["status"], "False");
+    assert_eq!(pending["lastTransitionTime"], "2026-01-02T00:00:00Z");
+    assert_eq!(of(&then, "SourceReachable")["message"], "it is down");
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let names = prop_oneof![
+        Just("active".to_owned()),
+        Just("trial".to_owned()),
+        Just("rejected".to_owned()),
+        Just("approved".to_owned()),
+        Just("digest".to_owned()),
+        Just("since".to_owned()),
+        Just("lines".to_owned()),
+        Just("phase".to_owned()),
+        Just("trouble".to_owned()),
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,20}".prop_map(Value::from),
+        Just(Value::from(digest(9))),
+        Just(Value::from("\u{1b}[31m\u{202e}x".repeat(900))),
+        Just(Value::from("9999-12-31T23:59:59Z")),
+        Just(Value::from("Canary")),
+    ];
+    leaf.prop_recursive(4, 256, 100, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..100).prop_map(Value::from),
+            proptest::collection::btree_map(names.clone(), inner, 0..9)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_read_is_bounded_and_stays_what_it_is(status in any_json()) {
+        let record = status_json::read(&status);
+        prop_assert!(record.rejected.len() <= MOST_REJECTED);
+        prop_assert!(record.approved.len() <= MOST_APPROVED);
+        prop_assert!(record.trouble.len() <= MOST_REASON);
+        if let Some(trial) = &record.trial {
+            prop_assert!(trial.lines.len() <= MOST_LINES);
+        }
+        prop_assert_eq!(status_json::read(&Value::Object(status_json::write(&record))), record);
+    }
+}

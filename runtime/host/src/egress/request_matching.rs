@@ -1,0 +1,230 @@
+//! From what a guest asks for to what will be sent: read, checked, matched, in one form.
+//!
+//! After this step nothing about a request changes except that the host adds its own headers, so what was
+//! matched is what is sent. Nothing here waits or sends.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ccm_core::permit::Access;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{HeaderName, Method};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use url::{Url, form_urlencoded};
+
+use super::body_fields::{Content, FORM, Looked};
+use super::headers::{self, Source};
+use super::limits::EgressLimits;
+use super::message::{FetchError, FetchRequest};
+use super::path::{self, CanonicalPath};
+use super::rules::{self, Asked, Line, METHODS};
+
+/// The contract's numbers.
+const MAX_QUERY_PAIRS: usize = 64;
+const MAX_QUERY_BYTES: usize = 8 << 10;
+/// RFC 3986's `unreserved` stay, everything else is encoded: no server reads such a query in two ways.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// A request that a line of the grant admits.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// The index of the target in its egress.
+    pub target: usize,
+    /// The line that admits it.
+    pub line: Line,
+    /// The method.
+    pub method: Method,
+    /// The path below the base path.
+    pub path: CanonicalPath,
+    /// Where it goes.
+    pub url: Url,
+    /// The guest's headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Option<Bytes>,
+    /// How old an answer the guest is content with, if it may be given a kept one.
+    pub max_age: Option<Duration>,
+}
+
+/// The part of a target that requests are checked against.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MatchContext<'a> {
+    /// Index in the egress.
+    pub index: usize,
+    /// The granted name.
+    pub name: &'a str,
+    /// Scheme, host, port, base path.
+    pub endpoint: &'a Url,
+    /// What may be asked.
+    pub lines: &'a [Line],
+    /// What of it changes something, whichever line it came under.
+    pub changes: &'a [Line],
+    /// The header that carries the credential.
+    pub credential: Option<&'a HeaderName>,
+}
+
+/// Checks a request against a target. With `fresh`, no kept answer is taken, here or on the way.
+///
+/// # Errors
+/// [`FetchError::Invalid`] for what is not a request, [`FetchError::Denied`] for what is not granted.
+pub(super) fn prepare(
+    context: &MatchContext<'_>,
+    request: FetchRequest,
+    source: Source,
+    fresh: bool,
+    limits: &EgressLimits,
+) -> Result<Prepared, FetchError> {
+    let FetchRequest {
+        target: _,
+        method,
+        path,
+        query,
+        headers,
+        body,
+    } = request;
+    let denied = |text: &str| {
+        FetchError::Denied(format!(
+            "{method} {text} on target {} is not granted",
+            context.name
+        ))
+    };
+    if !METHODS.contains(&method) {
+        return Err(denied("(a method that cannot be granted)"));
+    }
+    let path = path::canonical(&path).map_err(|error| FetchError::Invalid(error.to_string()))?;
+    let query_bytes: usize = query
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    if query.len() > MAX_QUERY_PAIRS || query_bytes > MAX_QUERY_BYTES {
+        return Err(FetchError::Invalid(format!(
+            "a query has at most {MAX_QUERY_PAIRS} pairs and {MAX_QUERY_BYTES} bytes"
+        )));
+    }
+    let mut headers =
+        headers::request(&headers, context.credential, source).map_err(FetchError::Invalid)?;
+    let mut body = body.filter(|body| !body.is_empty() || !is_bodiless(&method));
+    if body
+        .as_ref()
+        .is_some_and(|body| body.len() > limits.request_bytes)
+    {
+        return Err(FetchError::Invalid(format!(
+            "a body has at most {} bytes",
+            limits.request_bytes
+        )));
+    }
+    if body.is_some() && is_bodiless(&method) {
+        return Err(FetchError::Invalid(format!("{method} carries no body")));
+    }
+    let content = Content::read(&headers, body.as_deref())?;
+    let asked = Asked {
+        method: &method,
+        path: &path,
+        query: &query,
+        form: content.form(),
+    };
+    let mut line = rules::first(context.lines, &asked)
+        .ok_or_else(|| denied(path.as_str()))?
+        .clone();
+    if rules::first(context.changes, &asked).is_some() {
+        line.access = Access::Write;
+    }
+    // A change that is spelled so that only the cloud knows it for one must not pass as something else either.
+    let near = context.changes.iter().filter(|change| change.is_at(&asked));
+    let looked = Looked::at(near.chain([&line]));
+    looked
+        .check(&query, &content, body.as_deref())
+        .map_err(|why| {
+            let (path, name) = (path.as_str(), context.name);
+            FetchError::Denied(format!("{method} {path} on target {name}: {why}"))
+        })?;
+    if let (false, Some(fields)) = (looked.is_empty(), content.form()) {
+        body = Some(anew(fields));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
+    }
+    let url = url(context.endpoint, &path, &query)?;
+    let max_age = if method == Method::GET {
+        max_age(&mut headers)
+    } else {
+        None
+    };
+    let keepable = line.access == Access::Read && !fresh;
+    if fresh && method == Method::GET {
+        // Caches between us and the cloud must not undo what the caller wants.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    let max_age = max_age.filter(|age| keepable && !age.is_zero());
+    Ok(Prepared {
+        target: context.index,
+        line,
+        method,
+        path,
+        url,
+        headers,
+        body,
+        max_age,
+    })
+}
+
+fn is_bodiless(method: &Method) -> bool {
+    [Method::GET, Method::HEAD].contains(method)
+}
+
+/// A form with its fields written anew, so that no server finds others in the guest's bytes than we did.
+fn anew(fields: &[(String, String)]) -> Bytes {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs(fields).finish().into()
+}
+
+/// Puts the URL together and checks that it says what was matched.
+fn url(
+    endpoint: &Url,
+    path: &CanonicalPath,
+    query: &[(String, String)],
+) -> Result<Url, FetchError> {
+    let expected = format!("{}{}", endpoint.path().trim_end_matches('/'), path.as_str());
+    let mut url = endpoint.clone();
+    url.set_path(&expected);
+    if !query.is_empty() {
+        let pairs: Vec<_> = query
+            .iter()
+            .map(|(name, value)| {
+                format!(
+                    "{}={}",
+                    utf8_percent_encode(name, ENCODED),
+                    utf8_percent_encode(value, ENCODED)
+                )
+            })
+            .collect();
+        url.set_query(Some(&pairs.join("&")));
+    }
+    if url.path() != expected {
+        return Err(FetchError::Invalid(
+            "the path does not survive being put into a URL".to_owned(),
+        ));
+    }
+    Ok(url)
+}
+
+/// Takes `Cache-Control: max-age=N` out, if that is all the header says: the host answers it.
+fn max_age(headers: &mut HeaderMap) -> Option<Duration> {
+    let mut values = headers.get_all(CACHE_CONTROL).iter();
+    let text = values.next()?.to_str().ok()?.trim().to_ascii_lowercase();
+    if values.next().is_some() {
+        return None;
+    }
+    let digits = text.strip_prefix("max-age=")?;
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    headers.remove(CACHE_CONTROL);
+    Some(
+        digits
+            .parse()
+            .map_or(super::response_cache::OLDEST, Duration::from_secs),
+    )
+}
