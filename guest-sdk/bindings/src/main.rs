@@ -70,7 +70,9 @@ fn main() -> Result<()> {
         Some("--check") => true,
         Some(other) => bail!("{other}: the only option is --check"),
     };
-    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // Cargo says it to what it runs: of a program that another checkout has built, too.
+    let sdk = std::env::var("CARGO_MANIFEST_DIR").context("run it with `cargo run`")?;
+    let sdk = Path::new(&sdk).join("..");
     let mut stale = Vec::new();
     for world in WORLDS {
         let text = generate(&sdk.join("../wit/v0.1"), world)

@@ -986,7 +986,8 @@ pub mod ccm {
                 Denied(_rt::String),
                 /// Not a request: bad path, header or target name.
                 Invalid(_rt::String),
-                /// The target asked for patience, and the host holds requests back for this many milliseconds.
+                /// The target asked for patience, or the operator's budget of requests is spent: the host holds requests back for this
+                /// many milliseconds.
                 Throttled(u64),
                 /// No complete answer in time. Whether the cloud acted on the request is not known.
                 TimedOut(_rt::String),
