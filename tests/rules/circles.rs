@@ -183,7 +183,7 @@ fn circles<'a>(graph: &Graph<'a>) -> BTreeSet<BTreeSet<&'a Vec<String>>> {
             .filter(|to| reached[*to].contains(from));
         together.copied().collect::<BTreeSet<_>>()
     };
-    let circles = graph.keys().map(|from| circle(from));
+    let circles = graph.keys().map(circle);
     circles.filter(|circle| circle.len() > 1).collect()
 }
 
