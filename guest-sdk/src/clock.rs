@@ -1,4 +1,4 @@
-//! Time, coarsened to one millisecond by the host.
+//! Clocks of the host, with a resolution of one millisecond.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub fn now() -> Duration {
     Duration::from_millis(host::clock::now())
 }
 
-/// Time since an unspecified moment, never going back.
+/// Monotonic time since an unspecified moment.
 pub fn monotonic() -> Duration {
     Duration::from_millis(host::clock::monotonic())
 }

@@ -1,5 +1,5 @@
-//! Typed access to what the operator configured. All mistakes are collected, and reported in one error: nobody should
-//! have to restart a manager once per typing error.
+//! Typed access to the operator's configuration. Collects all mistakes and reports them in one error, so that one
+//! restart is enough to fix them.
 //!
 //! Secrets are never among the values: the host adds credentials to requests.
 
@@ -13,16 +13,16 @@ use crate::bindings::lifecycle::exports::ccm::provider::lifecycle::Config as Raw
 #[cfg(test)]
 mod tests;
 
-/// What the operator configured.
+/// The operator's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
-    /// `--cluster-name`: the name under which cloud objects are owned.
+    /// `--cluster-name`: marks the cloud objects that belong to this cluster.
     pub cluster_name: String,
     /// `--cluster-cidr`, split at commas; empty when not set.
     pub cluster_cidrs: Vec<String>,
-    /// The keys that the manifest declares, with the operator's values.
+    /// The configuration keys that the manifest declares, with the operator's values.
     pub values: BTreeMap<String, String>,
-    /// The granted targets; `None` when the host does not tell. See [`Config::is_granted`].
+    /// The granted targets; `None` when the host does not provide the list. See [`Config::is_granted`].
     pub targets: Option<Vec<String>>,
 }
 
@@ -49,14 +49,14 @@ impl From<RawConfig> for Config {
 }
 
 impl Config {
-    /// Whether the operator grants this target of the manifest. Only a target with `"required": false` can be missing. A
-    /// configuration that needs it is best refused in `init`: see [`Values::mistake`].
+    /// Whether the operator grants this target of the manifest. Only a target with `"required": false` can be missing.
+    /// `init` should reject a configuration that needs a missing target: see [`Values::mistake`].
     pub fn is_granted(&self, target: &str) -> bool {
         let granted = self.targets.as_ref();
         granted.is_none_or(|names| names.iter().any(|name| name == target))
     }
 
-    /// Begins to read the values. End with [`Values::finish`].
+    /// Starts reading the values. End with [`Values::finish`].
     pub fn values(&self) -> Values<'_> {
         Values {
             values: &self.values,
@@ -65,8 +65,8 @@ impl Config {
     }
 }
 
-/// A reading of the values. Each getter answers `None` for a key that is not set, and for one whose value is wrong;
-/// the mistake is kept for [`Values::finish`]. An empty value counts as not set, as with environment variables.
+/// A reader of the values that collects mistakes. Each getter returns `None` for a key that is not set or has a wrong
+/// value; [`Values::finish`] reports the mistakes. An empty value counts as not set, as with environment variables.
 #[derive(Debug)]
 pub struct Values<'a> {
     values: &'a BTreeMap<String, String>,
@@ -74,13 +74,13 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// The value as it is, without blanks around it.
+    /// The value, with surrounding whitespace removed.
     pub fn text(&self, key: &str) -> Option<String> {
         self.set(key).map(str::to_owned)
     }
 
-    /// A truth value in any of the forms that Go's `strconv.ParseBool` takes, because that is what operators of the Go
-    /// cloud-controller-managers have written down: `1 t T true TRUE True 0 f F false FALSE False`.
+    /// A boolean in any form that Go's `strconv.ParseBool` accepts, because configurations of the Go
+    /// cloud-controller-managers use them: `1 t T true TRUE True 0 f F false FALSE False`.
     pub fn boolean(&mut self, key: &str) -> Option<bool> {
         let value = self.set(key)?;
         match value {
@@ -90,7 +90,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// One of a few words, in any case of letters.
+    /// One of the given words, compared case-insensitively.
     pub fn choice<T: Clone>(&mut self, key: &str, choices: &[(&str, T)]) -> Option<T> {
         let value = self.set(key)?;
         let chosen = choices
@@ -105,7 +105,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// A length of time as Go writes it: numbers, with a fraction or without, with the units `ns`, `us`, `ms`, `s`, `m` and
+    /// A duration in Go syntax: numbers, with or without a fraction, with the units `ns`, `us`, `ms`, `s`, `m` and
     /// `h`, such as `10s`, `1.5h` or `1m30s`; `0` needs no unit.
     pub fn duration(&mut self, key: &str) -> Option<Duration> {
         let value = self.set(key)?;
@@ -115,12 +115,12 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Adds a mistake that only the provider can see, such as two keys that exclude each other.
+    /// Adds a mistake that only the provider can detect, such as two mutually exclusive keys.
     pub fn mistake(&mut self, key: &str, what: impl Display) {
         self.mistakes.push(format!("{key}: {what}"));
     }
 
-    /// Ends the reading.
+    /// Ends reading.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake, if there is one.
@@ -143,7 +143,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// The length of time that `text` says, as Go writes it: see [`Values::duration`].
+/// Parses a duration in Go syntax: see [`Values::duration`].
 pub fn parse_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -172,13 +172,14 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     Some(total)
 }
 
-/// The number that `text` begins with, and the rest.
+/// Splits `text` into its leading number and the rest.
 fn split_number(text: &str) -> Option<(&str, &str)> {
     let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     text.split_at_checked(text.bytes().take_while(is_part).count())
 }
 
-/// `number` times so many nanoseconds. Of a fraction nine digits count, which is a nanosecond of any unit below a second.
+/// `number` × `nanos` nanoseconds. Uses the first nine digits of a fraction: for units up to a second that is one
+/// nanosecond.
 fn times(number: &str, nanos: u64) -> Option<Duration> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {

@@ -1,15 +1,15 @@
-//! How to say why a call did not do what was asked. The host decides on the case, never on the text, so the case is
-//! what has to be right:
+//! Constructors for the errors of the contract. The host acts on the variant, never on the text, so the variant must
+//! be right:
 //!
 //! | Case | When | What the host does |
 //! |---|---|---|
-//! | [`Error::Invalid`] | a person has to change the Service, an annotation or the configuration | event, long back-off |
-//! | [`Error::Denied`] | the cloud refused the credential, or the grant does not cover a request | event, long back-off |
-//! | [`Error::Conflict`] | another object holds what was asked for | asks whether its owner is alive |
-//! | [`Error::Throttled`] | the cloud asked for patience | waits as long as it said |
+//! | [`Error::Invalid`] | a person must change the Service, an annotation or the configuration | event, long back-off |
+//! | [`Error::Denied`] | the cloud refused the credential, or the grant lacks the request | event, long back-off |
+//! | [`Error::Conflict`] | another object holds the requested resource | asks whether its owner is alive |
+//! | [`Error::Throttled`] | the cloud limits the request rate | waits as long as the cloud said |
 //! | [`Error::Unavailable`] | network, 5xx, a locked object, an incomplete answer | retries with growing delay |
-//! | [`Error::Unsupported`] | this provider cannot do it, ever | event, no retry |
-//! | [`Error::Elsewhere`] | somebody else implements this | leaves the object alone, quietly |
+//! | [`Error::Unsupported`] | this provider can never do it | event, no retry |
+//! | [`Error::Elsewhere`] | another component implements this | leaves the object alone, without an event |
 //! | [`Error::Internal`] | a defect of the provider | event, retries with growing delay |
 //!
 //! Absence is never an error: see [`Lookup`](crate::Lookup).
@@ -17,17 +17,17 @@
 use crate::{Conflict, Error, Throttled};
 
 impl Error {
-    /// A person has to change something.
+    /// A person has to change the Service, an annotation or the configuration.
     pub fn invalid(message: impl Into<String>) -> Error {
         Error::Invalid(message.into())
     }
 
-    /// The credential or the grant does not cover this.
+    /// The cloud refused the credential, or the grant does not cover the request.
     pub fn denied(message: impl Into<String>) -> Error {
         Error::Denied(message.into())
     }
 
-    /// Another object holds what was asked for; `owner` is the UID of its Service or Node, if the cloud knows it.
+    /// Another object holds the requested resource; `owner` is the UID of its Service or Node, if the cloud knows it.
     pub fn conflict(message: impl Into<String>, owner: Option<String>) -> Error {
         Error::Conflict(Conflict {
             message: message.into(),
@@ -35,7 +35,7 @@ impl Error {
         })
     }
 
-    /// The cloud asked for patience, `None` if it did not say how much.
+    /// The cloud limits the request rate. `retry_after_ms` is `None` if the cloud did not say how long to wait.
     pub fn throttled(message: impl Into<String>, retry_after_ms: Option<u64>) -> Error {
         Error::Throttled(Throttled {
             message: message.into(),
@@ -43,12 +43,12 @@ impl Error {
         })
     }
 
-    /// Not now.
+    /// A temporary failure: network, 5xx, a locked object, an incomplete answer.
     pub fn unavailable(message: impl Into<String>) -> Error {
         Error::Unavailable(message.into())
     }
 
-    /// Not by this provider.
+    /// This provider can never do what was requested.
     pub fn unsupported(message: impl Into<String>) -> Error {
         Error::Unsupported(message.into())
     }
@@ -58,7 +58,7 @@ impl Error {
         Error::Internal(message.into())
     }
 
-    /// The text for people.
+    /// The human-readable text.
     pub fn message(&self) -> &str {
         match self {
             Error::Invalid(message)

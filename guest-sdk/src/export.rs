@@ -1,6 +1,6 @@
-//! What [`export_provider!`](crate::export_provider) expands to, and the few functions it needs.
+//! Expansion of [`export_provider!`](crate::export_provider), and its support functions.
 //!
-//! Nothing in here is for providers to call; it is public because the macro expands in their crates.
+//! Not for direct use by providers; public only because the macro expands in their crates.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,13 +9,13 @@ use std::sync::Once;
 use crate::bindings::lifecycle::exports::ccm::provider::lifecycle::Config as RawConfig;
 use crate::{Capability, Config, Error, Provider, log};
 
-/// The provider of this guest instance, once `init` has made it.
+/// The provider of this guest instance; `None` until `init` succeeds.
 pub type Slot<P> = RefCell<Option<Rc<P>>>;
 
 /// Serves `lifecycle.init`.
 ///
 /// # Errors
-/// Whatever [`Provider::init`] says.
+/// The error of [`Provider::init`].
 pub fn init<P: Provider>(
     slot: &Slot<P>,
     config: RawConfig,
@@ -28,16 +28,16 @@ pub fn init<P: Provider>(
     Ok(enabled)
 }
 
-/// Serves every other function: `call` gets the provider that `init` made.
+/// Serves every other function: runs `call` with the provider that `init` created.
 ///
 /// # Errors
-/// [`Error::Internal`] when the host did not call `init` first, or whatever `call` says.
+/// [`Error::Internal`] when the host did not call `init` first; otherwise the error of `call`.
 pub fn call<P: Provider, T>(
     slot: &Slot<P>,
     call: impl FnOnce(&P) -> Result<T, Error>,
 ) -> Result<T, Error> {
     report_panics();
-    // The borrow ends here, so that a provider may do whatever it likes during the call.
+    // The borrow ends here, so `call` may use the slot again.
     let provider = slot.borrow().clone();
     match provider {
         Some(provider) => call(&provider),
@@ -45,8 +45,8 @@ pub fn call<P: Provider, T>(
     }
 }
 
-/// Sends the message of a panic to the host's log. The panic still ends in a trap: without this its reason would
-/// be lost, because a trap only says `unreachable`.
+/// Sends panic messages to the host's log. The panic still ends in a trap; a trap alone only reports `unreachable`, so
+/// without this hook the reason would be lost.
 fn report_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| std::panic::set_hook(Box::new(|panic| log::error(&panic.to_string(), &[]))));
@@ -70,11 +70,12 @@ fn report_panics() {
 /// }
 /// ```
 ///
-/// `interfaces` is any subset of `instances`, `load_balancer`, `routes` and `self_check`; the type has to implement the
-/// trait of each. `lifecycle` is always exported. `manifest` is a path relative to the crate's `Cargo.toml`; the file's
-/// bytes become the custom section `ccm:manifest`, which the host reads without running the component.
+/// `interfaces` is any subset of `instances`, `load_balancer`, `routes` and `self_check`; the provider type must
+/// implement the trait of each. `lifecycle` is always exported. `manifest` is a path relative to the crate's
+/// `Cargo.toml`; the file's bytes become the custom section `ccm:manifest`, which the host reads without running the
+/// component.
 ///
-/// Off Wasm only the types are checked: component export names do not link into a native library.
+/// Outside Wasm only the types are checked: component export names do not link into a native library.
 #[macro_export]
 macro_rules! export_provider {
     (

@@ -1,4 +1,4 @@
-//! The one place where a call leaves the guest: to the host on Wasm, to the scripted host of `testing` elsewhere.
+//! The host functions: the real host on Wasm, the scripted host of `testing` elsewhere.
 
 #[cfg(target_arch = "wasm32")]
 pub(crate) use crate::bindings::host::ccm::provider::{clock, http, log, random, state};

@@ -1,7 +1,8 @@
-//! A small HTTP client: requests to *targets* of the manifest, whole answers, statuses as errors.
+//! A small HTTP client: sends requests to *targets* of the manifest, reads whole responses and converts statuses to
+//! errors.
 //!
-//! It never sees a URL or a credential, never follows a redirect and never retries: the host waits as long as the
-//! cloud asks for, and the controllers come back.
+//! It never sees a URL or a credential, never follows a redirect and never retries: the host obeys the cloud's rate
+//! limits, and the controllers call again.
 
 use std::time::Duration;
 
@@ -20,19 +21,19 @@ pub use pages::{Listing, Page};
 #[cfg(test)]
 mod tests;
 
-/// The most requests that the host accepts in one go.
+/// Maximum number of requests that the host accepts in one `fetch-all` call.
 const MAX_BATCH: usize = 64;
 
-/// One request, ready to be sent.
+/// A request that has not been sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     raw: crate::bindings::host::ccm::provider::http::Request,
 }
 
 impl Request {
-    /// A request to `path`, below the base path of the manifest's target `target`. The path begins with `/`; values in
-    /// it that come from outside have to be percent-encoded by the caller, and the host refuses `.`, `..`, empty
-    /// segments and encoded slashes.
+    /// A request to `path`, relative to the base path of the manifest's target `target`. The path begins with `/`. The
+    /// caller must percent-encode external values in it; the host refuses `.`, `..`, empty segments and encoded
+    /// slashes.
     pub fn new(method: Method, target: &str, path: impl Into<String>) -> Request {
         Request {
             raw: crate::bindings::host::ccm::provider::http::Request {
@@ -66,23 +67,24 @@ impl Request {
         Request::new(Method::Delete, target, path)
     }
 
-    /// Adds a query parameter; the host encodes it. At most 64 and 8 KiB.
+    /// Adds a query parameter; the host encodes it. At most 64 parameters and 8 KiB.
     #[must_use]
     pub fn query(mut self, key: &str, value: impl ToString) -> Request {
         self.raw.query.push((key.to_owned(), value.to_string()));
         self
     }
 
-    /// Adds a header. Those that belong to the host, such as `authorization` and `host`, are refused when the request
-    /// is sent. At most 32 and 16 KiB.
+    /// Adds a header. At most 32 headers and 16 KiB. Sending fails for headers reserved for the host, such as
+    /// `authorization` and `host`.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Request {
         self.raw.headers.push((name.to_owned(), value.into()));
         self
     }
 
-    /// Lets the host answer from what it kept, if that is not older than `age` (whole seconds; nothing below one
-    /// second), and join equal requests that are under way. Only for `GET`. Never for a request that is to prove absence.
+    /// Lets the host answer from its response cache if the response is not older than `age` (whole seconds; nothing
+    /// below one second), and join equal requests in flight. Only for `GET`. Never use it for a request that must
+    /// prove absence.
     #[must_use]
     pub fn max_age(self, age: Duration) -> Request {
         match age.as_secs() {
@@ -101,7 +103,7 @@ impl Request {
     /// Sets a JSON body, at most 1 MiB.
     ///
     /// # Errors
-    /// [`Error::Internal`] when `body` cannot be written as JSON.
+    /// [`Error::Internal`] when `body` cannot be serialized.
     pub fn json<T: Serialize + ?Sized>(self, body: &T) -> Result<Request, Error> {
         match serde_json::to_vec(body) {
             Ok(text) => Ok(self.body("application/json", text)),
@@ -112,10 +114,10 @@ impl Request {
         }
     }
 
-    /// Sends the request. Any status is an answer: see [`Response::ok`] and [`Response::found`].
+    /// Sends the request. A response with any status is `Ok`: see [`Response::ok`] and [`Response::found`].
     ///
     /// # Errors
-    /// When there is no answer. For a request that changes something this leaves open whether the cloud acted.
+    /// When there is no response. For a write, it is then unknown whether the cloud acted.
     pub fn send(self) -> Result<Response, Error> {
         let label = self.label();
         match host::http::fetch(&self.raw) {
@@ -124,14 +126,14 @@ impl Request {
         }
     }
 
-    /// Method and path, for messages. Without the query, which may hold names.
+    /// Method and path, for messages. Omits the query, which may contain names.
     fn label(&self) -> String {
         format!("{} {}", method_name(self.raw.method), self.raw.path)
     }
 }
 
-/// Sends requests side by side, at most 8 at a time, and gives the answers in the order of the requests. All
-/// bodies are in memory together; for long lists use [`Listing`], or [`send_in_windows`].
+/// Sends requests concurrently, at most 8 at a time, and returns the responses in request order. All bodies are in
+/// memory together; for long lists use [`Listing`] or [`send_in_windows`].
 pub fn send_all(requests: Vec<Request>) -> Vec<Result<Response, Error>> {
     let mut answers = Vec::with_capacity(requests.len());
     for batch in requests.chunks(MAX_BATCH) {
@@ -147,12 +149,12 @@ pub fn send_all(requests: Vec<Request>) -> Vec<Result<Response, Error>> {
     answers
 }
 
-/// The number of requests that [`send_in_windows`] and [`Listing`] have under way at a time, which is what the host
-/// allows: more would only put bodies into memory that nobody reads yet.
+/// Number of concurrent requests of [`send_in_windows`] and [`Listing`], equal to the host's limit: more would only
+/// hold unread bodies in memory.
 pub const WINDOW: usize = 8;
 
-/// Sends many requests, [`WINDOW`] at a time. `read` gets the answers in the order of the requests, those of one window
-/// before the next one is sent, so that never more than a window of bodies is in memory.
+/// Sends many requests, [`WINDOW`] at a time. `read` gets the responses in request order, and all of one window before
+/// the next is sent, so at most one window of bodies is in memory.
 ///
 /// # Errors
 /// The first error of `read`; later windows are not sent.
@@ -169,7 +171,7 @@ pub fn send_in_windows(
     Ok(())
 }
 
-/// An answer, read to its end. Its status may be anything.
+/// A complete response with any status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     label: String,
@@ -177,12 +179,12 @@ pub struct Response {
 }
 
 impl Response {
-    /// The status, 200 to 599.
+    /// The status code, 200 to 599.
     pub fn status(&self) -> u16 {
         self.raw.status
     }
 
-    /// The first header of this name, in any case of letters.
+    /// The first header with this name, compared case-insensitively.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self
             .raw
@@ -192,7 +194,7 @@ impl Response {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The body as it came.
+    /// The raw body.
     pub fn body(&self) -> &[u8] {
         &self.raw.body
     }
@@ -202,13 +204,13 @@ impl Response {
         &self.label
     }
 
-    /// The answer itself if its status is 2xx.
+    /// Returns the response if its status is 2xx.
     ///
     /// # Errors
-    /// What the status means: 401 and 403 are [`Error::Denied`]; 429, and 503 with `Retry-After`, [`Error::Throttled`];
-    /// 409 and 412 [`Error::Conflict`] without an owner; 404, 408, 423, 425, 3xx and 5xx [`Error::Unavailable`]; 501
-    /// [`Error::Unsupported`]; any other 4xx [`Error::Invalid`]. A provider whose cloud means something else by a
-    /// status looks at [`Response::status`] first.
+    /// The error for the status: 401 and 403 are [`Error::Denied`]; 429, and 503 with `Retry-After`,
+    /// [`Error::Throttled`]; 409 and 412 [`Error::Conflict`] without an owner; 404, 408, 423, 425, 3xx and 5xx
+    /// [`Error::Unavailable`]; 501 [`Error::Unsupported`]; any other 4xx [`Error::Invalid`]. If the cloud uses a
+    /// status differently, check [`Response::status`] first.
     pub fn ok(self) -> Result<Response, Error> {
         match status::meaning(&self) {
             None => Ok(self),
@@ -216,8 +218,8 @@ impl Response {
         }
     }
 
-    /// For requests that name one object: `None` if its status is 404. Check the body first if the cloud's 404 could
-    /// come from anything but the object's absence, such as a proxy in between.
+    /// For requests that name one object: `None` if the status is 404. Check the body first if the 404 may have
+    /// another cause than the object's absence, such as a proxy.
     ///
     /// # Errors
     /// As [`Response::ok`] for every other status.
@@ -228,11 +230,11 @@ impl Response {
         self.ok().map(Some)
     }
 
-    /// Reads the body as JSON, whatever the status.
+    /// Parses the body as JSON, whatever the status.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the body is not JSON or ends early, [`Error::Internal`] when it is JSON of another shape
-    /// than the provider knows.
+    /// [`Error::Unavailable`] when the body is not JSON or is truncated, [`Error::Internal`] when the JSON does not
+    /// match `T`.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.raw.body).map_err(|error| {
             if error.is_data() {
@@ -250,7 +252,7 @@ impl Response {
     }
 }
 
-/// The method as HTTP spells it.
+/// The method's name in HTTP.
 pub fn method_name(method: Method) -> &'static str {
     match method {
         Method::Get => "GET",

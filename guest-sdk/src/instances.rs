@@ -1,4 +1,4 @@
-//! The interface `instances`: what a provider that knows machines implements.
+//! The interface `instances`, for providers that know machines.
 
 use crate::{Error, Instance, Node, Provider};
 
@@ -6,34 +6,34 @@ pub use crate::bindings::instances::exports::ccm::provider::instances::{
     FindReply, Lookup, NodeEvent,
 };
 
-/// Knows machines.
+/// Looks up the machines behind nodes.
 pub trait Instances: Provider {
-    /// Looks many nodes up, at most 5000: does the machine exist, is it off, what is it like.
+    /// Looks up at most 5000 nodes: whether the machine exists, whether it is off, and its properties.
     ///
-    /// The reply has exactly one lookup per node, in the order of `nodes`. [`Lookup::Gone`] is a claim that may
-    /// end in the deletion of the Node, so it needs proof: an answer of the cloud that was read to its end.
-    /// Whatever could not be read is [`Lookup::Unknown`]. A node with a foreign provider ID, or with none and a
-    /// name that is not known here, is [`Lookup::NotMine`].
+    /// The reply has exactly one lookup per node, in the order of `nodes`. [`Lookup::Gone`] may lead to the deletion
+    /// of the Node, so it needs proof: a complete response of the cloud. Anything that could not be read is
+    /// [`Lookup::Unknown`]. A node with another provider's ID, or with no provider ID and an unknown name, is
+    /// [`Lookup::NotMine`].
     ///
     /// # Errors
     /// An error counts as `Unknown` for every node of the call.
     fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error>;
 }
 
-/// What the condition `Ready` of a Node says.
+/// The condition `Ready` of a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// The kubelet says that it is.
+    /// The kubelet reports that the node is ready.
     Ready,
-    /// The kubelet says that it is not.
+    /// The kubelet reports that the node is not ready.
     NotReady,
-    /// Nobody says: the kubelet is silent, or never spoke.
+    /// Not reported: the kubelet has stopped reporting or has never reported.
     Unknown,
 }
 
 impl Node {
-    /// Whether the node is ready. What costs a request for each machine, such as its power state, is worth it only
-    /// while the node is not: see [`Readiness::is_ready`].
+    /// The node's readiness. Send requests that cost one per machine, such as for the power state, only for nodes that
+    /// are not ready: see [`Readiness::is_ready`].
     pub fn readiness(&self) -> Readiness {
         let told = self.extra.iter().find(|(key, _)| key == "ready");
         match told.map(|(_, value)| value.as_str()) {
@@ -45,14 +45,14 @@ impl Node {
 }
 
 impl Readiness {
-    /// Whether the kubelet says so.
+    /// Whether the kubelet reports that the node is ready.
     pub fn is_ready(self) -> bool {
         matches!(self, Readiness::Ready)
     }
 }
 
 impl Instance {
-    /// An instance of which only the provider ID is known.
+    /// An instance with a provider ID and nothing else.
     pub fn new(provider_id: impl Into<String>) -> Instance {
         Instance {
             provider_id: provider_id.into(),

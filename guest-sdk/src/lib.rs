@@ -1,15 +1,14 @@
-//! Write a Kubernetes cloud provider as a WebAssembly component.
+//! SDK for Kubernetes cloud providers that are built as WebAssembly components.
 //!
-//! A provider is a type. [`Provider`] reads the configuration; each of [`Instances`], [`LoadBalancer`],
-//! [`Routes`] and [`SelfCheck`] is one interface of the contract, and [`export_provider!`] exports exactly those
-//! that it names. The host creates a fresh guest instance for every call and drops it afterwards: nothing that a
-//! provider keeps in memory survives, and nothing it breaks lasts. What has to outlive a call goes into [`state`].
+//! A provider is a type. [`Provider`] reads the configuration; each of [`Instances`], [`LoadBalancer`], [`Routes`] and
+//! [`SelfCheck`] is one interface of the contract, and [`export_provider!`] exports exactly the interfaces it lists.
+//! The host creates a fresh guest instance for every call and drops it afterwards: nothing kept in memory survives a
+//! call, and no damage to memory outlasts it. Data that must outlive a call goes into [`state`].
 //!
-//! The way out is [`http`]: a *target* that the manifest names and the operator grants, never a URL, and never a
-//! credential: the host adds it.
+//! All network access goes through [`http`]. A request names a *target* that the manifest declares and the operator
+//! grants, never a URL and never a credential: the host adds the credential.
 //!
-//! Off Wasm the host is replaced by the scripted one in `testing`, so that a provider is tested by plain
-//! `cargo test`.
+//! Outside Wasm the scripted host in `testing` replaces the real one, so providers are tested with plain `cargo test`.
 //!
 //! This crate never decides for a provider: it converts, sends and reports.
 
@@ -54,17 +53,16 @@ pub use load_balancer::LoadBalancer;
 pub use routes::Routes;
 pub use self_check::SelfCheck;
 
-/// A cloud provider. Everything else that it can do is another trait.
+/// A cloud provider. The interfaces of the contract are separate traits.
 pub trait Provider: Sized + 'static {
-    /// Reads the configuration. Called once in every guest instance, before anything else, and so before every
-    /// call: it must be cheap. The host refuses HTTP requests made here.
+    /// Reads the configuration. The host calls it once in every guest instance, before the actual call, so it must be
+    /// cheap. The host refuses HTTP requests made here.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake at once: see [`config::Values`].
     fn init(config: &Config) -> Result<Self, Error>;
 
-    /// Which of the exported interfaces the host may call with this configuration. All of them, unless the
-    /// provider says otherwise.
+    /// Returns the exported interfaces that the host may call with this configuration. Default: all of them.
     fn enabled(&self, exported: &[Capability]) -> Vec<Capability> {
         exported.to_vec()
     }

@@ -1,4 +1,4 @@
-//! The interface `load-balancer`: what a provider that makes load balancers implements.
+//! The interface `load-balancer`, for providers that create load balancers.
 
 use crate::{Error, Event, LoadBalancerStatus, Pending, Provider};
 
@@ -7,41 +7,41 @@ pub use crate::bindings::load_balancer::exports::ccm::provider::load_balancer::{
     ProgressReply, Service, ServicePort, TrafficPolicy, UpdateRequest,
 };
 
-/// Makes load balancers for Services of type LoadBalancer. Every function is idempotent by the Service's UID, and
-/// reads before it writes. Work that takes the cloud longer than a moment is returned as `Pending`, never polled for.
+/// Creates load balancers for Services of type LoadBalancer. Every function is idempotent per Service UID and reads
+/// before it writes. Return long-running work as `Pending`; never poll within a call.
 pub trait LoadBalancer: Provider {
-    /// Makes the cloud agree with the Service; writes only what differs.
+    /// Makes the load balancer match the Service; writes only differences.
     ///
     /// # Errors
     /// [`Error::Conflict`] when the load balancer belongs to another Service and `adopt` does not name it.
     fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Error>;
 
-    /// Makes the set of targets equal to the one given, and changes nothing else.
+    /// Replaces the targets with those of the request and changes nothing else.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when there is no load balancer: the host then calls `ensure`.
     fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Error>;
 
-    /// Removes everything that belongs to the Service's UID, and nothing of anybody else. Nothing there: done.
+    /// Removes everything that belongs to the Service's UID and nothing else. Done if nothing exists.
     ///
     /// # Errors
-    /// Whatever kept the cloud from removing it.
+    /// The reason why the cloud could not remove it.
     fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error>;
 
-    /// Looks, changes nothing. `Absent` needs a complete answer of the cloud.
+    /// Reads the load balancer without changing anything. `Absent` needs a complete response of the cloud.
     ///
     /// # Errors
-    /// Whatever kept the cloud from answering.
+    /// The reason why the state is not known.
     fn get(&self, service: Service) -> Result<Found, Error>;
 }
 
 impl EnsureReply {
-    /// The cloud agrees with the Service.
+    /// The load balancer matches the Service.
     pub fn ready(status: LoadBalancerStatus) -> EnsureReply {
         EnsureReply::new(Ensured::Ready(status))
     }
 
-    /// Begun; the host calls again.
+    /// The work has begun; the host calls again.
     pub fn pending(pending: Pending) -> EnsureReply {
         EnsureReply::new(Ensured::Pending(pending))
     }
@@ -54,7 +54,7 @@ impl EnsureReply {
         }
     }
 
-    /// With these events, at most 16.
+    /// Sets the events, at most 16.
     #[must_use]
     pub fn with_events(self, events: Vec<Event>) -> EnsureReply {
         EnsureReply { events, ..self }
@@ -62,12 +62,12 @@ impl EnsureReply {
 }
 
 impl ProgressReply {
-    /// Done.
+    /// The work is done.
     pub fn done() -> ProgressReply {
         ProgressReply::new(Progress::Done)
     }
 
-    /// Begun; the host calls again.
+    /// The work has begun; the host calls again.
     pub fn pending(pending: Pending) -> ProgressReply {
         ProgressReply::new(Progress::Pending(pending))
     }
@@ -80,7 +80,7 @@ impl ProgressReply {
         }
     }
 
-    /// With these events, at most 16.
+    /// Sets the events, at most 16.
     #[must_use]
     pub fn with_events(self, events: Vec<Event>) -> ProgressReply {
         ProgressReply { events, ..self }
@@ -88,7 +88,7 @@ impl ProgressReply {
 }
 
 impl Service {
-    /// The value of an annotation, as the tenant wrote it.
+    /// The unmodified value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         let mut annotations = self.annotations.iter();
         let found = annotations.find(|(name, _)| name == key)?;

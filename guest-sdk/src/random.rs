@@ -1,11 +1,11 @@
-//! Randomness.
+//! Random bytes from the host.
 
 use crate::host;
 
-/// The most that one call of [`bytes`] may ask for; the host traps on more.
+/// Maximum `length` of one [`bytes`] call; the host traps on more.
 pub const MAX_BYTES: u32 = 4096;
 
-/// `length` unpredictable bytes, at most [`MAX_BYTES`].
+/// Returns `length` unpredictable bytes, at most [`MAX_BYTES`].
 pub fn bytes(length: u32) -> Vec<u8> {
     host::random::bytes(length)
 }

@@ -1,14 +1,14 @@
-//! The interface `routes`: what a provider that programs routes to pod networks implements.
+//! The interface `routes`, for providers that program routes to pod networks.
 //!
-//! The host compares and decides; a provider lists, makes one route, removes one route:
+//! The host compares and decides; a provider lists, creates and deletes single routes:
 //!
 //! | What `list` finds | [`Target`] | What the host does |
 //! |---|---|---|
-//! | it leads to a node of the call as one made now would | `Node` | leaves it, if the node wants it |
-//! | it was made for a node of the call, whose address is another one now | `Outdated` | replaces it |
-//! | its next hop is no machine any more | `Blackhole` | removes it |
-//! | its next hop is alive and no node of the call | `Other`, with a text for people | reports it |
-//! | that cannot be told | none: the whole list is an error | asks again later |
+//! | the route leads to a node of the call, like one created now | `Node` | keeps it, if the node wants it |
+//! | the route was created for a node of the call whose address has changed | `Outdated` | replaces it |
+//! | the next hop is no longer a machine | `Blackhole` | removes it |
+//! | the next hop exists but is no node of the call | `Other`, with a text for people | reports it |
+//! | the target cannot be determined | none: the whole list is an error | asks again later |
 
 use crate::{Error, Event, Node, Pending, Provider};
 
@@ -16,39 +16,39 @@ pub use crate::bindings::routes::exports::ccm::provider::routes::{
     CreateRequest, DeleteRequest, Progress, ProgressReply, Route, Target,
 };
 
-/// Programs routes to the nodes' pod networks. Work that takes the cloud longer than a moment is returned as `Pending`,
-/// never polled for.
+/// Programs routes to the nodes' pod networks. Return long-running work as `Pending`; never poll within a call.
 pub trait Routes: Provider {
-    /// Every route of this cluster and no other's. `nodes` are all nodes of the provider, without labels and annotations:
-    /// next hops are named by their addresses and provider IDs, and the cloud is asked for machines only where these do
-    /// not tell.
+    /// Lists every route of this cluster and no other routes. `nodes` are all nodes of the provider, without labels
+    /// and annotations. Identify next hops by the nodes' addresses and provider IDs; query the cloud for machines only
+    /// where these are not enough.
     ///
     /// # Errors
-    /// An incomplete answer of the cloud is an error, never a shorter list.
+    /// An incomplete response of the cloud is an error, never a shorter list.
     fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Error>;
 
-    /// Makes a route. One that exists already and is right: done.
+    /// Creates a route. Done if the right route already exists.
     ///
     /// # Errors
-    /// [`Error::Elsewhere`] when this provider makes no such route for this node; whatever else kept the cloud from making
-    /// it. One to the same destination that leads elsewhere is an error, and is left as it is.
+    /// [`Error::Elsewhere`] when this provider creates no such route for this node; otherwise the reason why the cloud
+    /// could not create it. An existing route to the same destination with another next hop is an error and is left
+    /// unchanged.
     fn create(&self, request: CreateRequest) -> Result<ProgressReply, Error>;
 
-    /// Removes a route that [`Routes::list`] returned, and no other one to the same destination. One that is not there:
-    /// done.
+    /// Removes a route returned by [`Routes::list`], and no other route to the same destination. Done if it does not
+    /// exist.
     ///
     /// # Errors
-    /// Whatever kept the cloud from removing it.
+    /// The reason why the cloud could not remove it.
     fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error>;
 }
 
 impl ProgressReply {
-    /// Done.
+    /// The work is done.
     pub fn done() -> ProgressReply {
         ProgressReply::new(Progress::Done)
     }
 
-    /// Begun; the host calls again.
+    /// The work has begun; the host calls again.
     pub fn pending(pending: Pending) -> ProgressReply {
         ProgressReply::new(Progress::Pending(pending))
     }
@@ -60,7 +60,7 @@ impl ProgressReply {
         }
     }
 
-    /// With these events, at most 16.
+    /// Sets the events, at most 16.
     #[must_use]
     pub fn with_events(self, events: Vec<Event>) -> ProgressReply {
         ProgressReply { events, ..self }

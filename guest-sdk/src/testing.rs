@@ -1,8 +1,7 @@
-//! A scripted host for native tests: [`TestHost`] answers the provider's requests, and remembers them.
+//! A scripted host for native tests: [`TestHost`] answers the provider's requests and records them.
 //!
-//! It lives on the thread that made it, as a guest's host does, so tests can run side by side. It is strict where the
-//! real host is: a request that no rule of the manifest covers is denied. It is no sandbox and counts no limits
-//! beyond those that the contract states per call.
+//! It belongs to the thread that created it, so tests can run in parallel. Like the real host it denies requests that
+//! no rule of the manifest covers. It is no sandbox and enforces only the per-call limits of the contract.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,29 +19,29 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-/// What a scripted answer is made of.
+/// A scripted response: status, headers and body, or the fetch error.
 pub type Answer = Result<(u16, Vec<(String, String)>, Vec<u8>), FetchError>;
 
-/// An answer with a JSON body.
+/// A response with a JSON body.
 pub fn json(status: u16, body: &str) -> Answer {
     let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
     Ok((status, headers, body.as_bytes().to_vec()))
 }
 
-/// One request that the provider sent, as the host sees it.
+/// A request of the provider, as the host sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The target's name.
     pub target: String,
     /// `GET`, `POST` and so on.
     pub method: &'static str,
-    /// Path and, if there is one, query, as in `/servers?page=1`. Not encoded.
+    /// Path and, if present, query, as in `/servers?page=1`. Not encoded.
     pub path: String,
-    /// Headers as the provider set them.
+    /// The headers that the provider set.
     pub headers: Vec<(String, String)>,
     /// The body; empty if there is none.
     pub body: Vec<u8>,
-    /// How many requests were sent side by side with this one, itself included.
+    /// Number of requests sent concurrently, including this one.
     pub side_by_side: usize,
 }
 
@@ -103,24 +102,25 @@ thread_local! {
     static WORLD: RefCell<Option<Rc<RefCell<World>>>> = const { RefCell::new(None) };
 }
 
-/// The host of this thread until it is dropped.
+/// The host of this thread until dropped.
 pub struct TestHost {
     world: Rc<RefCell<World>>,
 }
 
 impl TestHost {
-    /// Answers every request by `script`. `manifest` is the provider's own: what it does not ask for is denied.
+    /// Answers every request with `script`. `manifest` is the provider's own: requests that it does not cover are
+    /// denied.
     ///
     /// # Panics
-    /// When the thread has a test host already, or the manifest cannot be read.
+    /// When the thread already has a test host, or the manifest cannot be parsed.
     pub fn new(manifest: &str, script: impl FnMut(&Seen) -> Answer + 'static) -> TestHost {
         TestHost::start(Some(rules::Rules::parse(manifest)), Box::new(script))
     }
 
-    /// Like [`TestHost::new`], but lets every request through: for tests of code that belongs to no provider.
+    /// Like [`TestHost::new`], but allows every request: for tests of code outside a provider.
     ///
     /// # Panics
-    /// When the thread has a test host already.
+    /// When the thread already has a test host.
     pub fn open(script: impl FnMut(&Seen) -> Answer + 'static) -> TestHost {
         TestHost::start(None, Box::new(script))
     }
@@ -142,17 +142,17 @@ impl TestHost {
         TestHost { world }
     }
 
-    /// Every request until now, also those that were denied.
+    /// All requests so far, including denied ones.
     pub fn seen(&self) -> Vec<Seen> {
         self.world.borrow().seen.clone()
     }
 
-    /// Every request until now as [`Seen::line`].
+    /// All requests so far as [`Seen::line`].
     pub fn requests(&self) -> Vec<String> {
         self.world.borrow().seen.iter().map(Seen::line).collect()
     }
 
-    /// Every log line until now; fields follow the message as `key=value`.
+    /// All log lines so far; fields follow the message as `key=value`.
     pub fn lines(&self) -> Vec<(Level, String)> {
         self.world.borrow().lines.clone()
     }
@@ -174,7 +174,7 @@ impl Drop for TestHost {
     }
 }
 
-/// A configuration with the given values and the cluster name `kubernetes`.
+/// A configuration with these values and the cluster name `kubernetes`.
 pub fn config(values: &[(&str, &str)]) -> Config {
     Config {
         cluster_name: "kubernetes".to_owned(),
@@ -187,14 +187,14 @@ pub fn config(values: &[(&str, &str)]) -> Config {
     }
 }
 
-/// The same node after its kubelet has said that it is ready.
+/// The node with its kubelet reporting ready.
 #[must_use]
 pub fn ready(mut node: crate::Node) -> crate::Node {
     node.extra = vec![("ready".to_owned(), "true".to_owned())];
     node
 }
 
-/// The same node as the host describes it to `routes.list`: with what a next hop is recognised by, and nothing large.
+/// The node as the host passes it to `routes.list`: without labels and annotations.
 #[must_use]
 pub fn listed(mut node: crate::Node) -> crate::Node {
     node.labels.clear();
@@ -202,7 +202,7 @@ pub fn listed(mut node: crate::Node) -> crate::Node {
     node
 }
 
-/// A node as the host describes a new one: nobody has said yet whether it is ready.
+/// A new node as the host passes it: readiness `unknown`.
 pub fn node(name: &str, provider_id: Option<&str>) -> crate::Node {
     crate::Node {
         name: name.to_owned(),
@@ -218,7 +218,7 @@ pub fn node(name: &str, provider_id: Option<&str>) -> crate::Node {
     }
 }
 
-/// A Service of type LoadBalancer as the host describes a new one, with these TCP ports and their node ports.
+/// A new Service of type LoadBalancer as the host passes it, with TCP ports given as (port, node port).
 pub fn service(name: &str, ports: &[(u16, u16)]) -> crate::load_balancer::Service {
     let ports = ports
         .iter()

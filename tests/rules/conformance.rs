@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use crate::lists::{Row, assert_none, functions, root, sources};
+use crate::lists::{Row, assert_none, files, functions, root, sources};
 
 /// The statements that have to have a row: about the node controller, the node lifecycle controller and leader
 /// election all there are, likewise of the service, the route and the node IPAM controller; of the sharp edges those about
@@ -343,10 +343,8 @@ fn every_case_that_a_test_carries_is_listed_with_that_test() {
 }
 
 #[test]
-fn every_departure_has_its_reason_in_the_architecture() {
-    let architecture = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let departures = architecture.split("## Departures").nth(1).unwrap();
-    let departures = departures.split("\n## ").next().unwrap();
+fn every_departure_has_its_reason() {
+    let departures = std::fs::read_to_string(root().join("deploy/docs/departures.md")).unwrap();
     let explained: BTreeSet<&str> = departures
         .lines()
         .filter_map(|line| line.strip_prefix("| ")?.split('|').next())
@@ -367,4 +365,27 @@ fn every_departure_has_its_reason_in_the_architecture() {
         }
     }
     assert_none(&problems);
+}
+
+#[test]
+fn every_statement_that_is_cited_has_a_row() {
+    let known: BTreeSet<String> = rows().into_iter().map(|row| row.id).collect();
+    let folders = ["runtime", "tests", "guests", "guest-sdk", "deploy", "wit"];
+    let mut problems = BTreeSet::new();
+    for path in files(&folders, "rs").into_iter().chain(files(&folders, "md")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let unknown = cited(&text).filter(|id| !known.contains(*id));
+        problems.extend(unknown.map(|id| format!("{id} has no row, and is cited in {path}")));
+    }
+    assert_none(&problems.into_iter().collect::<Vec<_>>());
+}
+
+/// What reads like the ID of a statement: the name of its group, and three digits.
+fn cited(text: &str) -> impl Iterator<Item = &str> {
+    const GROUPS: [&str; 8] = ["NODE-", "LIFE-", "SVC-", "ROUTE-", "IPAM-", "PROC-", "IFACE-", "EDGE-"];
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    words.filter(|word| {
+        let number = GROUPS.iter().find_map(|group| word.strip_prefix(group));
+        number.is_some_and(|it| it.len() == 3 && it.bytes().all(|digit| digit.is_ascii_digit()))
+    })
 }

@@ -1,8 +1,8 @@
-//! A real kube-apiserver with its etcd, on loopback, for as long as one test needs them.
+//! Runs a real kube-apiserver with its etcd on loopback for one test.
 //!
-//! Each [`ApiServer`] is a fresh, empty cluster without nodes, controllers or kubelets, and two processes.
-//! It never touches a cluster that exists already, and never outlives the test: dropping it ends both processes.
-//! What it does not hide: a client made here repeats nothing by itself, so a test sees each answer once.
+//! Each [`ApiServer`] is a fresh, empty cluster without nodes, controllers or kubelets, and consists of two processes.
+//! It never touches an existing cluster and never outlives the test: dropping it ends both processes. Its clients do
+//! not retry by themselves, so a test sees each response once.
 
 mod assets;
 mod audit;
@@ -26,21 +26,21 @@ use files::Files;
 use crate::link::Link;
 use crate::process::Process;
 
-/// How long a server may take to answer. It takes two seconds; only a machine under heavy load needs more.
+/// Start-up timeout. A start takes two seconds; only a heavily loaded machine needs more.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often ports are chosen anew when somebody else took one between choosing and listening.
+/// Maximum number of start attempts when another process takes a port between selection and listening.
 const ATTEMPTS: u32 = 3;
 
-/// What a test may choose about its API server.
+/// Options of an API server.
 #[derive(Clone, Debug, Default)]
 pub struct StartOptions {
-    /// Users beside `admin` (group `system:masters`), each with its groups. They may do what RBAC grants them:
-    /// nothing at first. `system:serviceaccount:NAMESPACE:NAME` stands for that service account.
+    /// Users besides `admin` (group `system:masters`), each with its groups. Their permissions come from RBAC: none at
+    /// first. `system:serviceaccount:NAMESPACE:NAME` stands for that service account.
     pub users: Vec<(String, Vec<String>)>,
-    /// Whether requests are written down for [`ApiServer::audit_log`].
+    /// Whether requests are recorded for [`ApiServer::audit_log`].
     pub audit: bool,
-    /// Whether the server reaches its etcd over a [`Link`], which is [`ApiServer::etcd_link`].
+    /// Whether the server reaches its etcd through a [`Link`], available as [`ApiServer::etcd_link`].
     pub etcd_link: bool,
     /// Further flags of kube-apiserver; the last one of a name wins.
     pub flags: Vec<String>,
@@ -48,7 +48,7 @@ pub struct StartOptions {
 
 /// A running kube-apiserver with its etcd.
 pub struct ApiServer {
-    // Dropped in this order: the API server, the way to its etcd, its etcd, their files.
+    // Drop order: the API server, the link to its etcd, its etcd, their files.
     server: Process,
     etcd_link: Option<Link>,
     etcd: Process,
@@ -71,8 +71,8 @@ impl ApiServer {
     /// Starts a server and waits until it is ready. The first start on a machine builds the two programs.
     ///
     /// # Errors
-    /// The programs cannot be found or built, or one of them ended or did not answer in time; the error then
-    /// holds the last lines of its log.
+    /// The programs cannot be found or built, or one of them ended or did not respond in time; the error then holds
+    /// the last lines of its log.
     pub async fn start_with(options: StartOptions) -> Result<Self> {
         let programs = tokio::task::spawn_blocking(assets::folder)
             .await
@@ -113,9 +113,9 @@ impl ApiServer {
             "--authorization-mode=RBAC".to_owned(),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
-            // The address of this server is not one that anything in the cluster would reach.
+            // Nothing in the cluster can reach this server's address.
             "--endpoint-reconciler-type=none".to_owned(),
-            // Nothing here creates the service account that every pod would have to name.
+            // No controller creates the service account that every pod would need.
             "--disable-admission-plugins=ServiceAccount".to_owned(),
         ]);
         arguments.extend(options.flags.iter().cloned());
@@ -135,7 +135,7 @@ impl ApiServer {
         Ok(started)
     }
 
-    /// A client that acts as `user` and repeats nothing by itself.
+    /// A client for `user` that does not retry by itself.
     ///
     /// # Errors
     /// The server was started without this user.
@@ -147,7 +147,7 @@ impl ApiServer {
         Ok(Client::try_from(config)?)
     }
 
-    /// The path of a kubeconfig file with which any client acts as `user`. The file goes with the server.
+    /// The path of a kubeconfig file for `user`. The file is deleted with the server.
     ///
     /// # Errors
     /// The server was started without this user.
@@ -155,8 +155,8 @@ impl ApiServer {
         self.files.kubeconfig(user)
     }
 
-    /// The path of a kubeconfig file for whoever holds `token`, such as a service account. The file goes with the
-    /// server; `name` must not be used twice.
+    /// The path of a kubeconfig file with `token`, such as a service account's. The file is deleted with the server;
+    /// `name` must not be used twice.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -170,7 +170,7 @@ impl ApiServer {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// The way from the API server to its etcd, for making it slow.
+    /// The link from the API server to its etcd, for delaying it.
     ///
     /// # Errors
     /// The server was started without `etcd_link`.
@@ -201,8 +201,8 @@ impl ApiServer {
         }
     }
 
-    /// What was asked of the server so far, in the order in which it came in. An entry is written when its answer
-    /// has been sent (of a watch: when it begins), so the latest one may come a moment after the answer.
+    /// All requests so far, in order of arrival. An entry is written when its response has been sent (for a watch:
+    /// when it begins), so the latest entry may appear a moment after the response.
     ///
     /// # Errors
     /// The server was started without `audit`, or its log cannot be read.
@@ -214,8 +214,7 @@ impl ApiServer {
         audit::read(path)
     }
 
-    /// What was asked since the last time, in the order in which it was answered. `read` says how far the log was
-    /// read, and is 0 at first.
+    /// The requests since the last call, in response order. `read` is the read position in the log; start with 0.
     ///
     /// # Errors
     /// As [`ApiServer::audit_log`].
@@ -253,7 +252,7 @@ fn spawn(program: &Path, arguments: &[String], folder: &Path) -> Result<Process>
     Process::spawn(command, &folder.join("kube-apiserver.log"))
 }
 
-/// Ready means: it says so, and the namespaces that every cluster has are there.
+/// Checks readiness: `/readyz` succeeds, and the namespaces of every cluster exist.
 async fn ask_if_ready(client: &Client) -> Result<()> {
     let request = http::Request::get("/readyz").body(Vec::new())?;
     let answer = client.request_text(request).await?;
@@ -285,15 +284,15 @@ fn etcd_arguments(folder: &Path, port: u16) -> Vec<String> {
         format!("--data-dir={}", folder.join("etcd").display()),
         format!("--listen-client-urls={clients}"),
         format!("--advertise-client-urls={clients}"),
-        // A member without peers: any port will do, and nobody ever asks for it.
+        // A member without peers: any port works, and nothing connects to it.
         "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
-        // The data dies with the test, so it need not survive the machine.
+        // The data only lives as long as the test, so it need not survive a machine crash.
         "--unsafe-no-fsync".to_owned(),
         "--log-level=warn".to_owned(),
     ]
 }
 
-/// Two ports on which nobody listens. Both are held until both are known, so they differ.
+/// Two free ports. Both are held until both are known, so they differ.
 fn free_ports() -> Result<(u16, u16)> {
     let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot find a free port");
     let (one, two) = (listen()?, listen()?);

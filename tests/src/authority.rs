@@ -1,4 +1,5 @@
-//! Private authorities for servers on this machine. Each is made anew, issues one certificate, and is forgotten.
+//! Private certificate authorities for servers on this machine. Each is created for one certificate and then
+//! discarded.
 
 use anyhow::{Context as _, Result};
 use ccm_sim::hetzner::Tls;
@@ -7,7 +8,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-/// Makes an authority and, signed by it, the certificate of `server`, a name for people. It holds for `localhost` and
+/// Creates an authority and a certificate of `server` (a display name) signed by it, valid for `localhost` and
 /// `127.0.0.1`.
 ///
 /// # Errors

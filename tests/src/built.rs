@@ -1,7 +1,7 @@
-//! Programs of others that tests run: built from their sources the first time, and kept in the user's cache.
+//! Third-party programs for tests: built from source on first use, and kept in the user's cache.
 //!
-//! A folder is named after the sources, so a change of them builds anew, and lies outside the checkout, so that a
-//! clean checkout does not. It appears whole or not at all.
+//! A folder's name contains a digest of the sources, so changed sources cause a new build. Folders lie outside the
+//! checkout, so that a clean checkout does not, and appear atomically.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -11,8 +11,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-/// The folder of the programs `name` with what `build` puts into it, unless it is there already. The sources are
-/// these `files` of a folder.
+/// The cache folder of the programs `name`; runs `build` to fill it if it does not exist. The sources are these
+/// `files` in a folder.
 pub(crate) fn folder(
     name: &str,
     sources: &Path,
@@ -24,7 +24,7 @@ pub(crate) fn folder(
     if folder.is_dir() {
         return Ok(folder);
     }
-    // Tests run side by side, in threads and in processes: one builds, the others wait.
+    // Tests run in parallel threads and processes: one builds, the others wait.
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
     let lock = cache.join(format!("{name}.lock"));
     let lock = File::create(&lock).with_context(|| format!("cannot open {}", lock.display()))?;
@@ -43,8 +43,8 @@ pub(crate) fn folder(
     Ok(folder)
 }
 
-/// Runs `go build` with these arguments in the folder of the sources. `.ci/run` fills Go's cache ahead of time, with the
-/// same `-trimpath` and `CGO_ENABLED`.
+/// Runs `go build` with these arguments in the folder of the sources. `.ci/run` fills Go's cache ahead of time, with
+/// the same `-trimpath` and `CGO_ENABLED`.
 pub(crate) fn go_build(sources: &Path, arguments: &[&str], hint: &str) -> Result<()> {
     let mut go = Command::new("go");
     go.args(["build", "-trimpath"])
@@ -58,10 +58,10 @@ pub(crate) fn go_build(sources: &Path, arguments: &[&str], hint: &str) -> Result
     }
 }
 
-/// A program from the search path, or from the folders where this project's CI keeps its tools.
+/// Finds a program in the search path or in the folders where this project's CI keeps its tools.
 ///
 /// # Errors
-/// It is not there; the error says how it is installed.
+/// It does not exist; the error says how to install it.
 pub fn installed(tool: &str, version: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -98,7 +98,7 @@ fn cache() -> Result<PathBuf> {
     Ok(cache.join("ccm-tests"))
 }
 
-/// Tells the person who waits. The test harness catches `eprintln!`, so this goes past it.
+/// Prints a progress message. The test harness captures `eprintln!`, so this writes to standard error directly.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,15 +1,15 @@
-//! How much the suites try: runs, draws, calls. Few by default, so that `cargo test` finds what a change breaks within
-//! minutes; more in CI; all of it for the figures in the documentation.
+//! Iteration counts of the test suites: runs, draws, calls. Few by default, so that `cargo test` finds regressions
+//! within minutes; more in CI; all for the figures in the documentation.
 
-/// The variable that chooses for all suites: `ci` or `full`.
+/// Environment variable that selects the depth of all suites: `ci` or `full`.
 pub const COUNTS: &str = "CCM_COUNTS";
 
-/// How much one suite tries.
+/// The iteration counts of one suite.
 #[derive(Debug, Clone, Copy)]
 pub struct Count {
-    /// A variable that says another number for this suite alone.
+    /// Environment variable that overrides the count of this suite.
     pub variable: &'static str,
-    /// Without a word from outside.
+    /// The default count.
     pub default: u64,
     /// With `CCM_COUNTS=ci`.
     pub ci: u64,
@@ -18,10 +18,10 @@ pub struct Count {
 }
 
 impl Count {
-    /// The number to try.
+    /// The selected count.
     ///
     /// # Errors
-    /// A variable has a value that it cannot have; the text names it.
+    /// A variable has an invalid value; the text names it.
     pub fn get(self) -> Result<u64, String> {
         match number(self.variable)? {
             Some(number) => Ok(number),
@@ -34,21 +34,21 @@ impl Count {
     }
 }
 
-/// Which of its counts every suite takes.
+/// The depth of all suites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// What a change needs while it is made.
+    /// For development.
     Default,
-    /// What a change needs to land.
+    /// For merging a change.
     Ci,
-    /// What the documentation's figures need.
+    /// For the documentation's figures.
     Full,
 }
 
-/// The depth that [`COUNTS`] says.
+/// The depth selected by [`COUNTS`].
 ///
 /// # Errors
-/// It says neither `ci` nor `full`.
+/// The value is neither `ci` nor `full`.
 pub fn depth() -> Result<Depth, String> {
     match variable(COUNTS)?.as_deref() {
         None => Ok(Depth::Default),
@@ -58,10 +58,10 @@ pub fn depth() -> Result<Depth, String> {
     }
 }
 
-/// The number that this variable has, such as the seed of one run; `None`: nobody has set it.
+/// The number in this variable, such as the seed of one run; `None` if not set.
 ///
 /// # Errors
-/// It is no number.
+/// It is not a number.
 pub fn number(name: &str) -> Result<Option<u64>, String> {
     let text = variable(name)?;
     let number = text.map(|text| {

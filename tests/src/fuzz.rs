@@ -1,7 +1,7 @@
-//! Tries a function that reads what strangers wrote with every file of its corpus, and then, for as long as it is told to,
-//! with mutants of them. Knows no target; it only says which input a property failed for.
+//! Fuzzes functions that parse untrusted input: runs every corpus file, then mutants of them for the configured time.
+//! Independent of the targets; reports only the input for which a property failed.
 //!
-//! A corpus file is a test by its name: what begins with `taken-` has to be taken, what begins with `refused-` refused.
+//! The name of a corpus file states the expected result: `taken-` must be accepted, `refused-` must be refused.
 
 mod mutator;
 
@@ -21,26 +21,26 @@ use crate::harness;
 use crate::random::Random;
 use mutator::Mutator;
 
-/// How long mutants of one corpus are tried, in seconds.
+/// How long mutants of each corpus are tried, in seconds.
 const SECONDS: Count = Count {
     variable: "CCM_FUZZ_SECONDS",
     default: 0,
     ci: 5,
     full: 60,
 };
-/// Which mutants are made.
+/// Environment variable for the seed of the mutants.
 const SEED: &str = "CCM_FUZZ_SEED";
-/// Fewer entries are no corpus.
+/// Minimum number of corpus entries.
 const FEWEST: usize = 5;
-/// So many mutants that ended as none before are mutated, too.
+/// Maximum number of mutants with a new kind of verdict that are mutated again.
 const MOST_GROWN: usize = 1_000;
 
-/// What a target did with an input, when all that has to hold holds.
+/// A target's result for an input for which all properties hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it was taken.
+    /// The whole input was accepted.
     Taken,
-    /// It, or a part of it, was refused with these words.
+    /// The input, or a part of it, was refused with this message.
     Refused(String),
 }
 
@@ -48,11 +48,11 @@ pub enum Verdict {
 pub struct Target {
     /// The name of its corpus: `tests/fuzz/corpus/NAME`.
     pub name: &'static str,
-    /// Words that mean something in its inputs.
+    /// Dictionary of words with a meaning in its inputs.
     pub words: &'static [&'static str],
-    /// Longest mutant in bytes.
+    /// Maximum length of a mutant, in bytes.
     pub longest: usize,
-    /// Tries one input: the verdict, or which property does not hold. A panic is a failure, too.
+    /// Runs one input: the verdict, or the violated property. A panic is a failure, too.
     pub check: fn(&[u8]) -> Result<Verdict, String>,
 }
 
@@ -63,16 +63,16 @@ struct Entry {
 }
 
 impl Target {
-    /// The target as a test.
+    /// The target as a test trial.
     pub fn trial(self) -> Trial {
         harness::trial(format!("fuzz::{}", self.name), move || Ok(self.run()?))
     }
 
-    /// Tries the corpus, and mutants of it for as long as the variables say.
+    /// Runs the corpus, then mutants of it for the configured time.
     ///
     /// # Errors
-    /// Every entry that ends otherwise than its name says, or the first mutant for which a property does not hold and where
-    /// it is kept.
+    /// Every entry whose verdict differs from its name, or the first mutant that violates a property and the file with
+    /// it.
     pub fn run(&self) -> Result<(), String> {
         let corpus = self.corpus().map_err(|error| error.to_string())?;
         if corpus.len() < FEWEST {
@@ -124,14 +124,14 @@ impl Target {
             .unwrap_or_else(|_| Err("it panicked, see above".to_owned()))
     }
 
-    /// The same mutants for the same corpus and seed, as many as there is time for.
+    /// Runs mutants until the time is over. The sequence is determined by corpus and seed.
     fn mutate(&self, corpus: Vec<Vec<u8>>, time: Duration) -> Result<(), String> {
         let seed = counts::number(SEED)?.unwrap_or(1);
         let folder = here().with_file_name("target").join("fuzz");
         let path = folder.join(format!("{}.input", self.name));
         let kept = |error: io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(&folder).map_err(kept)?;
-        // Written before it is tried: it is still there when the whole program ends, or never does.
+        // Written before the run, so that the input survives a crash or hang of the program.
         let file = File::create(&path).map_err(kept)?;
         announce(self.name, seed, &path);
         let mut random = Random::of(&format!("{} {seed}", self.name));
@@ -173,7 +173,7 @@ fn announce(name: &str, seed: u64, path: &Path) {
     );
 }
 
-/// A verdict without the numbers and quotations in it: a mutant of another kind is a step into other code.
+/// The verdict without numbers and quotations: a new kind means that the mutant reached other code.
 fn kind(verdict: &Verdict) -> String {
     let Verdict::Refused(why) = verdict else {
         return String::new();

@@ -1,5 +1,5 @@
-//! One test program's tests where each is a [`Trial`] of `libtest-mimic`: tests by a table, tests that have the program to
-//! themselves, figures that are printed at the end, and how long each test took.
+//! Runs a test program's tests as [`Trial`]s of `libtest-mimic`: tables of tests, exclusive tests, figures printed at
+//! the end, and the duration of each test.
 
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// A test and its name.
+/// A test's name and function.
 pub type Test = (&'static str, fn());
 
-/// What libtest takes on request, and `libtest-mimic` does not know: print how long each test took.
+/// A libtest option that `libtest-mimic` lacks: prints each test's duration.
 const REPORT_TIME: &str = "--report-time";
 
-/// Tests that measure time hold it alone, all others share it.
+/// Tests that measure time take the write lock, all others share the read lock.
 static PROGRAM: RwLock<()> = RwLock::new(());
-/// How long each test took.
+/// The duration of each test.
 static TIMES: Mutex<Vec<(Duration, String)>> = Mutex::new(Vec::new());
-/// What is printed at the end.
+/// Lines printed at the end.
 static FIGURES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// A test that runs beside others.
+/// A test that runs concurrently with others.
 pub fn trial(
     name: impl Into<String>,
     test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
@@ -32,7 +32,7 @@ pub fn trial(
     })
 }
 
-/// A test that measures time: nothing else of its program runs meanwhile.
+/// A test that measures time: no other test of the program runs meanwhile.
 pub fn alone(
     name: impl Into<String>,
     test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
@@ -51,7 +51,7 @@ pub fn table(area: &str, tests: &[Test]) -> Vec<Trial> {
         .collect()
 }
 
-/// The same for tests that measure time.
+/// As [`table`], for tests that measure time.
 pub fn table_alone(area: &str, tests: &[Test]) -> Vec<Trial> {
     named(area, tests)
         .map(|(name, test)| alone(name, test))
@@ -71,7 +71,7 @@ fn named(
     })
 }
 
-/// Runs a test, and notes how long it took from the moment on at which it had its turn.
+/// Runs a test and records its duration, without the wait for [`PROGRAM`].
 fn timed(name: String, test: impl FnOnce() -> Result<(), Failed>) -> Result<(), Failed> {
     let began = Instant::now();
     let outcome = test();
@@ -79,21 +79,21 @@ fn timed(name: String, test: impl FnOnce() -> Result<(), Failed>) -> Result<(), 
     outcome
 }
 
-/// Adds a line to what the program prints at its end: a figure that belongs to the result.
+/// Adds a line to the program's final output: a figure that is part of the result.
 pub fn figure(line: String) {
     lock(&FIGURES).push(line);
 }
 
-/// Runs the tests that the command line selects, and prints the figures.
+/// Runs the tests selected on the command line, and prints the figures.
 ///
-/// With `--report-time` each test follows with its seconds, as libtest prints them.
+/// With `--report-time`, prints each test's duration in seconds, as libtest does.
 #[allow(clippy::print_stdout, reason = "figures belong to the result")]
 pub fn run(trials: Vec<Trial>) -> ExitCode {
     let (report, arguments): (Vec<_>, Vec<_>) =
         std::env::args().partition(|argument| argument == REPORT_TIME);
     let mut arguments = Arguments::from_iter(arguments);
     if arguments.test_threads.is_none() {
-        // Most of what these tests do is waiting.
+        // These tests mostly wait.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         arguments.test_threads = Some(2 * cores);
     }

@@ -1,5 +1,5 @@
-//! What the suites of this package share: machinery to run the real parts, never a test and never a stand-in for
-//! a part of the product.
+//! Shared machinery of this package's test suites. It runs the real parts, and contains no tests and no stand-ins for
+//! parts of the product.
 #![forbid(unsafe_code)]
 
 pub mod apiserver;

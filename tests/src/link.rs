@@ -1,8 +1,8 @@
-//! A TCP connection that a test makes slow or cuts: a listener on loopback that passes everything on to another
-//! loopback address, later, or not before it is told to.
+//! A TCP proxy for tests: listens on loopback and forwards to another loopback address, with a delay, on release, or
+//! not at all.
 //!
-//! It never changes or reorders a byte, drops none but with its whole connection, and does its work on a thread of its
-//! own, so that a test that is busy slows nothing down by accident.
+//! It never changes or reorders a byte, and drops bytes only with the whole connection. It runs on its own thread, so
+//! that a busy test does not slow it down by accident.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,30 +15,30 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// How many pieces may be under way in one direction before the sender has to wait.
+/// Maximum number of pieces in flight per direction before the sender blocks.
 const UNDER_WAY: usize = 1024;
 
-/// How many bytes one piece has at most.
+/// Maximum size of a piece, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// A slow way to one address. Dropping it drops all connections.
+/// A proxy to one address. Dropping it drops all connections.
 pub struct Link {
     address: SocketAddr,
     pace: watch::Sender<Pace>,
     runtime: Option<Runtime>,
 }
 
-/// How fast things pass.
+/// The current forwarding mode.
 #[derive(Clone, Copy, Default)]
 struct Pace {
     delay: Duration,
-    /// Of answers, beyond that.
+    /// Additional delay of responses.
     answers_delay: Duration,
     held: Held,
     cut: Option<Cut>,
 }
 
-/// Whether answers wait.
+/// Whether responses are held.
 #[derive(Clone, Copy, Default)]
 enum Held {
     #[default]
@@ -47,17 +47,17 @@ enum Held {
     UntilReleased,
 }
 
-/// How a link looks to its two ends while nothing passes.
+/// How a cut link behaves towards both ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cut {
-    /// As a network that drops everything: both ends wait. Connections from before and during the cut are reset when
-    /// it is mended, and what was under way on them is lost.
+    /// Like a network that drops all packets: both ends wait. Connections opened before or during the cut are reset
+    /// when it is mended, and their data in flight is lost.
     Silent,
-    /// As a host that is up and does not know the connection: what is open is reset, and so is what is opened.
+    /// Like a host that is up and does not know the connection: existing and new connections are reset.
     Reset,
 }
 
-/// Which way a piece goes.
+/// The direction of a piece.
 #[derive(Clone, Copy, PartialEq)]
 enum Direction {
     There,
@@ -65,15 +65,15 @@ enum Direction {
 }
 
 impl Link {
-    /// A link to `target` that passes everything on at once.
+    /// A link to `target` without delay.
     ///
     /// # Errors
-    /// No port of 127.0.0.1 can be had, or no thread.
+    /// No port of 127.0.0.1 is free, or no thread can be started.
     pub fn to(target: SocketAddr) -> Result<Self> {
         Self::start(None, target)
     }
 
-    /// The same, and what passes it comes from `source`, an address of 127.0.0.0/8.
+    /// As [`Link::to`], but connects to `target` from `source`, an address of 127.0.0.0/8.
     ///
     /// # Errors
     /// As [`Link::to`].
@@ -104,45 +104,45 @@ impl Link {
         })
     }
 
-    /// Where it listens.
+    /// The listening address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on everything takes this long, in each direction.
+    /// Delays everything by this time from now on, in each direction.
     pub fn delay(&self, delay: Duration) {
         self.pace.send_modify(|pace| pace.delay = delay);
     }
 
-    /// From now on answers take this long, beyond any other delay.
+    /// Delays responses by this time from now on, in addition to any other delay.
     pub fn delay_answers(&self, delay: Duration) {
         self.pace.send_modify(|pace| pace.answers_delay = delay);
     }
 
-    /// From now on nothing passes.
+    /// Cuts the link: nothing passes.
     pub fn cut(&self, cut: Cut) {
         self.pace.send_modify(|pace| pace.cut = Some(cut));
     }
 
-    /// New connections pass again.
+    /// Ends a cut: new connections pass again.
     pub fn mend(&self) {
         self.pace.send_modify(|pace| pace.cut = None);
     }
 
-    /// From now on no answer comes back. What is sent still arrives.
+    /// Holds all responses from now on. Requests still arrive.
     pub fn hold(&self) {
         self.pace
             .send_modify(|pace| pace.held = Held::UntilReleased);
     }
 
-    /// No answer comes back for this long, counted from now.
+    /// Holds all responses for this time from now.
     pub fn hold_for(&self, time: Duration) {
         let end = Instant::now() + time;
         self.pace.send_modify(|pace| pace.held = Held::Until(end));
     }
 
-    /// The answers that were held back come, in their order.
+    /// Releases the held responses, in order.
     pub fn release(&self) {
         self.pace.send_modify(|pace| pace.held = Held::No);
     }
@@ -169,7 +169,7 @@ async fn listen(
                 reset_when_due(&[near], pace).await;
                 return;
             }
-            // Whoever asked sees the connection end, as without a link.
+            // The client sees the connection end, as without a link.
             let Ok(far) = connect(source, target).await else {
                 return;
             };
@@ -186,7 +186,7 @@ async fn connect(source: Option<Ipv4Addr>, target: SocketAddr) -> std::io::Resul
     socket.connect(target).await
 }
 
-/// Passes both directions on until they end or the link is cut.
+/// Forwards both directions until they end or the link is cut.
 async fn carry(mut near: TcpStream, mut far: TcpStream, pace: watch::Receiver<Pace>) {
     let _ = (near.set_nodelay(true), far.set_nodelay(true));
     let is_cut = {
@@ -209,17 +209,17 @@ async fn carry(mut near: TcpStream, mut far: TcpStream, pace: watch::Receiver<Pa
     }
 }
 
-/// Resets connections on which nothing passes any more, as soon as their ends may know.
+/// Resets connections of a cut link as soon as their ends may notice the cut.
 async fn reset_when_due(connections: &[TcpStream], mut pace: watch::Receiver<Pace>) {
-    // It fails when the link is being dropped, and its connections with it.
+    // Fails when the link and its connections are being dropped.
     let _ = pace.wait_for(|pace| pace.cut != Some(Cut::Silent)).await;
     for connection in connections {
-        // Should this fail, the end sees an orderly end in place of a reset.
+        // If this fails, the end sees an orderly close instead of a reset.
         let _ = connection.set_zero_linger();
     }
 }
 
-/// Passes one direction on until it ends.
+/// Forwards one direction until it ends.
 async fn pass(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
@@ -249,7 +249,7 @@ async fn pass(
     tokio::join!(read, write);
 }
 
-/// Waits until a piece that came at `came` may go on, whatever is said meanwhile.
+/// Waits until a piece that arrived at `came` is due, and reacts to mode changes meanwhile.
 async fn wait(came: Instant, direction: Direction, pace: &mut watch::Receiver<Pace>) {
     loop {
         let now = *pace.borrow_and_update();

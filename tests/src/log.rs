@@ -1,16 +1,16 @@
-//! What is logged on one thread of a test program, for its test alone.
+//! Captures the log output of one test's thread.
 
 use std::sync::LazyLock;
 
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Subscriber};
 
-/// While a program has one subscriber only, tracing asks that of the thread which comes to a line of the program first, and
-/// keeps its answer for all threads: on a thread of another test there is none, and the line is never heard. So there are
-/// always two.
+/// With a single subscriber, tracing asks only the thread that first reaches a log line, and caches the answer for all
+/// threads: if that thread belongs to another test without a subscriber, the line is never recorded. A second
+/// subscriber prevents this.
 static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
-/// What this thread logs goes to `subscriber`, until the guard is dropped.
+/// Sends this thread's log output to `subscriber` until the guard is dropped.
 pub fn listen(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
     LazyLock::force(&ANOTHER);
     tracing::subscriber::set_default(subscriber)

@@ -1,6 +1,6 @@
-//! What a test sees of a cluster by watching it: the objects of one kind as they are, after each change.
+//! Watches the objects of one kind in a cluster and shows their state after each change.
 //!
-//! It outlives an API server that goes and comes again, and changes nothing.
+//! It survives restarts of the API server and changes nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,7 +22,7 @@ impl<K> Observed<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    /// Begins to watch. Nothing is known before the first change was waited for.
+    /// Starts watching. The state is empty until [`Observed::changed`] was awaited.
     #[must_use]
     pub fn new(api: Api<K>) -> Self {
         let events = watcher(api, watcher::Config::default()).default_backoff();
@@ -33,8 +33,8 @@ where
         }
     }
 
-    /// Waits for the next change, the first complete list included, and says how things are then. A watch that
-    /// fails is opened again. Nothing is lost when this is dropped before it ends.
+    /// Waits for the next change, including the first complete list, and returns the state. Reopens a failed watch.
+    /// Cancellation-safe: dropping the future loses nothing.
     pub async fn changed(&mut self) -> &BTreeMap<String, K> {
         loop {
             match self.events.next().await {

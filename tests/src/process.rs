@@ -1,6 +1,6 @@
-//! A process that a test starts: its output goes into a file, it is looked after, and it is ended.
+//! Starts and supervises a process for a test: redirects its output to a file, and ends it.
 //!
-//! It knows nothing of Kubernetes or of clouds, and leaves no process behind, whichever way the test ends.
+//! It knows nothing of Kubernetes or clouds, and leaves no process behind, however the test ends.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
-/// How many lines of a log an error shows.
+/// Number of log lines shown in an error.
 const TAIL: usize = 30;
 
-/// A process that was started; it is killed when this is dropped.
+/// A started process; killed on drop.
 pub struct Process {
     name: String,
     child: Child,
@@ -22,10 +22,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program; what it prints is appended to `log`.
+    /// Starts a program; its output is appended to `log`.
     ///
     /// # Errors
-    /// The log cannot be written or the program not be started.
+    /// The log cannot be written or the program cannot be started.
     pub fn spawn(mut command: Command, log: &Path) -> Result<Self> {
         let name = command.get_program().display().to_string();
         let output = OpenOptions::new()
@@ -34,8 +34,8 @@ impl Process {
             .open(log)
             .with_context(|| format!("cannot write {}", log.display()))?;
         let child = command
-            // Drop ends the process. If the test is killed and drops nothing, the kernel still closes this
-            // pipe, and the servers that this package builds end with it.
+            // Drop ends the process. If the test is killed without dropping, the kernel still closes this pipe, and
+            // the servers that this package builds end with it.
             .env("EXIT_WITH_STDIN", "1")
             .stdin(Stdio::piped())
             .stdout(output.try_clone().context("cannot share the log")?)
@@ -49,7 +49,7 @@ impl Process {
         })
     }
 
-    /// Its number, under which the system tells what it uses.
+    /// The process ID, for reading its resource usage.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -58,7 +58,7 @@ impl Process {
     /// Checks that the process is running.
     ///
     /// # Errors
-    /// It is not; the error holds the end of the log.
+    /// It has ended; the error holds the end of the log.
     pub fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("{} ended ({status}):\n{}", self.name, self.tail());
@@ -66,14 +66,14 @@ impl Process {
         Ok(())
     }
 
-    /// Everything that was printed so far.
+    /// The output so far.
     #[must_use]
     pub fn output(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// The last lines that were printed.
+    /// The last lines of the output.
     #[must_use]
     pub fn tail(&self) -> String {
         let log = self.output();
@@ -89,7 +89,7 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
-    /// Stops the process in its tracks (SIGSTOP).
+    /// Suspends the process (SIGSTOP).
     ///
     /// # Errors
     /// The process has ended already.
@@ -97,7 +97,7 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
-    /// Lets a paused process go on (SIGCONT).
+    /// Resumes a suspended process (SIGCONT).
     ///
     /// # Errors
     /// The process has ended already.
@@ -107,23 +107,23 @@ impl Process {
 
     fn signal(&mut self, signal: Signal) -> Result<()> {
         self.check()?;
-        // Not reaped yet, so the number still belongs to this process.
+        // Not reaped yet, so the PID still belongs to this process.
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).with_context(|| format!("cannot signal {}", self.name))
     }
 
-    /// How the process ended, if it has.
+    /// The exit status; `None` while the process runs.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system cannot provide it.
     pub fn status(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Waits until the process has ended by itself.
+    /// Waits until the process ends by itself.
     ///
     /// # Errors
-    /// It has not after `patience`; the error holds the end of the log.
+    /// It still runs after `patience`; the error holds the end of the log.
     pub async fn ended(&mut self, patience: Duration) -> Result<ExitStatus> {
         let deadline = Instant::now() + patience;
         loop {
@@ -140,9 +140,9 @@ impl Process {
         }
     }
 
-    /// Ends the process as a crash would (SIGKILL), and waits until it is gone.
+    /// Kills the process like a crash (SIGKILL), and waits until it is gone.
     pub fn kill(&mut self) {
-        // Both fail only when the process is gone already, which is what is wanted.
+        // Both fail only when the process is already gone, as wanted.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

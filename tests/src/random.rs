@@ -1,15 +1,15 @@
-//! A sequence of numbers that is the same for the same seed, everywhere.
+//! A deterministic random number generator: the same sequence for the same seed, on every platform.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
+/// SplitMix64 (Steele, Lea, Flood 2014): small and portable.
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
+    /// Creates the sequence for a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// The sequence of a text: FNV-1a makes its seed.
+    /// Creates the sequence for a text, seeded with its FNV-1a hash.
     pub fn of(text: &str) -> Random {
         Random(text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -24,22 +24,22 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from `from` to `to`, both included.
+    /// A number from `from` to `to`, inclusive.
     pub fn within(&mut self, from: u64, to: u64) -> u64 {
         from + self.next() % (to - from + 1)
     }
 
-    /// A number below `end`, which is not 0.
+    /// A number below `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
 
-    /// Whether something happens that happens so often in a hundred times.
+    /// Returns true with a probability of `chance` percent.
     pub fn per_cent(&mut self, chance: u64) -> bool {
         self.within(1, 100) <= chance
     }
 
-    /// One of these, if there are any.
+    /// A random item; `None` if there are none.
     pub fn one_of<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         let last = u64::try_from(items.len()).ok()?.checked_sub(1)?;
         items.get(usize::try_from(self.within(0, last)).ok()?)

@@ -1,7 +1,7 @@
-//! A real OCI registry on loopback for as long as one test needs it, and the tools of others that speak with it.
+//! Runs a real OCI registry on loopback for one test, and third-party tools that use it.
 //!
-//! It is upstream's own program with TLS from a CA of its own and basic authentication, and has no referrers API:
-//! tools use the fall-back tags with it. It starts empty, never touches another registry, and ends with the test.
+//! It is the upstream program with TLS from its own CA and basic authentication. It has no referrers API, so tools use
+//! the fall-back tags. It starts empty, never touches another registry, and ends with the test.
 
 mod layout;
 mod tools;
@@ -20,24 +20,24 @@ use tokio::time::{Instant, sleep};
 use crate::authority;
 use crate::process::Process;
 
-/// The one user, and its password. Nothing that runs may print the password.
+/// The only user. No program may print the password.
 pub const USER: &str = "robot";
-/// See [`USER`].
+/// The password of [`USER`].
 pub const PASSWORD: &str = "correct-horse-7f3a";
-/// bcrypt of [`PASSWORD`]; its cost is low, because each request is checked.
+/// bcrypt hash of [`PASSWORD`]; the cost is low, because every request checks it.
 const PASSWORD_HASH: &str = "$2a$05$6isv/Wz0KBrXFKgqctBzbOyH8VuuBk5Ve3Ty3S9snMbN9v1My3iDu";
 
-/// How long the registry may take to listen. It takes a tenth of a second.
+/// Start-up timeout. A start takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a port is chosen anew when somebody else took it between choosing and listening.
+/// Maximum number of start attempts when another process takes the port between selection and listening.
 const ATTEMPTS: u32 = 3;
 
-/// What a test may choose about its registry.
+/// Options of a registry.
 #[derive(Debug, Clone, Copy)]
 pub struct RegistryOptions {
-    /// Whether it speaks TLS, with a certificate of its own CA.
+    /// Whether it uses TLS, with a certificate of its own CA.
     pub tls: bool,
-    /// Whether it asks for [`USER`] and [`PASSWORD`].
+    /// Whether it requires [`USER`] and [`PASSWORD`].
     pub authentication: bool,
 }
 
@@ -52,7 +52,7 @@ impl Default for RegistryOptions {
 
 /// A running registry.
 pub struct Registry {
-    // Dropped in this order: the process, its files.
+    // Drop order: the process, its files.
     server: Process,
     folder: TempDir,
     programs: PathBuf,
@@ -109,31 +109,31 @@ impl Registry {
         Ok(started)
     }
 
-    /// Host and port, as references name it: `127.0.0.1:PORT`.
+    /// Host and port, as in image references: `127.0.0.1:PORT`.
     #[must_use]
     pub fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The certificate of the CA that signed the registry's, in PEM.
+    /// The registry's CA certificate, in PEM.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
 
-    /// The same certificate as a file.
+    /// The path of the CA certificate.
     #[must_use]
     pub fn ca_file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 
-    /// The folder with a `config.json` that holds the login: `DOCKER_CONFIG` of other tools.
+    /// The folder with a `config.json` that contains the login: `DOCKER_CONFIG` for other tools.
     #[must_use]
     pub fn docker_config(&self) -> PathBuf {
         self.folder.path().join("docker")
     }
 
-    /// The text of that `config.json`, which is also that of a Secret of type `kubernetes.io/dockerconfigjson`.
+    /// The content of that `config.json`, also valid for a Secret of type `kubernetes.io/dockerconfigjson`.
     ///
     /// # Errors
     /// It cannot be read.
@@ -142,13 +142,13 @@ impl Registry {
         fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
     }
 
-    /// A folder that goes with the registry, for files of the test.
+    /// A folder for the test's files, deleted with the registry.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Runs `crane` with the registry's CA and login. How it ended is the caller's to look at.
+    /// Runs `crane` with the registry's CA and login. The caller checks the exit status.
     ///
     /// # Errors
     /// It cannot be started.
@@ -156,10 +156,10 @@ impl Registry {
         self.run("crane", arguments)
     }
 
-    /// Puts a module under `reference` (`repository:tag`), with `crane push`. The answer is the digest of its manifest.
+    /// Pushes a module to `reference` (`repository:tag`) with `crane push`. Returns the digest of its manifest.
     ///
     /// # Errors
-    /// crane cannot be started, or fails; the error then holds what it said.
+    /// crane cannot be started, or fails; the error then holds its output.
     pub fn push(&self, reference: &str, wasm: &[u8]) -> Result<String> {
         let folder = tempfile::tempdir_in(self.folder())?;
         let digest = layout::write(folder.path(), wasm)?;
@@ -174,7 +174,8 @@ impl Registry {
         Ok(digest)
     }
 
-    /// Runs `cosign` with the registry's CA and login, an empty key password and no terminal. It asks nobody outside.
+    /// Runs `cosign` with the registry's CA and login, an empty key password and no terminal. It contacts no external
+    /// service.
     ///
     /// # Errors
     /// It cannot be started.
@@ -204,13 +205,13 @@ impl Registry {
             .with_context(|| format!("cannot start {tool}"))
     }
 
-    /// What the registry has printed so far.
+    /// The registry's output so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.server.output()
     }
 
-    /// Ends the registry as a crash would; [`Registry::restart`] starts it again.
+    /// Kills the registry like a crash; [`Registry::restart`] starts it again.
     pub fn kill(&mut self) {
         self.server.kill();
     }
@@ -240,7 +241,8 @@ impl Registry {
     }
 }
 
-/// Builds the programs if they are not there yet, and says where `crane` or `cosign` is: for tests without a registry.
+/// Returns the path of `crane` or `cosign`, for tests without a registry. Builds the programs if they do not exist
+/// yet.
 ///
 /// # Errors
 /// They cannot be built.
@@ -255,12 +257,12 @@ fn spawn(programs: &Path, folder: &Path) -> Result<Process> {
     command
         .arg("serve")
         .arg(folder.join("config.yml"))
-        // Exporters of telemetry are on by default and would look for a collector.
+        // Telemetry exporters are enabled by default and would look for a collector.
         .env("OTEL_TRACES_EXPORTER", "none");
     Process::spawn(command, &folder.join("registry.log"))
 }
 
-/// A CA and, signed by it, the server's certificate. The answer is the CA's.
+/// Writes a CA and a server certificate signed by it. Returns the CA certificate.
 fn write_certificates(folder: &Path) -> Result<String> {
     let tls = authority::issue("registry")?;
     fs::write(folder.join("ca.pem"), &tls.ca_pem)?;

@@ -1,5 +1,5 @@
-//! Versions of one module, made from its bytes: another number, one more request, one broken function. Each is a component
-//! of the same length, so that no size before it has to be changed.
+//! Derives versions of a module from its bytes: another version number, one more requested rule, one broken function.
+//! Each has the same length, so that no preceding size field must change.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,16 +10,16 @@
 use serde_json::{Value, json};
 use wasmparser::{ExternalKind, Parser, Payload};
 
-/// The same module with another version in its manifest.
+/// The module with another version in its manifest.
 ///
 /// # Panics
-/// It is no module with a manifest, or the manifest has no room for it.
+/// It is no module with a manifest, or the manifest lacks the space.
 #[must_use]
 pub fn numbered(wasm: &[u8], version: &str) -> Vec<u8> {
     with_manifest(wasm, |manifest| manifest["version"] = json!(version))
 }
 
-/// The same module, which requests this rule for its first target, too.
+/// The module with an additional requested rule for its first target.
 ///
 /// # Panics
 /// As [`numbered`].
@@ -31,7 +31,7 @@ pub fn wider(wasm: &[u8], rule: &Value) -> Vec<u8> {
     })
 }
 
-/// The same module with a changed manifest: as short as JSON can be, and filled up with spaces.
+/// The module with a changed manifest, written as compact JSON and padded with spaces.
 fn with_manifest(wasm: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
     let mut sections = Parser::new(0).parse_all(wasm).filter_map(|payload| {
         let Payload::CustomSection(section) = payload.unwrap() else {
@@ -51,7 +51,7 @@ fn with_manifest(wasm: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
     wasm
 }
 
-/// The same module, in which this exported function traps: `ccm:provider/instances@0.1.0#find`, for example.
+/// The module with this exported function trapping, for example `ccm:provider/instances@0.1.0#find`.
 ///
 /// # Panics
 /// None of its core modules exports it.
@@ -59,7 +59,7 @@ fn with_manifest(wasm: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
 pub fn trapping(wasm: &[u8], export: &str) -> Vec<u8> {
     let body = body_of(wasm, export);
     let mut wasm = wasm.to_vec();
-    // No locals, `unreachable`, and after it whatever fills the room: `nop`s and an `end`.
+    // No locals, `unreachable`, then `nop`s up to the final `end`.
     let (first, last) = (body.start, body.end - 1);
     wasm[body].fill(0x01);
     wasm[first] = 0x00;
@@ -68,7 +68,7 @@ pub fn trapping(wasm: &[u8], export: &str) -> Vec<u8> {
     wasm
 }
 
-/// Where the code of an exported function stands, in whichever core module exports it.
+/// The byte range of an exported function's body, in the core module that exports it.
 fn body_of(wasm: &[u8], export: &str) -> std::ops::Range<usize> {
     let (mut imported, mut wanted, mut seen) = (0, None, 0);
     for payload in Parser::new(0).parse_all(wasm) {

@@ -1,42 +1,43 @@
-//! Long lists that come in numbered pages, read a [window](super::WINDOW) of pages at a time.
+//! Reads long lists in numbered pages, one [window](super::WINDOW) of pages at a time.
 //!
-//! An incomplete list must never look like absence. So every page has to agree with the first one about the length of
-//! the list, and has to hold exactly its share; whatever contradicts itself is an error. What this cannot see is an item
-//! that moved to a page already read while another one took its place in the count: whoever concludes absence from a
-//! listing asks for the object itself afterwards, or lists twice.
+//! An incomplete list must never look like absence. Every page must agree with the first one about the length of the
+//! list and must hold exactly its share of items; any contradiction is an error. One case is not detected: an item
+//! that moves to a page already read while another takes its place in the count. Before concluding absence from a
+//! listing, request the object itself or list twice.
 
 use super::{Request, Response, send_in_windows};
 use crate::Error;
 
-/// More pages than this are not a list but a mistake: 100 000 objects at the usual 50 per page.
+/// Maximum number of pages; more are treated as an error. 100 000 objects at the usual 50 per page.
 const MAX_PAGES: usize = 2000;
 
-/// What one page says about itself and its list.
+/// A page's metadata about itself and its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// Its number; the first page is 1.
+    /// The page number, starting at 1.
     pub number: usize,
-    /// The number of the page after it; `None` on the last one.
+    /// The next page's number; `None` on the last page.
     pub next: Option<usize>,
     /// The number of the last page.
     pub last: usize,
-    /// How many items the whole list has.
+    /// Number of items in the whole list.
     pub total: usize,
-    /// How many items are on this page.
+    /// Number of items on this page.
     pub items: usize,
 }
 
-/// A list of which the first page has been read.
+/// A list whose first page has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listing {
     first: Page,
 }
 
 impl Listing {
-    /// Reads the first page. `read` takes what it needs from the answer (whose status is 2xx) and says what the page is.
+    /// Reads the first page. `read` takes its data from the response (whose status is 2xx) and returns the page's
+    /// metadata.
     ///
     /// # Errors
-    /// When there is no answer, `read` cannot read it, or the page contradicts itself.
+    /// When there is no response, `read` fails, or the page contradicts itself.
     pub fn begin(
         request: impl Fn(usize) -> Request,
         read: impl FnOnce(Response) -> Result<Page, Error>,
@@ -51,21 +52,21 @@ impl Listing {
         Ok(listing)
     }
 
-    /// How many pages are left to read.
+    /// Number of pages after the first.
     pub fn pages_left(&self) -> usize {
         self.first.last.saturating_sub(1)
     }
 
-    /// How many items the whole list has.
+    /// Number of items in the whole list.
     pub fn total(&self) -> usize {
         self.first.total
     }
 
-    /// Reads the other pages, at most a [window](super::WINDOW) of them in memory. When this succeeds, every item of the list
-    /// has been handed to `read`.
+    /// Reads the remaining pages, at most one [window](super::WINDOW) of them in memory. On success `read` has seen
+    /// every item of the list.
     ///
     /// # Errors
-    /// The first mistake; what `read` has taken until then stands, and the list is incomplete.
+    /// The first error. Data that `read` has already taken stays, but the list is incomplete.
     pub fn read_on(
         &self,
         request: impl Fn(usize) -> Request,
@@ -91,7 +92,7 @@ impl Listing {
             .map_err(|why| inconsistent(&label, &why))
     }
 
-    /// Whether `page`, asked for by `number`, agrees with the first page.
+    /// Checks that `page`, requested as `number`, agrees with the first page.
     fn check(&self, number: usize, page: Page) -> Result<(), String> {
         let Page {
             last,
@@ -116,7 +117,7 @@ impl Listing {
                 page.total, page.last
             ));
         }
-        // An empty list has one page for some clouds and none for others.
+        // Clouds report either one page or none for an empty list.
         let is_last = number >= last;
         let next = (!is_last).then_some(number + 1);
         if page.next != next {

@@ -1,12 +1,12 @@
-//! What statuses and missing answers mean, as errors of the contract. Pure.
+//! Maps statuses and missing responses to errors of the contract. Pure.
 
 use super::{FetchError, Response};
 use crate::Error;
 
-/// How much of an answer's body is quoted in an error, in characters.
+/// Maximum length of a body quoted in an error, in characters.
 const QUOTED: usize = 300;
 
-/// The error of a request that was not answered.
+/// The error for a request without a response.
 pub(super) fn no_answer(label: &str, error: FetchError) -> Error {
     match error {
         FetchError::Denied(why) => Error::denied(format!("{label}: {why}")),
@@ -24,7 +24,7 @@ pub(super) fn no_answer(label: &str, error: FetchError) -> Error {
     }
 }
 
-/// The error that an answer's status stands for; `None` for 2xx. The table is at [`Response::ok`].
+/// The error for a response's status; `None` for 2xx. The table is at [`Response::ok`].
 pub(super) fn meaning(response: &Response) -> Option<Error> {
     let status = response.status();
     let retry_after = retry_after_ms(response.header("retry-after"));
@@ -42,15 +42,14 @@ pub(super) fn meaning(response: &Response) -> Option<Error> {
     }
 }
 
-/// `Retry-After` in its form with seconds (RFC 9110, 10.2.3). The form with a date is left to the host, which
-/// obeys both on its own.
+/// Parses `Retry-After` in seconds (RFC 9110, 10.2.3). Ignores the date form; the host obeys both forms itself.
 fn retry_after_ms(header: Option<&str>) -> Option<u64> {
     header?.trim().parse::<u64>().ok()?.checked_mul(1000)
 }
 
-/// The beginning of a body, fit for a message: one line, no control characters.
+/// The start of a body for a message: one line, no control characters.
 fn quote(body: &[u8]) -> String {
-    // A character has at most four bytes; more of the body need not be looked at.
+    // A character has at most four bytes, so the rest of the body is not needed.
     let begin = body.get(..QUOTED * 4).unwrap_or(body);
     let text = String::from_utf8_lossy(begin);
     let line: Vec<&str> = text

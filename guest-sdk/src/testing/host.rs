@@ -1,9 +1,9 @@
-//! The functions of the host, answered by the thread's [`TestHost`](super::TestHost). Same names and shapes as the
-//! generated ones, so that the rest of the crate does not know the difference.
+//! Host functions, answered by the thread's [`TestHost`](super::TestHost). Same names and signatures as the generated
+//! ones, so the rest of the crate needs no distinction.
 
 use super::{WORLD, World};
 
-/// Runs `f` on the thread's world. Without one nothing is kept and nothing is answered.
+/// Runs `f` on the thread's test host; `None` without one.
 fn world<T>(f: impl FnOnce(&mut World) -> T) -> Option<T> {
     let world = WORLD.with_borrow(Clone::clone)?;
     let mut world = world.borrow_mut();
@@ -20,7 +20,7 @@ pub(crate) mod http {
     }
 
     pub(crate) fn fetch_all(requests: &[Request]) -> Vec<Result<Response, FetchError>> {
-        // More than the contract allows side by side go one group after the other.
+        // Larger batches run in groups of the contract's concurrency limit.
         let side_by_side = requests.len().min(8);
         requests
             .iter()
@@ -86,7 +86,7 @@ pub(crate) mod clock {
 pub(crate) mod random {
     use super::world;
 
-    /// A counter: tests have to be repeatable.
+    /// A counter, so that tests are repeatable.
     pub(crate) fn bytes(length: u32) -> Vec<u8> {
         assert!(
             length <= crate::random::MAX_BYTES,
@@ -106,7 +106,7 @@ pub(crate) mod state {
 
     use super::world;
 
-    /// 256 KiB of keys and values together.
+    /// Maximum size of keys and values together, in bytes.
     const ROOM: usize = 256 * 1024;
     const LONGEST: u64 = 3_600_000;
 

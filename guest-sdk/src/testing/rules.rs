@@ -1,4 +1,4 @@
-//! The rules of a manifest, as far as a test needs them: which requests the real host would let through.
+//! The request rules of a manifest: decides which requests the real host would allow.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::bindings::host::ccm::provider::http::Request;
 use crate::http::method_name;
 
-/// The part of a manifest that is about requests.
+/// The request rules of a manifest.
 #[derive(Debug, Deserialize)]
 pub(super) struct Rules {
     #[serde(default)]
@@ -30,10 +30,10 @@ struct Rule {
 }
 
 impl Rules {
-    /// Reads a manifest.
+    /// Parses a manifest.
     ///
     /// # Panics
-    /// When it cannot be read: the test cannot go on.
+    /// When the manifest cannot be parsed.
     pub(super) fn parse(manifest: &str) -> Rules {
         match serde_json::from_str(manifest) {
             Ok(rules) => rules,
@@ -61,8 +61,7 @@ impl Rule {
     }
 }
 
-/// Whether the contract takes `path` for one: it begins with `/`, and nothing in it could mean another path to
-/// somebody else.
+/// Whether the contract accepts `path`: it begins with `/`, and no server can interpret it as another path.
 pub(super) fn is_path(path: &str) -> bool {
     let plain = |segment: &str| !matches!(segment, "" | "." | "..");
     let lower = path.to_ascii_lowercase();
@@ -74,7 +73,7 @@ pub(super) fn is_path(path: &str) -> bool {
     segments.is_some_and(|rest| rest.is_empty() || rest.split('/').all(plain)) && !encoded && !odd
 }
 
-/// `{name}` in a pattern stands for exactly one segment that is not empty.
+/// Matches a path; `{name}` in the pattern stands for exactly one non-empty segment.
 fn path_matches(pattern: &str, path: &str) -> bool {
     let wanted: Vec<&str> = pattern.split('/').collect();
     let given: Vec<&str> = path.split('/').collect();
@@ -89,7 +88,7 @@ fn path_matches(pattern: &str, path: &str) -> bool {
         })
 }
 
-/// Every field that the rule names is there exactly once, with one of the rule's values.
+/// Whether every field named by the rule occurs exactly once, with one of the rule's values.
 fn fields_match(rule: &BTreeMap<String, Vec<String>>, fields: &[(String, String)]) -> bool {
     rule.iter().all(|(key, allowed)| {
         let mut values = fields
@@ -100,7 +99,7 @@ fn fields_match(rule: &BTreeMap<String, Vec<String>>, fields: &[(String, String)
     })
 }
 
-/// The fields of a form in the body, as they stand there: the words that rules name need no decoding.
+/// The form fields of the body, not decoded: the values in rules need no decoding.
 fn form(request: &Request) -> Vec<(String, String)> {
     let body = String::from_utf8_lossy(request.body.as_deref().unwrap_or_default()).into_owned();
     let pairs = body.split('&').filter_map(|pair| pair.split_once('='));

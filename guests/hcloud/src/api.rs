@@ -1,8 +1,8 @@
-//! The API of Hetzner Cloud, as far as the provider uses it (<https://docs.hetzner.cloud/>). Beside [`crate::robot`] the only
-//! file that speaks HTTP.
+//! Client for the Hetzner Cloud API, limited to the calls that the provider uses (<https://docs.hetzner.cloud/>). Only
+//! this file and [`crate::robot`] speak HTTP.
 //!
-//! Answers are read to what is needed and no further, so that fields the vendor adds do no harm. It decides nothing
-//! about nodes.
+//! Responses are parsed only as far as needed, so that new fields of the vendor do no harm. It decides nothing about
+//! nodes.
 
 use std::time::Duration;
 
@@ -19,64 +19,64 @@ pub mod refusal;
 #[cfg(test)]
 mod tests;
 
-/// The manifest's target.
+/// Name of the manifest's target.
 const API: &str = "api";
 
-/// The most that the vendor puts on one page.
+/// The vendor's maximum page size.
 const PER_PAGE: usize = 50;
 
-/// A server.
+/// A server of Hetzner Cloud.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Server {
-    /// Unique for ever.
+    /// Unique; never reused.
     pub id: u64,
-    /// Unique in the project at any one time, an RFC 1123 name.
+    /// Unique in the project at any one time; an RFC 1123 name.
     pub name: String,
-    /// `running`, `off` and seven more.
+    /// `running`, `off` or one of seven other states.
     pub status: String,
     /// Public addresses.
     pub public_net: PublicNet,
     /// Attached networks.
     #[serde(default)]
     pub private_net: Vec<PrivateNet>,
-    /// Such as `cx22`.
+    /// The server type, such as `cx22`.
     pub server_type: Named,
-    /// Such as `fsn1`.
+    /// The location, such as `fsn1`.
     pub location: Named,
 }
 
 /// Public addresses of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PublicNet {
-    /// The address itself.
+    /// The IPv4 address.
     pub ipv4: Option<Ip>,
-    /// A range, such as `2001:db8::/64`.
+    /// The IPv6 range, such as `2001:db8::/64`.
     pub ipv6: Option<Ip>,
 }
 
 /// An address or a range.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Ip {
-    /// In text form.
+    /// The address or range as text.
     pub ip: String,
 }
 
-/// A server's place in a network.
+/// A network attachment of a server or load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PrivateNet {
     /// The network's id.
     pub network: u64,
-    /// The server's address in it.
+    /// Its address in the network.
     pub ip: String,
-    /// More addresses in it that lead to the server.
+    /// Additional addresses in the network that lead to the server.
     #[serde(default)]
     pub alias_ips: Vec<String>,
 }
 
-/// A load balancer, as far as networks are concerned.
+/// A load balancer, limited to its network attachments.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PrivateLoadBalancer {
-    /// Unique for ever.
+    /// Unique; never reused.
     pub id: u64,
     /// Unique in the project at any one time.
     pub name: String,
@@ -85,14 +85,14 @@ pub struct PrivateLoadBalancer {
     pub private_net: Vec<PrivateNet>,
 }
 
-/// An object of which only the name matters.
+/// An object, limited to its name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Named {
     /// Its name.
     pub name: String,
 }
 
-/// One server to be looked for.
+/// A query for one server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ask {
     /// The server with this id.
@@ -101,9 +101,9 @@ pub enum Ask {
     Name(String),
 }
 
-/// Looks servers up one by one, side by side. `read` gets each answer in the order of `asks`: the servers that match, none
-/// if the cloud answered completely and there is none, or why that is not known. `max_age` is how old a kept answer to an id
-/// may be; names are always asked freshly.
+/// Looks up servers concurrently, one request per query. `read` gets each result in the order of `asks`: the matching
+/// servers, an empty list if a complete response has none, or the reason why the result is unknown. `max_age` limits
+/// the age of cached responses to id queries; name queries are never cached.
 ///
 /// # Errors
 /// The first error of `read`; no more requests are sent then.
@@ -115,7 +115,8 @@ pub fn look_up(
     let mut left = asks.iter();
     send_in_windows(
         asks.iter().map(|ask| {
-            // Who asks for a name waits for a machine that is being made: what was not there ten seconds ago may be now.
+            // A name query usually waits for a machine that is being created: it may have appeared within the last ten
+            // seconds.
             let max_age = match ask {
                 Ask::Id(_) => max_age,
                 Ask::Name(_) => Duration::ZERO,
@@ -165,13 +166,13 @@ fn matching(ask: &Ask, response: Response) -> Result<Vec<Server>, Error> {
     }
 }
 
-/// The list of all servers, begun: `read` has seen the servers of the first page. `max_age` is how old a kept answer
-/// may be.
+/// Starts listing all servers: reads the first page and passes its servers to `read`. `max_age` limits the age of
+/// cached responses.
 pub fn begin_list(max_age: Duration, read: impl FnMut(Server)) -> Result<Listing, Error> {
     Listing::begin(list_request(max_age), list_reader(read))
 }
 
-/// The rest of a list that was begun. When it succeeds, `read` has seen every server.
+/// Reads the remaining pages. On success `read` has seen every server.
 pub fn finish_list(
     listing: &Listing,
     max_age: Duration,
@@ -200,10 +201,10 @@ fn list_reader(mut read: impl FnMut(Server)) -> impl FnMut(Response) -> Result<P
     }
 }
 
-/// Every load balancer's name and addresses: all of them have been read when it succeeds, freshly.
+/// Lists every load balancer's name and addresses, without the cache. On success `read` has seen them all.
 ///
 /// # Errors
-/// Why they are not known.
+/// The reason why the list is not known.
 pub fn load_balancers(mut read: impl FnMut(PrivateLoadBalancer)) -> Result<(), Error> {
     let request = |page| {
         Request::get(API, "/load_balancers")
@@ -221,10 +222,10 @@ pub fn load_balancers(mut read: impl FnMut(PrivateLoadBalancer)) -> Result<(), E
     Listing::begin(request, &mut read)?.read_on(request, &mut read)
 }
 
-/// One cheap read that every valid token may make.
+/// Sends one cheap read that every valid token may make.
 ///
 /// # Errors
-/// Why it failed.
+/// The reason why it failed.
 pub fn check() -> Result<(), Error> {
     let response = ok(Request::get(API, "/locations").send()?)?;
     let answer: LocationsAnswer = response.json()?;
@@ -234,11 +235,11 @@ pub fn check() -> Result<(), Error> {
     Ok(())
 }
 
-/// As [`Response::ok`], but by the vendor's own error code, which says more than the status.
+/// As [`Response::ok`], but evaluates the vendor's error code, which is more precise than the status.
 fn ok(response: Response) -> Result<Response, Error> {
     let code = error_code(&response);
     response.ok().map_err(|error| match code.as_deref() {
-        // The object is being changed or the project is over its request limit: both pass.
+        // Temporary: the object is being changed, or the project is over its request limit.
         Some("conflict" | "locked" | "maintenance") => Error::unavailable(error.message()),
         Some("rate_limit_exceeded") if !matches!(error, Error::Throttled(_)) => {
             Error::throttled(error.message(), None)
@@ -247,7 +248,7 @@ fn ok(response: Response) -> Result<Response, Error> {
     })
 }
 
-/// `None` only if the API itself says that there is no such object: a 404 of anything in between is not proof.
+/// `None` only if the API itself reports that the object does not exist: a 404 of an intermediary proves nothing.
 fn found(response: Response) -> Result<Option<Response>, Error> {
     if response.status() == 404 && error_code(&response).as_deref() == Some("not_found") {
         return Ok(None);
@@ -255,7 +256,7 @@ fn found(response: Response) -> Result<Option<Response>, Error> {
     ok(response).map(Some)
 }
 
-/// The code of an error. The cloud and Robot write it in the same place.
+/// The code of an error response. The cloud and Robot use the same field.
 pub fn error_code(response: &Response) -> Option<String> {
     if (200..300).contains(&response.status()) {
         return None;
@@ -264,8 +265,8 @@ pub fn error_code(response: &Response) -> Option<String> {
     Some(answer.error.code)
 }
 
-/// The error in a list with a good status: the list cannot be read then, whatever else it says. Who proves an absence by a
-/// list has this in it.
+/// Rejects a response that contains an error in spite of a 2xx status: such a list cannot be trusted. Every list that
+/// proves absence includes this field.
 #[derive(Default)]
 pub struct NoError;
 
@@ -305,7 +306,7 @@ struct Meta {
 }
 
 impl Meta {
-    /// What it says about a page with so many items.
+    /// Converts the pagination of a page with `items` items.
     fn page(&self, what: &str, items: usize) -> Result<Page, Error> {
         let pagination = &self.pagination;
         let (Some(last), Some(total)) = (pagination.last_page, pagination.total_entries) else {

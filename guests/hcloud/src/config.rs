@@ -1,5 +1,5 @@
-//! The provider's configuration: keys and defaults of Hetzner's Go cloud-controller-manager, so that one can take the
-//! other's place. Never a token or a password: the host adds them to requests.
+//! The provider's configuration. Keys and defaults match Hetzner's Go cloud-controller-manager, so that either can
+//! replace the other. It never contains a token or a password: the host adds them to requests.
 
 use std::time::Duration;
 
@@ -15,14 +15,15 @@ mod load_balancers;
 #[cfg(test)]
 mod tests;
 
-/// How old a kept answer about cloud servers may be.
+/// Default maximum age of cached responses about cloud servers.
 const SERVER_AGE: Duration = Duration::from_secs(10);
-/// How old the list of Robot servers may be: Robot allows 200 such requests an hour to all that use the account.
+/// Default maximum age of the Robot server list: Robot allows 200 such requests an hour per account, for all its
+/// clients.
 const ROBOT_LIST_AGE: Duration = Duration::from_secs(300);
-/// How long Robot is left alone after a refusal. The Go manager's default is not to wait at all.
+/// Default pause of requests to Robot after a refusal. The Go manager's default is no pause.
 const ROBOT_HOLD: Duration = Duration::from_secs(300);
 
-/// What the configuration means.
+/// The parsed configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `HCLOUD_DEBUG`: whether every look-up is logged.
@@ -31,50 +32,50 @@ pub struct Settings {
     pub network: Option<String>,
     /// `HCLOUD_INSTANCES_ADDRESS_FAMILY`: which public addresses become ExternalIPs.
     pub family: AddressFamily,
-    /// `HCLOUD_INSTANCES_ZONE_LABEL_ENABLED`: whether instances have a zone.
+    /// `HCLOUD_INSTANCES_ZONE_LABEL_ENABLED`: whether instances report a zone.
     pub zones: bool,
-    /// `HCLOUD_SERVER_CACHE_MODE`: whether servers may be read by list.
+    /// `HCLOUD_SERVER_CACHE_MODE`: whether servers may be read with list requests.
     pub lists: bool,
-    /// `HCLOUD_SERVER_CACHE_MAX_AGE`: how old a kept answer about servers may be. Zero in cache mode `off`.
+    /// `HCLOUD_SERVER_CACHE_MAX_AGE`: maximum age of cached responses about servers. Zero in cache mode `off`.
     pub max_age: Duration,
-    /// `ROBOT_ENABLED`: dedicated servers, if they are nodes too.
+    /// `ROBOT_ENABLED`: settings for dedicated servers; `None` if disabled.
     pub robot: Option<RobotSettings>,
-    /// `HCLOUD_LOAD_BALANCERS_…`: the defaults of all load balancers.
+    /// `HCLOUD_LOAD_BALANCERS_…`: defaults for all load balancers.
     pub load_balancers: LoadBalancerSettings,
-    /// `HCLOUD_NETWORK_ROUTES_ENABLED`: routes on the network, if there is one and nobody switched them off.
+    /// `HCLOUD_NETWORK_ROUTES_ENABLED`: settings for routes; `None` without a network or when disabled.
     pub routes: Option<RouteSettings>,
 }
 
-/// What the configuration says about routes.
+/// Settings for routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteSettings {
-    /// Name or id of the network they are on.
+    /// Name or id of the network with the routes.
     pub network: String,
-    /// `--cluster-cidr`, as far as it is IPv4. `None`: not set.
+    /// The IPv4 ranges of `--cluster-cidr`. `None`: not set.
     pub cluster: Option<Vec<Ipv4Net>>,
 }
 
 impl RouteSettings {
-    /// Whether routes to `destination` are this cluster's. Others, such as the default route through a machine that
-    /// translates addresses, or those of a second cluster on the same network, are nothing to look at.
+    /// Whether a route to `destination` belongs to this cluster. Other routes are ignored, such as a default route
+    /// through a NAT machine, or routes of a second cluster on the same network.
     pub fn is_ours(&self, destination: Ipv4Net) -> bool {
         let cluster = self.cluster.as_ref();
         cluster.is_none_or(|ranges| ranges.iter().any(|range| range.contains(&destination)))
     }
 }
 
-/// What the configuration says about dedicated servers.
+/// Settings for dedicated servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RobotSettings {
-    /// `ROBOT_CACHE_TIMEOUT`: how old the list of servers may be.
+    /// `ROBOT_CACHE_TIMEOUT`: maximum age of the server list.
     pub list_age: Duration,
-    /// `ROBOT_RATE_LIMIT_WAIT_TIME`: how long Robot is left alone after a refusal.
+    /// `ROBOT_RATE_LIMIT_WAIT_TIME`: pause of requests to Robot after a refusal.
     pub hold: Duration,
-    /// `ROBOT_FORWARD_INTERNAL_IPS`: whether the kubelet's InternalIPs are kept.
+    /// `ROBOT_FORWARD_INTERNAL_IPS`: whether the InternalIPs reported by the kubelet are kept.
     pub forward_internal_ips: bool,
 }
 
-/// Which public addresses become ExternalIPs.
+/// The public addresses that become ExternalIPs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressFamily {
     /// Only IPv4.
@@ -122,7 +123,7 @@ impl Settings {
             ("one", CacheMode::One),
             ("off", CacheMode::Off),
         ];
-        // Read for its mistakes only: there is no such check. The manifest says why.
+        // Read only to report mistakes: there is no such check. The manifest explains why.
         let _ = values.boolean("HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK");
         let mode = values
             .choice("HCLOUD_SERVER_CACHE_MODE", &modes)
@@ -164,7 +165,7 @@ fn route_settings(values: &mut Values<'_>, config: &Config) -> Option<RouteSetti
     })
 }
 
-/// All values are read, also those that are not used, so that a mistake is not found on the day Robot is enabled.
+/// Reads all values even if Robot is disabled, so that mistakes do not surface only when it is enabled.
 fn robot_settings(values: &mut Values<'_>, config: &Config) -> Option<RobotSettings> {
     let enabled = values.boolean("ROBOT_ENABLED").unwrap_or(false);
     let mut longer_than_zero = |key, default| {

@@ -1,10 +1,10 @@
-//! Which requests answer which nodes, and what the answers mean for them.
+//! Selects the requests for a set of nodes and derives the lookups from the responses.
 //!
 //! # Guarantees
-//! - `gone` is said only of a provider ID of ours, and only after the API said it; [`cloud`] and [`dedicated`] say how. What
-//!   could not be read is `unknown`.
+//! - `gone` is returned only for the provider's own IDs, and only after the API reported it; see [`cloud`] and
+//!   [`dedicated`]. Anything that could not be read is `unknown`.
 //! - A node without provider ID is `found` or `not-mine`, never `gone`.
-//! - What goes wrong at Robot is said of Robot's nodes, what goes wrong at the cloud of the cloud's.
+//! - Errors of Robot affect only Robot's nodes; errors of the cloud affect only cloud nodes.
 
 use std::collections::BTreeSet;
 
@@ -23,14 +23,14 @@ mod dedicated;
 #[cfg(test)]
 mod tests;
 
-/// The contract's cap on events of one reply, and of one node.
+/// The contract's maximum number of events per reply, and per node.
 const MAX_EVENTS: usize = 256;
 const MAX_EVENTS_PER_NODE: usize = 8;
 
-/// Answers for all nodes.
+/// Looks up all nodes.
 ///
 /// # Errors
-/// Whatever concerns every node: a refused credential, an exhausted request limit, a configured network that is not there.
+/// Errors that affect every node: a refused credential, an exhausted request limit, a missing configured network.
 pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     let questions: Vec<Question> = nodes.iter().map(|node| question(settings, node)).collect();
     let asks: BTreeSet<Ask> = questions
@@ -85,20 +85,20 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     Ok(reply)
 }
 
-/// What a node asks.
+/// The look-up that a node needs.
 enum Question {
-    /// Nothing: its provider ID says it all.
+    /// None: the provider ID determines the result.
     Answered(Lookup),
-    /// For the cloud's server with this id.
+    /// The cloud server with this id.
     Server(u64),
-    /// For Robot's server with this number.
+    /// The Robot server with this number.
     Robot(u64, RobotSettings),
-    /// For a server with the node's name, in the cloud and at Robot.
+    /// A server with the node's name, in the cloud and at Robot.
     Name,
 }
 
 impl Question {
-    /// What it asks of the cloud.
+    /// The query to the cloud.
     fn ask(&self, node: &Node) -> Option<Ask> {
         match self {
             Question::Server(id) => Some(Ask::Id(*id)),
@@ -119,7 +119,7 @@ impl Question {
     }
 }
 
-/// The provider ID decides. The name only counts without one: a server may be renamed, and names are used again.
+/// The provider ID takes precedence. The name counts only without one: servers can be renamed, and names are reused.
 fn question(settings: &Settings, node: &Node) -> Question {
     let provider_id = node.provider_id.as_deref().filter(|text| !text.is_empty());
     let Some(text) = provider_id else {
@@ -128,8 +128,8 @@ fn question(settings: &Settings, node: &Node) -> Question {
     match (ProviderId::parse(text), &settings.robot) {
         (ProviderId::Server(id), _) => Question::Server(id),
         (ProviderId::Robot(number), Some(robot)) => Question::Robot(number, robot.clone()),
-        // Without Robot, `unknown` would be as safe for its node, but would make the whole reply incomplete and so keep
-        // every vanished cloud server of the batch.
+        // Without Robot, `unknown` would be as safe for this node, but would make the whole reply incomplete and so
+        // block the deletion of every vanished cloud server in the batch.
         (ProviderId::Robot(_), None) | (ProviderId::Foreign, _) => {
             Question::Answered(Lookup::NotMine)
         }
@@ -142,24 +142,24 @@ fn question(settings: &Settings, node: &Node) -> Question {
     }
 }
 
-/// The servers that answer one question.
+/// The servers that match one query.
 enum Match<'a, Server> {
-    /// None, by an answer read to its end.
+    /// No server, by a complete response.
     None,
-    /// This one.
+    /// Exactly one server.
     One(&'a Server),
-    /// More than one.
+    /// More than one server.
     Many,
-    /// None within the last hour, and now it cannot be told, for this reason.
+    /// Currently unknown, for this reason; no server had the name in a list within the last hour.
     NotLately(String),
-    /// It cannot be told, for this reason.
+    /// Unknown, for this reason.
     Unknown(String),
 }
 
-/// All that was answered in one call.
+/// All results of one call.
 struct Answers<'a> {
     settings: &'a Settings,
-    /// Or why nothing is known about any of its servers.
+    /// The cloud's results, or the reason why none are known.
     cloud: Result<Cloud, String>,
     dedicated: Dedicated,
 }
@@ -202,8 +202,8 @@ impl Answers<'_> {
             Match::One(server) if server.name == node.name => {
                 Lookup::Found(self.at_robot_as_instance(node, robot, server, events))
             }
-            // Dedicated servers outlive clusters: who uses one for another node gives it that node's name, and the number
-            // stays. So it is the name that says whether this node's machine is still there.
+            // Dedicated servers outlive clusters: when a server is reused for another node, it gets that node's name
+            // and keeps its number. So the name shows whether this node's machine still exists.
             Match::One(server) => match self.dedicated.doubt() {
                 None => {
                     let message = format!(
@@ -274,7 +274,7 @@ impl Answers<'_> {
     }
 }
 
-/// Which machine the node runs on cannot be told, and somebody has to change that.
+/// The node's machine is ambiguous; a person must fix that.
 fn unclear(events: &mut Vec<Event>, why: String) -> Lookup {
     let message = format!("{why}; which one the node runs on cannot be told");
     events.push(warning("InstanceLookupFailed", message.clone()));

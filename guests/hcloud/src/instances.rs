@@ -1,4 +1,4 @@
-//! A server as the API describes it → an instance as the contract does. Pure: no request, no clock.
+//! Converts an API server to an instance of the contract. Pure: no request, no clock.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,11 +11,11 @@ use crate::provider_id;
 #[cfg(test)]
 mod tests;
 
-/// The label that tells Hetzner Cloud servers (`cloud`) from Robot servers (`robot`). Existing clusters select by it: do
-/// not change.
+/// The label that distinguishes Hetzner Cloud servers (`cloud`) from Robot servers (`robot`). Existing clusters select
+/// by it: do not change.
 pub const PROVIDED_BY: &str = "instance.hetzner.cloud/provided-by";
 
-/// The instance that `server` is. `network` is the id of the network that InternalIPs are taken from.
+/// Converts `server`. `network` is the id of the network for InternalIPs.
 pub fn instance(settings: &Settings, network: Option<u64>, server: &Server) -> Instance {
     let location = &server.location.name;
     Instance {
@@ -30,8 +30,8 @@ pub fn instance(settings: &Settings, network: Option<u64>, server: &Server) -> I
     }
 }
 
-/// The zone of a location. Hetzner has retired the data centers that these names come from, but volumes and node
-/// affinities in existing clusters name them: do not change. A newer location is its own zone.
+/// The zone of a location. Hetzner has retired the data centers behind these names, but volumes and node affinities in
+/// existing clusters use them: do not change. A newer location is its own zone.
 fn zone(location: &str) -> &str {
     match location {
         "nbg1" => "nbg1-dc3",
@@ -44,7 +44,7 @@ fn zone(location: &str) -> &str {
     }
 }
 
-/// Hostname, then public IPv4, public IPv6, private IP: the order in which they are stored.
+/// Hostname, public IPv4, public IPv6, private IP: in stored order.
 fn addresses(settings: &Settings, network: Option<u64>, server: &Server) -> Vec<Address> {
     let mut addresses = vec![address(AddressType::Hostname, &server.name)];
     if let Some(ipv4) = public_ipv4(server).filter(|_| settings.family.has_ipv4()) {

@@ -1,12 +1,12 @@
-//! The Hetzner provider: machines of one Hetzner Cloud project, and dedicated servers of one Robot account, as nodes;
+//! The Hetzner provider: machines of one Hetzner Cloud project and dedicated servers of one Robot account as nodes;
 //! the project's load balancers; and routes to the nodes' pods on a private network.
 //!
-//! This file exports and nothing else. In reading order: [`range`], [`config`], [`provider_id`], [`api`] and [`robot`] (the only
-//! files that speak HTTP about machines), [`instances`] and [`robot::instance`] (an answer as the contract's instance;
-//! pure), [`find`] (which requests answer which nodes), [`load_balancer`], [`routes`], [`waiting`] (how what was begun stands)
-//! and [`provider`].
+//! This file only exports. In reading order: [`range`], [`config`], [`provider_id`], [`api`] and [`robot`] (the only
+//! files that speak HTTP about machines), [`instances`] and [`robot::instance`] (convert responses to instances of the
+//! contract; pure), [`find`] (selects requests and derives lookups), [`load_balancer`], [`routes`], [`waiting`]
+//! (status of running actions) and [`provider`].
 //!
-//! Unless `ROBOT_ENABLED` is true, a Robot server's node is answered `not-mine`.
+//! Unless `ROBOT_ENABLED` is true, the lookup of a Robot server's node is `not-mine`.
 
 pub mod api;
 pub mod config;

@@ -1,9 +1,9 @@
 //! Load balancers of Hetzner Cloud for Services of type LoadBalancer.
 //!
-//! In reading order: [`wanted`] (what a Service says, as a value) and the files that read it: [`annotations`], [`names`],
-//! [`services`], [`targets`], [`node_selector`], [`wanted_certificates`], [`shown`]; then those that make the cloud agree:
-//! [`api`] (the only one here that speaks HTTP), [`owner`], [`changes`], [`bodies`], [`carry_out`], [`certificates`],
-//! [`hint`], [`status`], and [`ensure`] and [`deletion`], which put them together.
+//! In reading order: [`wanted`] (the desired state of a Service's load balancer) and the files that read it:
+//! [`annotations`], [`names`], [`services`], [`targets`], [`node_selector`], [`wanted_certificates`], [`shown`]; then
+//! the files that apply it: [`api`] (the only one here that speaks HTTP), [`owner`], [`changes`], [`bodies`],
+//! [`carry_out`], [`certificates`], [`hint`], [`status`], and [`ensure`] and [`deletion`], which combine them.
 
 pub mod annotations;
 pub mod api;

@@ -1,4 +1,4 @@
-//! The provider itself: what the host calls, handed to the file that knows.
+//! The provider type: dispatches the host's calls to the other modules.
 
 use ccm_guest::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
@@ -17,7 +17,7 @@ use crate::{api, find, robot};
 #[cfg(test)]
 mod tests;
 
-/// Hetzner with one configuration.
+/// The Hetzner provider with one configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hetzner {
     settings: Settings,
@@ -88,9 +88,9 @@ impl Routes for Hetzner {
 }
 
 impl SelfCheck for Hetzner {
-    /// Proves token and reachability by the list of locations, which every token may read; and that the configured
-    /// network exists, because a typing error in it would silently leave nodes without InternalIP. Of Robot only a refused
-    /// log-in counts: its limits and its maintenance say nothing about the cloud.
+    /// Checks token and reachability with the list of locations, which every token may read. Checks that the
+    /// configured network exists, because a typing error in it would silently leave nodes without InternalIP. For
+    /// Robot only a refused log-in counts: its limits and maintenance do not concern the cloud.
     fn check(&self) -> Result<(), Error> {
         api::check()?;
         if let Some(network) = &self.settings.network {

@@ -1,20 +1,20 @@
-//! Provider IDs of Hetzner machines: every form that was ever written stays readable. Pure.
+//! Parses and writes provider IDs of Hetzner machines. Every form ever written stays readable. Pure.
 
-/// What a node's provider ID says about its machine.
+/// The machine that a node's provider ID refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderId {
     /// `hcloud://<id>`: a server of Hetzner Cloud.
     Server(u64),
-    /// `hrobot://<number>`, or `hcloud://bm-<number>` as it was written before: a Robot (dedicated) server.
+    /// `hrobot://<number>`, or the older `hcloud://bm-<number>`: a Robot (dedicated) server.
     Robot(u64),
-    /// Our scheme, and something after it that was never written by anybody.
+    /// This provider's scheme with a suffix that was never written.
     Unreadable,
-    /// Somebody else's scheme.
+    /// Another provider's scheme.
     Foreign,
 }
 
 impl ProviderId {
-    /// Reads `spec.providerID`.
+    /// Parses `spec.providerID`.
     pub fn parse(text: &str) -> ProviderId {
         if let Some(number) = text.strip_prefix("hrobot://") {
             return robot(number);
@@ -29,12 +29,12 @@ impl ProviderId {
     }
 }
 
-/// The provider ID of a server, as it is written to nodes.
+/// The provider ID of a cloud server, as written to nodes.
 pub fn of_server(id: u64) -> String {
     format!("hcloud://{id}")
 }
 
-/// The provider ID of a Robot server, as it is written to nodes that have none. One that has the older form keeps it.
+/// The provider ID of a Robot server, as written to nodes without one. Nodes with the older form keep it.
 pub fn of_robot(number: u64) -> String {
     format!("hrobot://{number}")
 }
@@ -43,7 +43,7 @@ fn robot(text: &str) -> ProviderId {
     number(text).map_or(ProviderId::Unreadable, ProviderId::Robot)
 }
 
-/// A number in the one spelling that is written: a provider ID never changes, so `hcloud://042` could not be kept.
+/// Accepts only the canonical spelling of a number: a provider ID never changes, so `hcloud://042` could not be kept.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let canonical = digits && !text.starts_with('0');

@@ -1,24 +1,24 @@
-//! The text of address ranges. Pure.
+//! Parses address ranges. Pure.
 //!
-//! `ipnet` computes with ranges, and does not read them here: it takes `010.0.0.0/8`, which Go refuses and C reads as
-//! 8.0.0.0/8.
+//! `ipnet` only computes with ranges and does not parse them here: it accepts `010.0.0.0/8`, which Go rejects and C
+//! reads as 8.0.0.0/8.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::Ipv4Net;
 
-/// Every address: the default route, which may overlap with any other.
+/// All addresses: the default route, which may overlap with any other.
 pub const ALL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0);
 
-/// A range of IPv4 addresses as in `10.244.1.0/24`, or one address. Bits behind the prefix count for nothing.
+/// Parses an IPv4 range such as `10.244.1.0/24`, or one address. Ignores bits behind the prefix.
 pub fn read(text: &str) -> Option<Ipv4Net> {
     read_cidr(text).or_else(|| Some(Ipv4Net::from(text.parse::<Ipv4Addr>().ok()?)))
 }
 
-/// The same, and never a single address without its `/32`.
+/// As [`read`], but a single address needs its `/32`.
 pub fn read_cidr(text: &str) -> Option<Ipv4Net> {
     let (address, length) = text.split_once('/')?;
-    // A number may have a sign, and a length may not.
+    // Rust's integer parser accepts a sign; a prefix length has none.
     if !length.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -26,12 +26,12 @@ pub fn read_cidr(text: &str) -> Option<Ipv4Net> {
     Some(range.ok()?.trunc())
 }
 
-/// Whether there is an address in both.
+/// Whether the ranges share an address.
 pub fn overlap(one: Ipv4Net, other: Ipv4Net) -> bool {
     one.contains(&other) || other.contains(&one)
 }
 
-/// Whether the text is a range of IPv6 addresses, or one address.
+/// Whether the text is an IPv6 range or address.
 pub fn is_ipv6(text: &str) -> bool {
     let (address, length) = text.split_once('/').unwrap_or((text, "128"));
     let is_length = length.parse().is_ok_and(|length: u8| length <= 128);

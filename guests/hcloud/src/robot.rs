@@ -1,10 +1,10 @@
-//! Robot, Hetzner's API for dedicated servers (<https://robot.hetzner.com/doc/webservice/en.html>): its requests, and
-//! the care that it needs. Beside [`crate::api`] the only file that speaks HTTP. It decides nothing about nodes.
+//! Client for Robot, Hetzner's API for dedicated servers (<https://robot.hetzner.com/doc/webservice/en.html>), within
+//! its request limits. Only this file and [`crate::api`] speak HTTP. It decides nothing about nodes.
 //!
-//! Robot counts requests per account and hour (200 lists), whoever sends them, and answers 403 beyond that; after three
-//! refused log-ins it blocks the sender for ten minutes. So one list answers for all servers and is kept for minutes, and
-//! after a refusal nothing is asked for a while. That while is kept in the host's state: where the host forgets it, one
-//! more request is refused.
+//! Robot counts requests per account and hour (200 lists) for all clients together, and answers 403 beyond the limit;
+//! after three refused log-ins it blocks the client for ten minutes. So one list covers all servers and is cached for
+//! minutes, and a refusal pauses all requests. The pause is kept in the host's state: if the host drops it, one more
+//! request is refused.
 
 use std::time::Duration;
 
@@ -21,42 +21,42 @@ pub mod instance;
 #[cfg(test)]
 mod tests;
 
-/// The manifest's target.
+/// Name of the manifest's target.
 pub const TARGET: &str = "robot";
 
-/// How old the list may be that says that a server is not there. Well below the limit of requests when a node waits for it.
+/// Maximum age of a list that proves absence. A node waiting for it stays well below the request limit.
 pub const ABSENCE_AGE: Duration = Duration::from_secs(60);
-/// How long it is remembered that there is no server with a number. Numbers are not used again.
+/// How long the absence of a number is cached. Numbers are never reused.
 const ABSENCE_KNOWN: Duration = Duration::from_secs(600);
-/// How old the power state of one server may be, when only that one is asked for.
+/// Maximum age of a power state when only one server is queried.
 const POWER_AGE: Duration = Duration::from_secs(30);
-/// One request in so much time is what all power states together may take: half of the 500 that Robot allows an hour.
+/// Minimum average interval between power state requests: half of the 500 that Robot allows an hour.
 const POWER_PACE: Duration = Duration::from_secs(15);
-/// The most servers whose power state is asked for in one call: with more, they would have to be older than the host keeps
-/// answers. That so many are not ready is no matter of single servers.
+/// Maximum number of servers per call whose power state is queried; more would need cached responses older than the
+/// host keeps. That many nodes not ready is not a problem of single servers.
 pub const MAX_POWER: usize = 40;
-/// How long Robot blocks a sender of wrong credentials.
+/// How long Robot blocks a client after wrong credentials.
 const LOGIN_BLOCK: Duration = Duration::from_secs(600);
-/// How long Robot is left alone after it did not answer, so that not every call waits for it until its time is over.
+/// Pause after Robot did not respond, so that not every call waits until its timeout.
 const AFTER_SILENCE: Duration = Duration::from_secs(10);
-/// How long the names of the last list are remembered, for the time when Robot does not answer. The longest that the host keeps.
+/// How long the names of the last list are kept for times when Robot does not respond. The host's maximum.
 const NAMES_KNOWN: Duration = Duration::from_secs(3600);
 
-/// The state's key for the reason why nothing is asked now.
+/// State key for the reason of the current pause.
 const HOLD: &str = "robot/hold";
-/// The state's key for the names of the last list.
+/// State key for the names of the last list.
 const NAMES: &str = "robot/names";
 
 /// A dedicated server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Server {
-    /// Unique for ever.
+    /// Unique; never reused.
     #[serde(rename = "server_number")]
     pub number: u64,
-    /// Given by its tenant, changed at will; empty for a new server.
+    /// Set by the customer, can change; empty for a new server.
     #[serde(rename = "server_name", default, deserialize_with = "text")]
     pub name: String,
-    /// Such as `AX41-NVMe`; blanks and signs of any kind occur.
+    /// The product, such as `AX41-NVMe`; may contain blanks and any other characters.
     #[serde(default, deserialize_with = "text")]
     pub product: String,
     /// Data center, such as `FSN1-DC8`.
@@ -70,13 +70,13 @@ pub struct Server {
     pub ipv6_net: Option<String>,
 }
 
-/// All servers of the account, in one answer that is at most `max_age` old.
+/// Lists all servers of the account, from a response that is at most `max_age` old.
 ///
 /// # Errors
-/// Why they are not known.
+/// The reason why they are not known.
 pub fn list(settings: &RobotSettings, max_age: Duration) -> Result<Vec<Server>, Error> {
     let response = ask(settings, Request::get(TARGET, "/server").max_age(max_age))?;
-    // An account without any server has no empty list.
+    // For an account without servers, Robot answers 404 instead of an empty list.
     let is_empty = response.status() == 404 && has_code(&response, "SERVER_NOT_FOUND");
     let servers: Vec<Server> = if is_empty {
         Vec::new()
@@ -85,15 +85,15 @@ pub fn list(settings: &RobotSettings, max_age: Duration) -> Result<Vec<Server>, 
         envelopes.into_iter().map(|one| one.server).collect()
     };
     let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-    // Without room there is nothing to fall back on, and no more. No node's name has a line end.
+    // If the state has no space, only the fallback is lost. Node names contain no line feed.
     state::set(NAMES, names.join("\n").as_bytes(), NAMES_KNOWN);
     Ok(servers)
 }
 
-/// The server with this number; `None` if Robot itself says that there is none, now or within ten minutes.
+/// The server with this number; `None` if Robot itself reports, now or within ten minutes, that it does not exist.
 ///
 /// # Errors
-/// Why that is not known.
+/// The reason why it is not known.
 pub fn look_up(settings: &RobotSettings, number: u64) -> Result<Option<Server>, Error> {
     let key = format!("robot/absent/{number}");
     if state::get(&key).is_some() {
@@ -103,7 +103,7 @@ pub fn look_up(settings: &RobotSettings, number: u64) -> Result<Option<Server>, 
         settings,
         Request::get(TARGET, format!("/server/{number}")).max_age(ABSENCE_AGE),
     )?;
-    // A 404 of anything in between is not proof.
+    // A 404 of an intermediary proves nothing.
     if response.status() == 404 && has_code(&response, "SERVER_NOT_FOUND") {
         state::set(&key, &[], ABSENCE_KNOWN);
         return Ok(None);
@@ -118,26 +118,26 @@ pub fn look_up(settings: &RobotSettings, number: u64) -> Result<Option<Server>, 
     Ok(Some(server))
 }
 
-/// Whether a server had this name when Robot last answered, within the hour. `None`: not remembered.
+/// Whether the last list, at most an hour old, had this name. `None`: no list is cached.
 pub fn had_name(name: &str) -> Option<bool> {
     let names = state::get(NAMES)?;
     let mut names = names.split(|byte| *byte == b'\n');
     Some(names.any(|known| known == name.as_bytes()))
 }
 
-/// Whether a list was read in the last hour, as far as is remembered.
+/// Whether the state records a list from the last hour.
 pub fn was_listed() -> bool {
     state::get(NAMES).is_some()
 }
 
-/// How old power states may be, so that those of so many servers stay within what they may take.
+/// Maximum age of power states that keeps requests for `servers` servers within their limit.
 pub fn power_age(servers: usize) -> Duration {
     let servers = u32::try_from(servers.min(MAX_POWER)).unwrap_or(u32::MAX);
     POWER_AGE.max(POWER_PACE.saturating_mul(servers))
 }
 
-/// Whether a server is switched off, by an answer that is at most `max_age` old; `None` if Robot cannot tell, or does
-/// not now.
+/// Whether a server is switched off, from a response that is at most `max_age` old; `None` if Robot has no information
+/// or does not respond.
 pub fn is_shut_off(settings: &RobotSettings, number: u64, max_age: Duration) -> Option<bool> {
     let request = Request::get(TARGET, format!("/reset/{number}")).max_age(max_age);
     let answer = ask(settings, request).and_then(read::<ResetEnvelope>);
@@ -157,7 +157,7 @@ pub fn is_shut_off(settings: &RobotSettings, number: u64, max_age: Duration) -> 
     }
 }
 
-/// Sends a request, unless Robot is to be left alone. A refusal begins such a time.
+/// Sends a request, unless requests to Robot are paused. A refusal starts a pause.
 fn ask(settings: &RobotSettings, request: Request) -> Result<Response, Error> {
     if let Some(reason) = state::get(HOLD) {
         let reason = String::from_utf8_lossy(&reason).into_owned();
@@ -179,7 +179,7 @@ fn ask(settings: &RobotSettings, request: Request) -> Result<Response, Error> {
             }
         },
         Err(error) => {
-            // Anything else is the host's own answer, which costs no time.
+            // Other errors come from the host itself, without waiting.
             if matches!(error, Error::Unavailable(_)) {
                 leave_alone(error.message(), AFTER_SILENCE);
             }
@@ -195,12 +195,12 @@ fn leave_alone(reason: &str, wait: Duration) {
     state::set(HOLD, reason.as_bytes(), wait);
 }
 
-/// How long Robot is left alone after this answer; `None` if it is no refusal.
+/// The pause after this response; `None` if it is no refusal.
 fn refusal(settings: &RobotSettings, response: &Response) -> Option<Duration> {
     match response.status() {
         401 => Some(LOGIN_BLOCK),
         403 | 429 => Some(settings.hold),
-        // Robot's documentation gives 403; its clients look at the code as well.
+        // Robot documents 403; its clients also check the code.
         _ if has_code(response, "RATE_LIMIT_EXCEEDED") => Some(settings.hold),
         _ => None,
     }
@@ -210,12 +210,12 @@ fn read<T: DeserializeOwned>(response: Response) -> Result<T, Error> {
     response.ok()?.json()
 }
 
-/// Text that may be missing or null.
+/// Deserializes text that may be missing or null.
 fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
     Ok(Option::<String>::deserialize(value)?.unwrap_or_default())
 }
 
-/// Whether this is an error with this code. Robot writes its codes in capital letters, and some of them not.
+/// Whether this is an error with this code. Robot writes most codes in capital letters, but not all.
 fn has_code(response: &Response, code: &str) -> bool {
     error_code(response).is_some_and(|found| found.eq_ignore_ascii_case(code))
 }

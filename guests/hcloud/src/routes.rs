@@ -1,14 +1,14 @@
-//! Routes on the private network, so that what is sent to a node's pods reaches the node.
+//! Routes on the private network that lead pod traffic to the nodes.
 //!
-//! In reading order: [`layout`] (what is where in the network, and through which address a node is reached),
-//! [`members`] (whose an address is), [`list`] and [`change`]. Requests stand in [`crate::api`].
+//! In reading order: [`layout`] (the network's address ranges, and the address of a node that routes use), [`members`]
+//! (owners of addresses), [`list`] and [`change`]. The requests are in [`crate::api`].
 //!
 //! # Guarantees
-//! - Only what a route says of itself is sent when it is deleted: its gateway is never looked up again, so that no other
-//!   route can be meant.
-//! - Nothing is kept between calls but hints: what a call knows about the network, it was told in that call, or by the
-//!   host's state as far as it never changes the meaning of a request.
-//! - A route is said to lead nowhere only after the cloud named all members of the network and none of them has its
+//! - A delete request contains only the route's own data: its gateway is never looked up again, so that no other route
+//!   can be affected.
+//! - Only hints are kept between calls: a call's knowledge of the network comes from that call, or from the host's
+//!   state where that cannot change the meaning of a request.
+//! - A route is reported as a blackhole only after the cloud listed all members of the network and none has its
 //!   gateway.
 
 pub mod change;

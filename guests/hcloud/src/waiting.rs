@@ -1,4 +1,4 @@
-//! How the actions stand that the last call began.
+//! Checks the actions that the previous call started.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use ccm_guest::{Error, log, state};
 
 use crate::api::actions::{Action, actions as ask_for};
 
-/// How long it is remembered that a failure was reported. The host keeps a hint as long as it likes.
+/// How long a reported failure is remembered. The host may keep a hint for any time.
 const REPORTED: Duration = Duration::from_secs(600);
 
-/// How actions stand.
+/// The combined status of actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Some have not ended.
+    /// Some are still running.
     Running,
-    /// All have done what they were to do.
+    /// All have succeeded.
     Over,
-    /// It cannot be told any more: only a new look says what they have done.
+    /// Unknown: only reading the objects again shows the result.
     Unknown,
 }
 
-/// Asks how they stand, once.
+/// Queries the actions once.
 ///
 /// # Errors
-/// [`Error::Unavailable`] when one has failed, so that what it was to do is tried again with growing delay. Said once.
+/// [`Error::Unavailable`] when one has failed, so that the change is retried with growing delay. Reported once.
 pub fn ask(actions: &[u64]) -> Result<Wait, Error> {
     if actions.is_empty() {
         return Ok(Wait::Over);

@@ -1,12 +1,12 @@
-//! Writes the audit log: one line of JSON for each change at the cloud, each deletion of a node and some of what a module
-//! tried in vain, with the time and the leader. To a file, to standard output, or into the ordinary log.
+//! Writes the audit log: one line of JSON for each change at the cloud, each deletion of a node and a sample of a
+//! module's refused attempts, with the time and the leader. To a file, to standard output, or to the ordinary log.
 //!
-//! A change whose record cannot be written is not made. A disk that fills up can still keep the records of changes
-//! that are on the wire at that moment from being written; they are kept in memory and written first when there is
-//! room again, and until then nothing else is changed. What is on the wire when the process is killed has no record.
+//! A change is not made if its record cannot be written. When a disk fills up, records of changes already on the wire
+//! may not be writable: they are kept in memory, written first when there is room again, and no other changes are made
+//! until then. Changes on the wire when the process is killed have no record.
 //!
-//! Lines are handed to the kernel one by one and not forced to the disk: a killed process loses none that it wrote,
-//! a machine without power may. The file is opened for each line, so that it can be moved away at any time.
+//! Lines are written to the kernel one by one and not synced to the disk: a killed process loses no written line, a
+//! machine that loses power may. The file is opened for each line, so that it can be moved away at any time.
 
 mod refusals;
 
@@ -26,16 +26,16 @@ use k8s_openapi::jiff::Timestamp;
 use crate::flags::AuditLog;
 use refusals::Refusals;
 
-/// Who changed what is for the operator alone to read.
+/// Only the operator may read who changed what.
 const FILE_MODE: u32 = 0o600;
 
-/// See the module's documentation. All that come of one write to the same place.
+/// See the module's documentation. All writers derived from one another share the output.
 pub(crate) struct AuditWriter {
     lines: Arc<Lines>,
     leader: Leader,
 }
 
-/// The place where lines go, and what waits for it.
+/// The output, and the lines waiting for it.
 struct Lines {
     place: Place,
     waiting: Mutex<Waiting>,
@@ -52,22 +52,22 @@ enum Place {
 #[derive(Default)]
 struct Waiting {
     lines: VecDeque<String>,
-    /// Whether the last thing that was written is the beginning of a line.
+    /// Whether the output currently ends with an incomplete line.
     is_torn: bool,
     is_failing: bool,
 }
 
 impl AuditWriter {
-    /// A writer to this place, for a process without leader election.
+    /// Opens a writer for a process without leader election.
     ///
     /// # Errors
-    /// The file cannot be written; nothing has been changed anywhere yet.
+    /// The file cannot be written; nothing has been changed yet.
     pub(crate) fn open(place: &AuditLog) -> anyhow::Result<AuditWriter> {
         let place = match place {
             AuditLog::Log => Place::Log,
             AuditLog::Stdout => Place::Stdout,
             AuditLog::File(path) => {
-                // Opening a FIFO would wait for its reader.
+                // Opening a FIFO would block until it has a reader.
                 if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
                     bail!("the audit log {} is not a regular file", path.display());
                 }
@@ -86,7 +86,7 @@ impl AuditWriter {
         })
     }
 
-    /// The same place, for what is done under a lease: its holder, and how often it had changed hands then.
+    /// A writer to the same output for changes made under a lease: its holder, and its number of transitions.
     pub(crate) fn led_by(&self, identity: &str, transitions: u64) -> AuditWriter {
         AuditWriter {
             lines: self.lines.clone(),
@@ -111,7 +111,7 @@ impl Lines {
         self.flush(&mut waiting);
     }
 
-    /// Whether the next record could be written, as far as that can be told before.
+    /// Whether the next record can be written, as far as can be known in advance.
     fn ready(&self) -> Result<(), Unrecordable> {
         let mut waiting = self.waiting();
         self.flush(&mut waiting);
@@ -124,7 +124,7 @@ impl Lines {
         result.map_err(|_| Unrecordable)
     }
 
-    /// Writes what waits, the oldest first, as far as it can be written.
+    /// Writes waiting lines, oldest first, until one fails.
     fn flush(&self, waiting: &mut Waiting) {
         while let Some(line) = waiting.lines.front() {
             let result = match &self.place {
@@ -146,18 +146,18 @@ impl Lines {
         }
     }
 
-    /// As for [`Lines::waiting`].
+    /// A poisoned lock is valid, as in [`Lines::waiting`].
     fn refusals(&self) -> MutexGuard<'_, Refusals> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    /// No update under this lock can panic half-way, so a poisoned lock is still valid.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Says once that writing has begun to fail, and once that it works again.
+/// Logs once when writing starts to fail, and once when it works again.
 fn told(waiting: &mut Waiting, result: &io::Result<()>) {
     match result {
         Err(error) if !waiting.is_failing => {
@@ -177,7 +177,7 @@ fn append(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Writes a line whole, or says that it is not. After a torn one it begins a new line.
+/// Writes a whole line or returns an error. After an incomplete line it starts a new one.
 fn put(out: &mut impl Write, line: &str, is_torn: &mut bool) -> io::Result<()> {
     let begin = if *is_torn { "\n" } else { "" };
     let text = format!("{begin}{line}\n");
@@ -207,7 +207,7 @@ impl AuditSink for AuditWriter {
         self.write(record);
     }
 
-    /// The egress has said it to the operator; it is no change.
+    /// Only a debug log line: it is no change, and the egress has already logged it.
     fn refused(&self, refused: &Refused<'_>) {
         let Refused {
             subject,
@@ -218,7 +218,7 @@ impl AuditSink for AuditWriter {
         tracing::debug!(target: "audit", object = %subject, method = request.method, path = request.template, %refusal, "not sent");
     }
 
-    /// Nothing waits for this record, and none is kept in memory until there is room: a module can have as many as it likes.
+    /// Writes the record at once or drops it: a module can cause any number of them, so none is kept in memory.
     fn attempted(&self, attempt: &Attempt<'_>) {
         let mut refusals = self.lines.refusals();
         let Some(unwritten) = refusals.next(&attempt.author.provider, Instant::now()) else {

@@ -1,6 +1,6 @@
-//! The built-in grant profiles of shipped modules: what an operator of the Go binary would have set as
-//! environment variables. A profile belongs to the *bytes* of the module that is embedded in this binary,
-//! never to a name: any other module needs grants that somebody wrote down.
+//! Built-in grant profiles of shipped modules: what an operator of the Go binary would have set as environment
+//! variables. A profile belongs to the *bytes* of the module embedded in this binary, never to a name: any other module
+//! needs configured grants.
 
 mod profile;
 
@@ -30,7 +30,7 @@ pub(crate) fn names() -> Vec<&'static str> {
         .collect()
 }
 
-/// The name of the embedded module that has exactly these bytes.
+/// The name of the embedded module with exactly these bytes.
 pub(crate) fn recognise(digest: &Digest) -> Option<&'static str> {
     static DIGESTS: LazyLock<Vec<(&str, Digest)>> = LazyLock::new(|| {
         let guests = embedded_guests::all().into_iter();
@@ -44,8 +44,8 @@ pub(crate) fn recognise(digest: &Digest) -> Option<&'static str> {
         .map(|(name, _)| *name)
 }
 
-/// The secrets that a provider's built-in profile reads from files, as they are now: who compares them knows whether
-/// one was rotated. Those that cannot be read are left out.
+/// Current values of the secrets that a provider's built-in profile reads from files, for detecting a rotation.
+/// Unreadable ones are left out.
 pub(crate) fn ambient(config: &ProviderConfig, surroundings: &Surroundings<'_>) -> Vec<Secret> {
     if config.grants.is_some() {
         return Vec::new();
@@ -59,7 +59,7 @@ pub(crate) fn ambient(config: &ProviderConfig, surroundings: &Surroundings<'_>) 
         .collect()
 }
 
-/// Values for the configuration keys that the manifest declares, from variables of the same names.
+/// Values of the manifest's configuration keys, from variables of the same names.
 pub(crate) fn values(
     manifest: &Manifest,
     surroundings: &Surroundings<'_>,
@@ -69,22 +69,22 @@ pub(crate) fn values(
         .collect()
 }
 
-/// On which terms a module is loaded.
+/// Load policy of a module, with its mistakes and warnings.
 pub(crate) struct Terms {
-    /// What it may do. With mistakes there are credentials among them that open nothing, so that the module can be asked
-    /// what it finds wrong: not to be used.
+    /// Granted permissions. If there are mistakes, some credentials are placeholders: the module may be asked for its
+    /// own mistakes, but the grants must not be used.
     pub(crate) grants: Grants,
-    /// Every variable that is missing or malformed.
+    /// All missing or malformed variables.
     pub(crate) mistakes: Vec<String>,
-    /// What has no effect, or looks wrong and may be right.
+    /// Settings that have no effect, or look wrong but may be right.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Stands for a credential that is missing.
+/// Placeholder for a missing credential.
 const OPENS_NOTHING: &str = "missing";
 
-/// Reads endpoints and credentials of a shipped module: exactly what the manifest requires, and those optional targets
-/// that are switched on. `values` is its configuration, which says what is switched on.
+/// Reads endpoints and credentials of a shipped module: exactly the required targets, and the optional ones that are
+/// switched on. `values` is the module's configuration, which contains the switches.
 pub(crate) fn grants(
     guest: &str,
     manifest: &Manifest,
@@ -106,7 +106,7 @@ pub(crate) fn grants(
 }
 
 impl Terms {
-    /// Grants that somebody wrote down: the variables have no part in them.
+    /// Configured grants, which ignore the variables.
     pub(crate) fn written(grants: Grants) -> Terms {
         Terms {
             grants,
@@ -149,7 +149,7 @@ impl Terms {
         self.put(grant);
     }
 
-    /// In place of the one that the manifest requires, or beside the others.
+    /// Replaces the grant of the same target, or adds one.
     fn put(&mut self, grant: TargetGrant) {
         let targets = &mut self.grants.targets;
         match targets.iter_mut().find(|other| other.name == grant.name) {
@@ -177,7 +177,7 @@ impl Terms {
         }
     }
 
-    /// The value of a variable or of its file; with a mistake, one that opens nothing.
+    /// The value of a variable or its file; after a mistake, a placeholder.
     fn secret(&mut self, variable: &str, surroundings: &Surroundings<'_>) -> String {
         secret(variable, surroundings).unwrap_or_else(|mistake| {
             self.mistakes.push(mistake);
@@ -185,7 +185,7 @@ impl Terms {
         })
     }
 
-    /// Credentials for something that is switched off are probably meant to be used.
+    /// Warns about credentials of a switched-off target, which are probably meant to be used.
     fn switched_off(&mut self, switch: &str, login: &Login, surroundings: &Surroundings<'_>) {
         for variable in login.variables() {
             let is_set = |name: &str| (surroundings.variable)(name).is_some();
@@ -217,7 +217,7 @@ impl Terms {
 }
 
 impl Login {
-    /// The variables that it is read from.
+    /// The variables that hold it.
     fn variables(&self) -> Vec<&'static str> {
         match self {
             Login::Token { variable, .. } => vec![variable],
@@ -226,7 +226,7 @@ impl Login {
     }
 }
 
-/// As Go's `strconv.ParseBool`. A value that is neither true nor false is for the module to refuse.
+/// As Go's `strconv.ParseBool`. The module rejects values that are neither true nor false.
 fn is_true(text: &str) -> bool {
     matches!(text.trim(), "1" | "t" | "T" | "true" | "TRUE" | "True")
 }

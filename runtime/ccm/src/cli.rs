@@ -1,7 +1,7 @@
-//! The command line: which command, with which options. Parsing touches neither files nor the network.
+//! The command line: selects the command and its options. Parsing touches neither files nor the network.
 //!
-//! No command means the demo, where it is built in. A real cluster is only ever touched by `ccm run`, so that a lost kubeconfig
-//! cannot start the demo, nor the demo a cluster's controllers.
+//! Without a command, runs the demo if it is built in. Only `ccm run` ever touches a real cluster, so that a lost
+//! kubeconfig cannot start the demo, nor the demo a cluster's controllers.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -13,35 +13,35 @@ use clap_complete::Shell;
 use crate::flags::{self, RunFlags};
 use crate::provider::{self, ConfigCommand, ProviderCommand};
 
-/// What the command line asks for.
+/// The parsed command.
 pub(crate) enum Command {
-    /// Show the main job on a simulated cluster and cloud.
+    /// Run the demo on a simulated cluster and cloud.
     #[cfg(feature = "demo")]
     Demo {
-        /// One JSON object per line instead of text.
+        /// Print one JSON object per line instead of text.
         json: bool,
     },
     /// Run the controllers against a real cluster.
     Run(Box<RunFlags>),
-    /// Make provider modules and look at them.
+    /// Build and inspect provider modules.
     Provider(Box<ProviderCommand>),
-    /// Look at a configuration.
+    /// Check a configuration.
     Config(ConfigCommand),
     /// Print a completion script.
     Completion(Shell),
     /// Print the version.
     Version,
-    /// The hidden compile child.
+    /// Run the hidden compile child.
     CompileChild,
-    /// The hidden process that runs guests.
+    /// Run the hidden child process that executes guests.
     SandboxChild,
 }
 
-/// What is printed instead of running a command: help, version or a usage error.
+/// Output printed instead of running a command: help, version or a usage error.
 pub(crate) struct Answer(clap::Error);
 
 impl Answer {
-    /// Prints to standard output (help) or standard error (mistakes) and gives the exit code.
+    /// Prints to standard output (help) or standard error (mistakes) and returns the exit code.
     pub(crate) fn print(self) -> ExitCode {
         let failed = self.0.use_stderr();
         // Nothing sensible can be done when the terminal is gone.
@@ -54,15 +54,15 @@ impl Answer {
     }
 }
 
-/// What makes this binary compile one module.
+/// Argument that makes this binary compile one module.
 pub(crate) const COMPILE_CHILD: &str = "__compile";
-/// What makes this binary run the guests of one module.
+/// Argument that makes this binary run the guests of one module.
 pub(crate) const SANDBOX_CHILD: &str = "__sandbox";
 
-/// Reads the command line.
+/// Parses the command line.
 ///
 /// # Errors
-/// Help, version, or the mistake to be shown.
+/// Help, version, or the usage error to show.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Answer> {
     let arguments = arguments.into_iter().map(flags::dashed);
     let matches = command()
@@ -129,8 +129,8 @@ fn with_demo(command: clap::Command) -> clap::Command {
     command
 }
 
-/// A flag of the Go binary without `run` is the likeliest mistake of an operator who comes from there; a switch whose
-/// value has no equals sign is another one, and Go takes no such value either.
+/// Adds hints for likely mistakes: a flag of the Go binary without `run`, and a switch whose value has no equals sign,
+/// which Go does not accept either.
 fn hint(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let word = match error.get(ContextKind::InvalidArg) {
@@ -159,7 +159,7 @@ fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Opti
     matches.get_one::<T>(id).cloned()
 }
 
-/// The whole command line, as people see it: without the compile child's, which completion scripts would offer.
+/// The public command line, without the hidden children, which completion scripts would offer.
 pub(crate) fn command() -> clap::Command {
     let command = clap::Command::new("ccm")
         .version(env!("CARGO_PKG_VERSION"))
@@ -167,7 +167,7 @@ pub(crate) fn command() -> clap::Command {
         .after_help(format!("{WITHOUT_A_COMMAND}Exit codes: 0 done, 1 wrong options or a failure, 2 what was looked at is refused, not trusted or asks for more (provider, config check) or the plan is not empty (run --plan-for), 3 no change is known and not everything could be judged."));
     with_demo(command)
         .subcommand(flags::run_command())
-        // Said last: the derived form brings the documentation of its type.
+        // Set last: deriving takes the documentation of the type.
         .subcommand(
             ProviderCommand::augment_subcommands(clap::Command::new("provider"))
                 .about("Make provider modules, look at them, compare, pull and verify them")
@@ -202,7 +202,7 @@ pub(crate) fn print_completion(shell: Shell) -> ExitCode {
     print(&script)
 }
 
-/// Prints the version of this binary and of the contract it speaks.
+/// Prints the version of this binary and of its contract.
 pub(crate) fn print_version() -> ExitCode {
     print(
         format!(
@@ -214,7 +214,7 @@ pub(crate) fn print_version() -> ExitCode {
     )
 }
 
-/// Writes to standard output; a closed pipe is not an error worth a message.
+/// Writes to standard output; a closed pipe is no error.
 pub(crate) fn print(text: &[u8]) -> ExitCode {
     match std::io::stdout().write_all(text) {
         Ok(()) => ExitCode::SUCCESS,
@@ -222,12 +222,13 @@ pub(crate) fn print(text: &[u8]) -> ExitCode {
     }
 }
 
-/// Writes an error and its causes to standard error, one per line.
+/// Prints an error and its causes to standard error, one per line.
 pub(crate) fn print_error(error: &anyhow::Error) {
     let mut text = format!("Error: {error}\n");
     for cause in error.chain().skip(1) {
         text.push_str(&format!("  caused by: {cause}\n"));
     }
-    // Causes are told by clouds, registries and modules, too. Nothing sensible can be done when standard error is gone.
+    // Escaped, because clouds, registries and modules contribute causes. Nothing sensible can be done when standard
+    // error is gone.
     let _ = std::io::stderr().write_all(provider::visible(&text).as_bytes());
 }

@@ -1,6 +1,5 @@
-//! The configuration file: what was written (`raw`, unknown keys refused) and what it means ([`ProviderConfig`]). All
-//! mistakes are reported together. It reads no file itself: the text, the environment and the reading of secrets are
-//! arguments.
+//! The configuration file: the written form (`raw`, unknown keys refused) and its meaning ([`ProviderConfig`]). Reports
+//! all mistakes together. Reads no files itself: the text, the environment and secret readers are arguments.
 
 mod grants;
 mod load_balancers;
@@ -28,40 +27,41 @@ pub(crate) use source::RegistryConfig;
 use crate::flags::go_duration;
 use raw::{RawConfig, RawLimits, RawProvider, RawRollout};
 
-/// Version of the file's form.
+/// API version of the file.
 pub(crate) const API_VERSION: &str = "wasm-ccm.dev/v1alpha1";
 /// Kind of the file.
 pub(crate) const KIND: &str = "ProviderConfiguration";
 
-/// One provider as configured.
+/// Configuration of one provider.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ProviderConfig {
-    /// The name that `--cloud-provider` selects, and that is recorded as the owner.
+    /// The name selected by `--cloud-provider` and recorded as the owner.
     pub name: String,
-    /// Where the module comes from.
+    /// Source of the module.
     pub source: Location,
-    /// How a registry is reached, if it comes from one.
+    /// Access to the registry, if the source is one.
     pub registry: RegistryConfig,
-    /// Who has to vouch for it.
+    /// Trust policy for the module.
     pub trust: TrustPolicy,
-    /// Values for the configuration keys that the manifest declares.
+    /// Values of the manifest's configuration keys.
     pub values: BTreeMap<String, String>,
-    /// What the operator allows; `None`: the built-in profile, which only shipped modules have.
+    /// The operator's grants; `None`: the built-in profile, which only shipped modules have.
     pub grants: Option<Grants>,
-    /// What it may use at most.
+    /// Upper limits of its resources.
     pub limits: LimitsGranted,
-    /// Which nodes are its own.
+    /// Which nodes it owns.
     pub nodes: NodeClaim,
-    /// Which Services it makes load balancers for, and within which bounds.
+    /// Which Services it makes load balancers for, and the limits for those.
     pub load_balancers: LoadBalancerConfig,
-    /// How a new version takes over.
+    /// How new versions are rolled out.
     pub rollout: RolloutRules,
-    /// Secrets that the built-in profile of a shipped module reads from files; here so that a rotated one is a change.
+    /// Secrets that a shipped module's built-in profile reads from files; stored here so that a rotation counts as a
+    /// change.
     pub ambient: Vec<Secret>,
 }
 
 impl ProviderConfig {
-    /// A provider that no file describes: the embedded module of this name, and nothing set.
+    /// A provider without a configuration: the embedded module of this name with no settings.
     pub(crate) fn unwritten(name: &str) -> ProviderConfig {
         ProviderConfig {
             name: name.to_owned(),
@@ -82,17 +82,17 @@ impl ProviderConfig {
     }
 }
 
-/// How this module looks at the world: variables, files and Secrets, all injected.
+/// Injected access to variables, files and Secrets.
 pub(crate) struct Surroundings<'a> {
-    /// An environment variable; `None` when unset.
+    /// An environment variable; `None` if unset.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// The text of a file, or why it cannot be read.
     pub file: &'a dyn Fn(&Path) -> Result<String, String>,
-    /// The value of a key of a Secret in the cluster, or why it cannot be read.
+    /// The value of a key of a cluster Secret, or why it cannot be read.
     pub secret: &'a dyn Fn(&SecretKey) -> Result<String, String>,
 }
 
-/// Every mistake in a configuration, one per line.
+/// All mistakes in a configuration, one per line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mistakes(pub Vec<String>);
 
@@ -104,11 +104,11 @@ impl std::fmt::Display for Mistakes {
 
 impl std::error::Error for Mistakes {}
 
-/// A configuration file as it is written, before anything that it refers to is read.
+/// A parsed configuration file, before anything it refers to is read.
 pub(crate) struct Written(RawConfig);
 
 impl Written {
-    /// Reads the text.
+    /// Parses the text.
     ///
     /// # Errors
     /// A syntax error, with its line.
@@ -124,12 +124,12 @@ impl Written {
             .map_err(|error| Mistakes(vec![error.to_string()]))
     }
 
-    /// The Secrets of the cluster that it refers to, so that they can be read before [`Written::meaning`] asks for them.
+    /// The cluster Secrets it refers to, which must be read before [`Written::meaning`] asks for them.
     pub(crate) fn secrets(&self) -> BTreeSet<SecretKey> {
         self.0.secrets()
     }
 
-    /// What it means.
+    /// Interprets the file.
     ///
     /// # Errors
     /// All mistakes together.
@@ -141,7 +141,7 @@ impl Written {
     }
 }
 
-/// Reads a configuration file's text whose Secrets need not be read first.
+/// Parses and interprets a configuration file without reading its Secrets first.
 ///
 /// # Errors
 /// All mistakes together; a syntax error alone, with its line.
@@ -185,11 +185,11 @@ fn meaning(
     }
 }
 
-/// Whether these providers can serve one cluster at the same time, as far as that can be told before their modules
-/// are here.
+/// Checks whether these providers can serve one cluster together, as far as this can be known before their modules are
+/// loaded.
 ///
 /// # Errors
-/// All that is between them.
+/// All conflicts between them.
 pub(crate) fn together(providers: &[ProviderConfig]) -> Result<(), Mistakes> {
     let mut mistakes = claimed_twice(providers);
     if providers.is_empty() {
@@ -204,7 +204,7 @@ pub(crate) fn together(providers: &[ProviderConfig]) -> Result<(), Mistakes> {
     }
 }
 
-/// Nodes that two providers would call their own.
+/// Nodes claimed by two providers.
 fn claimed_twice(providers: &[ProviderConfig]) -> Vec<String> {
     let claims: Vec<Claim> = providers
         .iter()
@@ -260,7 +260,7 @@ fn provider(
         limits,
         nodes: NodeClaim {
             schemes: raw.nodes.schemes,
-            // Taken for none, it would seem to want all nodes.
+            // Treating an invalid selector as none would select all nodes.
             selector: selector.ok()?,
         },
         load_balancers,
@@ -269,13 +269,13 @@ fn provider(
     })
 }
 
-/// A scheme as it stands in provider IDs.
+/// Whether the text is a valid provider ID scheme.
 fn is_scheme(text: &str) -> bool {
     let id = format!("{text}://x");
     ProviderId::parse(&id).is_ok_and(|read| read.scheme == text)
 }
 
-/// With none of something no call could ever end.
+/// Rejects zero limits, with which no call could complete.
 fn limits(place: &str, raw: &RawLimits, mistakes: &mut Vec<String>) -> LimitsGranted {
     for (key, value) in [
         ("memoryMiB", raw.memory_mib),

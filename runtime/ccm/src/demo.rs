@@ -1,8 +1,8 @@
-//! The demo: the main job on a simulated cluster and a simulated cloud, with the real controllers and the real
-//! component in the real sandbox. It ends by itself, and fails if what it shows did not happen.
+//! The demo: the main features on a simulated cluster and cloud, with the real controllers and the real component in
+//! the real sandbox. It ends by itself and fails if a step does not happen.
 //!
-//! It never touches a real cluster or a real cloud: everything is in this process or on loopback. The controllers wait
-//! as long as ever, by a clock that goes a minute in a second: no guard is weaker than with a real cluster.
+//! It never touches a real cluster or cloud: everything is in this process or on loopback. The controllers use their
+//! normal delays on a clock that runs 60 times as fast: no guard is weaker than with a real cluster.
 
 mod lifecycle;
 mod narrate;
@@ -50,18 +50,18 @@ use network::Network;
 const MACHINES: [&str; 3] = ["control-1", "worker-1", "worker-2"];
 /// A node without a machine at this cloud.
 const STRANGER: &str = "laptop";
-/// Longer than any step takes on a busy machine, where a module may be compiled for a minute; the demo fails rather than
-/// hangs.
+/// Time limit of a step, longer than any step takes on a busy machine, where compiling a module may take a minute. The
+/// demo fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How many seconds the controllers' clock, and the cluster's, go in one.
+/// Speed of the controllers' and the cluster's clock: seconds per real second.
 const PACE: u32 = 60;
-/// Opens nothing real: the simulated cloud expects it, and the guest never sees it.
+/// A token for the simulated cloud only; the guest never sees it.
 const TOKEN: &str = "a-token-that-the-guest-never-sees";
 
-/// Shows everything, as text or as one JSON object per line, then ends.
+/// Runs the demo with output as text or as one JSON object per line.
 ///
 /// # Errors
-/// Something that the demo shows did not happen.
+/// A step of the demo did not happen.
 pub(crate) fn main(json: bool) -> anyhow::Result<()> {
     let narrator = Narrator::start(json)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -121,7 +121,7 @@ async fn show(narrator: &Narrator) -> anyhow::Result<()> {
         },
         ccm_controllers::Metrics::default(),
         async {
-            // A dropped sender means the same as a sent message: the demo is over.
+            // A dropped sender counts as a message: the demo is over.
             let _ = stopped.await;
         },
     ));
@@ -163,12 +163,12 @@ async fn show(narrator: &Narrator) -> anyhow::Result<()> {
     refuse_module(&host, &manifest, &cloud, narrator).await?;
 
     narrator.end();
-    // Dropping the sender stops the controllers, too; the receiver may already be gone if they failed.
+    // Dropping the sender also stops the controllers; the receiver may be gone if they failed.
     let _ = stop.send(());
     controllers.await.context("the controllers crashed")??;
     keeping.abort();
     let changes = changes(&cloud);
-    // A load balancer is made and removed; there is a route for each machine, and one is removed.
+    // One load balancer is created and deleted; one route is created per machine, and one is deleted.
     let expected = 2 + MACHINES.len() + 1;
     ensure!(
         changes == expected,
@@ -187,7 +187,7 @@ async fn show(narrator: &Narrator) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How often the cloud was changed.
+/// Number of changes at the cloud.
 fn changes(cloud: &Hetzner) -> usize {
     let requests = cloud.requests();
     requests
@@ -197,7 +197,7 @@ fn changes(cloud: &Hetzner) -> usize {
         .count()
 }
 
-/// As with the flags about pod networks, and no other.
+/// Settings with the pod network flags only.
 fn settings() -> anyhow::Result<ccm_controllers::Settings> {
     let settings = provider_loading::settings(
         &NodeFlags::UNSET,
@@ -213,7 +213,7 @@ fn settings() -> anyhow::Result<ccm_controllers::Settings> {
     })
 }
 
-/// As `ccm run`, without a cluster to read from and with nothing kept.
+/// As in `ccm run`, but without a cluster to read from and without persistent storage.
 fn shared(host: Arc<Host>) -> Shared {
     Shared {
         host,
@@ -239,7 +239,7 @@ fn shared(host: Arc<Host>) -> Shared {
     }
 }
 
-/// The provider whose module is in this file, as a configuration would describe it.
+/// A provider whose module is in this file, as from a configuration.
 fn configured(
     file: &Path,
     cloud: &Hetzner,
@@ -255,17 +255,17 @@ fn configured(
     Ok(config)
 }
 
-/// The cluster's clock, as fast as the controllers'.
+/// The cluster's clock, at the speed of the controllers'.
 fn simulated() -> impl Fn() -> SystemTime + Send + Sync + 'static {
     let (begin, started) = (SystemTime::now(), Instant::now());
     move || begin + started.elapsed() * PACE
 }
 
-/// The grants of the embedded module, for the simulated cloud only.
+/// Grants of the embedded module, for the simulated cloud only.
 fn grants(manifest: &Manifest, cloud: &Hetzner) -> anyhow::Result<Grants> {
     let mut grants = manifest.as_grants();
     for target in &mut grants.targets {
-        // An address as endpoint grants that very address, which is the only way to loopback.
+        // An address as endpoint grants exactly that address, the only way to allow loopback.
         target.endpoint = cloud.endpoint().parse()?;
         target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
     }
@@ -299,7 +299,7 @@ fn introduce(provider: &Provider, narrator: &Narrator) {
             provider.digest()
         ),
     );
-    // The optional ones are not granted here.
+    // Optional targets are not granted here.
     for target in manifest.targets.iter().filter(|target| target.required) {
         let lines = target.rules.iter().flat_map(Rule::lines);
         let (writes, reads): (Vec<_>, Vec<_>) =
@@ -317,7 +317,7 @@ fn introduce(provider: &Provider, narrator: &Narrator) {
     }
 }
 
-/// What the lines' paths begin with.
+/// The distinct first path segments of the lines.
 fn areas(lines: &[Line]) -> String {
     let first = |line: &Line| {
         let path = line.path.to_string();
@@ -361,7 +361,7 @@ fn is_tainted(node: &Node) -> bool {
     })
 }
 
-/// Waits until a node has lost its taint, and checks that everything else was there before.
+/// Waits until a node has lost its taint, and checks that it has addresses.
 async fn initialised(nodes: &Api<Node>, name: &str) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -384,7 +384,7 @@ async fn initialised(nodes: &Api<Node>, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// The node that has no machine at this cloud: asked about, and left alone.
+/// Checks that the node without a machine was asked about and left unchanged.
 async fn still_waiting(
     nodes: &Api<Node>,
     cloud: &Hetzner,
@@ -407,7 +407,7 @@ async fn still_waiting(
     Ok(())
 }
 
-/// A request that the grant does not name, through the same egress that the guest's requests take.
+/// Sends a request outside the grant through the guests' egress, which refuses it.
 async fn refuse_request(
     manifest: &Manifest,
     cloud: &Hetzner,
@@ -445,7 +445,7 @@ async fn refuse_request(
     Ok(())
 }
 
-/// The same module with less than it requests: not loaded, and the missing lines are named.
+/// Loads the same module with fewer grants than it requests: refused, with the missing lines named.
 async fn refuse_module(
     host: &Host,
     manifest: &Manifest,

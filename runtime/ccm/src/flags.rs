@@ -1,7 +1,7 @@
 //! The flags of `ccm run`: a drop-in for the Go cloud-controller-manager's.
 //!
-//! The table in `flags/table.rs` is the only list; this file turns it into clap arguments and reads
-//! what was given into [`RunFlags`]. It reads no files and no environment.
+//! The table in `flags/table.rs` is the only list; this file converts it to clap arguments and parses their values into
+//! [`RunFlags`]. Reads no files and no environment.
 
 mod election;
 mod pod_network;
@@ -26,9 +26,9 @@ pub(crate) use pod_network::PodNetworkFlags;
 pub(crate) use safety::{AuditLog, ProviderIsolation, SafetyFlags};
 pub(crate) use table::{FLAGS, Kind, State};
 
-/// What `ccm run` was told, read and checked.
+/// The flags of `ccm run`, parsed and validated.
 pub(crate) struct RunFlags {
-    /// `--cloud-provider`. Without it, all providers of the configuration; there is one then (PROC-003).
+    /// `--cloud-provider`. `None`: all providers of the configuration, which is required then (PROC-003).
     pub cloud_provider: Option<String>,
     /// `--config`, or `--cloud-config`.
     pub config: Option<PathBuf>,
@@ -50,31 +50,31 @@ pub(crate) struct RunFlags {
     pub node_lifecycle_controller: bool,
     /// Whether it leaves the service controller on.
     pub service_controller: bool,
-    /// Of the route controller and the node IPAM controller.
+    /// Flags of the route controller and the node IPAM controller.
     pub pod_network: PodNetworkFlags,
-    /// Of the node controller.
+    /// Flags of the node controller.
     pub node: NodeFlags,
-    /// Of the service controller.
+    /// Flags of the service controller.
     pub service: ServiceFlags,
-    /// Of the node lifecycle controller.
+    /// Flags of the node lifecycle controller.
     pub lifecycle: LifecycleSettings,
-    /// Of leader election.
+    /// Flags of leader election.
     pub leadership: LeadershipFlags,
-    /// Of what may be changed, and what is written down of it.
+    /// Flags of modes, brakes, audit log and isolation.
     pub safety: SafetyFlags,
     /// `--logging-format=json`.
     pub log_json: bool,
     /// `-v`.
     pub verbosity: u32,
-    /// Warnings about flags that were accepted and do nothing: one line each.
+    /// Warnings about flags that are accepted without effect, one line each.
     pub warnings: Vec<String>,
 }
 
 /// The node controller's flags.
 pub(crate) struct NodeFlags {
-    /// `--concurrent-node-syncs`, if it was given.
+    /// `--concurrent-node-syncs`, if given.
     pub concurrent_syncs: Option<NonZeroUsize>,
-    /// `--concurrent-node-status-updates`, if it is not 0.
+    /// `--concurrent-node-status-updates`, if not 0.
     pub concurrent_status_updates: Option<NonZeroUsize>,
     /// `--node-status-update-frequency`.
     pub status_update_frequency: Duration,
@@ -89,7 +89,7 @@ pub(crate) struct NodeFlags {
 }
 
 impl NodeFlags {
-    /// What applies when none of them is given.
+    /// The values if no flag is given.
     pub(crate) const UNSET: NodeFlags = NodeFlags {
         concurrent_syncs: None,
         concurrent_status_updates: None,
@@ -132,7 +132,7 @@ fn lifecycle(matches: &ArgMatches, mistakes: &mut Vec<String>) -> LifecycleSetti
 
 /// The service controller's flags.
 pub(crate) struct ServiceFlags {
-    /// `--concurrent-service-syncs`, if it was given.
+    /// `--concurrent-service-syncs`, if given.
     pub concurrent_syncs: Option<NonZeroUsize>,
     /// `--load-balancer-drift-check`; `None`: never.
     pub drift_check: Option<Duration>,
@@ -141,7 +141,7 @@ pub(crate) struct ServiceFlags {
 }
 
 impl ServiceFlags {
-    /// What applies when none of them is given.
+    /// The values if no flag is given.
     #[cfg(feature = "demo")]
     pub(crate) const UNSET: ServiceFlags = ServiceFlags {
         concurrent_syncs: None,
@@ -164,7 +164,7 @@ impl ServiceFlags {
     }
 }
 
-/// Underscores in flag names are dashes, as in every Kubernetes binary (ccm-behaviour 8.1).
+/// Replaces underscores in flag names by dashes, as every Kubernetes binary does (ccm-behaviour 8.1).
 pub(crate) fn dashed(argument: OsString) -> OsString {
     let Some(text) = argument.to_str().filter(|text| text.starts_with("--")) else {
         return argument;
@@ -180,7 +180,7 @@ pub(crate) fn run_command() -> clap::Command {
     let command = clap::Command::new("run")
         .about("Run the controllers against a real cluster; takes the flags of the Go cloud-controller-manager")
         .version(env!("CARGO_PKG_VERSION"))
-        // As in Go, the last one counts of a flag that is given twice; lists are made longer.
+        // As in Go, the last value of a repeated flag counts; lists are extended.
         .args_override_self(true)
         .after_help(AFTER_HELP);
     FLAGS
@@ -220,7 +220,7 @@ fn argument(flag: &'static table::Flag) -> Arg {
         argument = argument.default_value(flag.default);
     }
     match flag.kind {
-        // A bare `--flag` means true; `--flag false` does not exist in Go, so the value needs its equals sign.
+        // A bare `--flag` means true; Go does not accept `--flag false`, so the value needs its equals sign.
         Kind::Bool => argument
             .num_args(0..=1)
             .require_equals(true)
@@ -245,7 +245,7 @@ fn argument(flag: &'static table::Flag) -> Arg {
     }
 }
 
-/// The spellings that Go's `strconv.ParseBool` takes.
+/// Accepts the spellings of Go's `strconv.ParseBool`.
 fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -254,10 +254,11 @@ fn go_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A Go duration: numbers with units, such as `1h30m`, `500ms` or `0`. jiff reads it, which takes `5 minutes`, too.
+/// Parses a Go duration: numbers with units, such as `1h30m`, `500ms` or `0`. Uses jiff, which also accepts `5
+/// minutes`.
 ///
-/// kube's `Duration` is not asked, although it is made for this: it takes the empty text, `--1s` and `1s0`, and panics at
-/// `1s-1s` and at more hours than fit.
+/// kube's `Duration`, made for this, is not used: it accepts the empty text, `--1s` and `1s0`, and panics at `1s-1s`
+/// and at hours that overflow.
 pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
     let expected = || "expected a duration such as 5m, 1h30m or 500ms".to_owned();
     if text == "0" {
@@ -268,10 +269,10 @@ pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
 }
 
 impl RunFlags {
-    /// Reads what clap matched.
+    /// Converts clap's matches.
     ///
     /// # Errors
-    /// Everything that is wrong with the flags together, in one message (PROC-003).
+    /// All mistakes in the flags, in one message (PROC-003).
     pub(crate) fn from_matches(matches: &ArgMatches) -> Result<RunFlags, clap::Error> {
         let mut mistakes = Vec::new();
         let config = path(matches, "config");
@@ -373,7 +374,7 @@ impl RunFlags {
     }
 }
 
-/// Whether the list of `--controllers` enables this one (PROC-020: the first hit wins, `*` is the rest).
+/// Whether the list of `--controllers` enables this one (PROC-020: the first match wins, `*` matches the rest).
 fn is_enabled(list: &[String], name: &str, alias: &str) -> bool {
     let hit = list.iter().find_map(|entry| match entry.strip_prefix('-') {
         Some(off) if off == name || off == alias => Some(false),
@@ -434,7 +435,7 @@ fn text(matches: &ArgMatches, name: &str) -> Option<String> {
         .cloned()
 }
 
-/// The ranges of a comma-separated list; what is none is a mistake.
+/// Parses the ranges of a comma-separated list; adds invalid ones to `mistakes`.
 fn cidrs(matches: &ArgMatches, name: &str, mistakes: &mut Vec<String>) -> Vec<IpNet> {
     let text = text(matches, name).unwrap_or_default();
     let parts = text

@@ -1,5 +1,5 @@
-//! Holding a lease on a thread of its own, so that nothing that happens in the controllers keeps it from being
-//! renewed; and the end of the process when it is lost, which waits for nobody.
+//! Holds a lease on its own thread, so that nothing in the controllers can delay its renewal, and ends the process
+//! without waiting when the lease is lost.
 
 use std::io;
 use std::sync::Arc;
@@ -16,25 +16,24 @@ use ccm_host::egress::now;
 use kube::{Client, Config};
 use tokio::sync::oneshot;
 
-/// How long the watchdog sleeps at most. Its sleep stands still while the machine is suspended, and the lease does
-/// not.
+/// Longest sleep of the watchdog. Its sleep pauses while the machine is suspended, the lease does not.
 const NAP: Duration = Duration::from_millis(400);
-/// How long the last line of a log may take: standard error may be a pipe that nobody reads.
+/// Time limit for the last log line: standard error may be a pipe that nobody reads.
 const LAST_LINE: Duration = Duration::from_millis(400);
-/// How long giving the lease back may take: three tries on a healthy API server need a tenth of it.
+/// Time limit for releasing the lease: three tries on a healthy API server need a tenth of it.
 const RELEASE: Duration = Duration::from_secs(2);
 
-/// A lease that is stood for.
+/// A lease to acquire.
 pub(crate) struct Lock {
-    /// Of a client of its own.
+    /// Configuration of a dedicated client.
     pub config: Config,
-    /// Which one, as whom.
+    /// The lease's name, this candidate's identity, and the timing.
     pub settings: ElectionSettings,
-    /// What is logged last when it is lost: upstream's words.
+    /// Last log line when the lease is lost, in upstream's words.
     pub last_words: &'static str,
 }
 
-/// One lease, from standing for it to giving it back. Dropped, it is kept as long as the process lives.
+/// One lease, from candidacy to release. Dropping it keeps the lease as long as the process lives.
 pub(crate) struct Leadership {
     tenure: Arc<Tenure>,
     won: oneshot::Receiver<anyhow::Result<u64>>,
@@ -43,7 +42,7 @@ pub(crate) struct Leadership {
 }
 
 impl Leadership {
-    /// Begins to stand for the lease.
+    /// Starts competing for the lease.
     pub(crate) fn stand(lock: Lock, metrics: ElectionMetrics) -> anyhow::Result<Leadership> {
         let tenure = Arc::new(Tenure::pending());
         let (has_won, won) = oneshot::channel();
@@ -60,7 +59,7 @@ impl Leadership {
             .name("election".to_owned())
             .spawn(move || {
                 campaign.run();
-                // Nobody may be waiting.
+                // The receiver may be gone.
                 let _ = has_ended.send(());
             })
             .context("cannot start the thread of the election")?;
@@ -72,28 +71,28 @@ impl Leadership {
         })
     }
 
-    /// How long this process may act.
+    /// The period in which this process may act.
     pub(crate) fn tenure(&self) -> Arc<Tenure> {
         self.tenure.clone()
     }
 
-    /// Waits until the lease is ours, and says how often it has changed hands.
+    /// Waits until the lease is acquired, and returns its number of transitions.
     pub(crate) async fn won(&mut self) -> anyhow::Result<u64> {
         (&mut self.won)
             .await
             .context("the thread of the election has ended")?
     }
 
-    /// Withdraws, or gives the lease back. Nothing may be on the wire any more.
+    /// Ends the candidacy or releases the lease. No request may be on the wire any more.
     pub(crate) async fn give_back(self) {
-        // Both fail only when the thread has ended, and then there is nothing to give back.
+        // Fails only if the thread has ended, and then there is nothing to release.
         let _ = self.stop.send(());
-        // The thread bounds itself; one that hangs does not keep the process from ending.
+        // The thread has its own time limits; a hanging thread does not keep the process from ending.
         let _ = tokio::time::timeout(RELEASE * 2, self.ended).await;
     }
 }
 
-/// What the thread of one election does.
+/// Work of the thread of one election.
 struct Campaign {
     lock: Lock,
     tenure: Arc<Tenure>,
@@ -126,7 +125,7 @@ impl Campaign {
             }
         };
         let stopped = async {
-            // Without a word the process is about to end by itself, and the lease with its time.
+            // Without a message the process is about to end by itself, and the lease expires.
             if self.stopped.await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -157,7 +156,7 @@ impl Campaign {
     }
 }
 
-/// Makes the clients in the runtime that they live in.
+/// Creates the clients inside the runtime that drives them.
 fn election(lock: Lock, tenure: Arc<Tenure>, metrics: ElectionMetrics) -> anyhow::Result<Election> {
     let timing = lock.settings.timing;
     let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
@@ -172,7 +171,7 @@ fn election(lock: Lock, tenure: Arc<Tenure>, metrics: ElectionMetrics) -> anyhow
     ))
 }
 
-/// Ends the process when nothing may begin any more, also when every thread of the runtimes hangs.
+/// Ends the process when the tenure has ended, even if all runtime threads hang.
 struct Watchdog {
     thread: Thread,
     is_dismissed: Arc<AtomicBool>,
@@ -209,15 +208,15 @@ impl Watchdog {
     }
 }
 
-/// Logs and ends the process with exit code 1 (PROC-042). Requests that are on the wire are broken off with it.
+/// Logs and ends the process with exit code 1 (PROC-042), which aborts requests on the wire.
 fn lost(last_words: &'static str, reason: String) -> ! {
     static IS_ENDING: AtomicBool = AtomicBool::new(false);
-    // The watchdog and the election notice it together.
+    // The watchdog and the election may both call this.
     while IS_ENDING.swap(true, Ordering::AcqRel) {
         thread::park();
     }
     let (said, heard) = mpsc::channel();
-    // Whoever logs may have to wait for whoever reads the log.
+    // Logging may block until the log's reader continues.
     let saying = thread::Builder::new().spawn(move || {
         tracing::error!(reason, "{last_words}");
         let _ = said.send(());

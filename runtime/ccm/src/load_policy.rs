@@ -1,5 +1,5 @@
-//! On which terms a configured provider's module is loaded: grants that somebody wrote down, or the built-in profile of
-//! exactly the bytes that this program ships. Reads variables and files; fetches nothing.
+//! Load policy of a configured provider's module: configured grants, or the built-in profile for exactly the bytes that
+//! this program ships. Reads variables and files; fetches nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Once;
@@ -14,22 +14,22 @@ use crate::provider_loading::PROCESS;
 
 /// See the module's documentation.
 pub(crate) struct ConfiguredTerms {
-    /// What is configured.
+    /// The provider's configuration.
     pub config: ProviderConfig,
     /// `--cluster-name`.
     pub cluster_name: String,
     /// `--cluster-cidr`, split.
     pub cluster_cidrs: Vec<String>,
-    /// What is odd and allowed is said once.
+    /// Makes warnings about unusual settings appear once.
     pub warned: Once,
 }
 
 impl ConfiguredTerms {
-    /// The terms for a module, with every mistake in what they are made of. With mistakes there are credentials among
-    /// them that open nothing, so that the module can be asked what it finds wrong: not to be used.
+    /// The load policy for a module, with all mistakes in its inputs. If there are mistakes, some credentials are
+    /// placeholders: the module may be asked for its own mistakes, but the policy must not be used.
     ///
     /// # Errors
-    /// There are no terms for this module.
+    /// There is no load policy for this module.
     pub(crate) fn read(
         &self,
         inspection: &Inspection,
@@ -79,7 +79,7 @@ impl LoadPolicyOf for ConfiguredTerms {
     }
 }
 
-/// Grants and values of a shipped module: variables first, what the file says over them.
+/// Grants and values of a shipped module: from variables, overridden by the file.
 fn profile(
     guest: &str,
     manifest: &Manifest,

@@ -1,5 +1,5 @@
-//! The one binary: parses, assembles and runs. It is the only place where controllers and the Wasm host
-//! meet, and the only one that reads flags, the environment and configuration files.
+//! The only binary: parses, assembles and runs. The only place where controllers and the Wasm host meet, and the only
+//! one that reads flags, the environment and configuration files.
 #![forbid(unsafe_code)]
 
 mod audit;
@@ -26,7 +26,8 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(answer) => return answer.print(),
     };
-    // Credentials are in it. Children hold none, and do the same once they have what they need of /proc.
+    // This process's memory holds credentials. Children hold none, and do the same after reading what they need from
+    // /proc.
     let is_child = matches!(
         command,
         cli::Command::CompileChild | cli::Command::SandboxChild
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
         ));
     }
     match command {
-        // Children meet untrusted bytes under limits of their own: they must not start a runtime or read anything first.
+        // Children handle untrusted bytes under their own limits: they must not start a runtime or read anything first.
         cli::Command::CompileChild => ccm_host::compile_child(),
         cli::Command::SandboxChild => ccm_host::sandbox_child(),
         #[cfg(feature = "demo")]
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Exit code 0, or the whole chain of causes on standard error and exit code 1 (PROC-056).
+/// Exit code 0, or the chain of causes on standard error and exit code 1 (PROC-056).
 fn report(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

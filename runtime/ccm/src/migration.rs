@@ -1,22 +1,22 @@
 //! Leader migration: which controllers run under which of two leases while they move between two controller managers
-//! (PROC-044). Reads no file and elects nobody: the text is an argument.
+//! (PROC-044). Reads no files and elects no leader: the text is an argument.
 
 use ccm_core::well_known::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
 use serde::Deserialize;
 
 use crate::config::Mistakes;
 
-/// Who we are in such a file.
+/// This component's name in such a file.
 pub(crate) const COMPONENT: &str = "cloud-controller-manager";
 const ANY: &str = "*";
 const KIND: &str = "LeaderMigrationConfiguration";
 const GROUP: &str = "controllermanager.config.k8s.io";
 const LEASES: &str = "leases";
-/// Upstream reads it and then cannot make such a lock.
+/// Upstream accepts it and then cannot create such a lock.
 const ENDPOINTS: &str = "endpoints";
 
-/// Other names of controllers, and their canonical ones. Upstream's own built-in configuration has the names that
-/// its controllers had in the kube-controller-manager, and no longer finds them (PROC-045); files have them, too.
+/// Aliases of controllers and their canonical names. Upstream's built-in configuration uses the controllers' names in
+/// the kube-controller-manager, and no longer finds them (PROC-045); files use them, too.
 const ALIASES: &[(&str, &str)] = &[
     ("cloud-node", NODE_CONTROLLER),
     ("cloud-node-lifecycle", NODE_LIFECYCLE_CONTROLLER),
@@ -27,18 +27,18 @@ const ALIASES: &[(&str, &str)] = &[
     ("nodeipam", "node-ipam-controller"),
 ];
 
-/// Which lease a controller runs under.
+/// The lease that a controller runs under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The main one: it does not migrate.
+    /// The main lease: the controller does not migrate.
     Main,
-    /// That of the migration.
+    /// The migration's lease.
     Migration,
     /// None: another component runs it.
     Elsewhere,
 }
 
-/// What the file says, as written.
+/// The file as written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
@@ -62,17 +62,17 @@ pub(crate) struct ControllerLeader {
     component: String,
 }
 
-/// The configuration of a migration.
+/// Configuration of a migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Migration {
-    /// The name of the migration's Lease.
+    /// Name of the migration's Lease.
     pub leader_name: String,
     resource_lock: String,
     leaders: Vec<ControllerLeader>,
 }
 
 impl Migration {
-    /// What applies when no file is given (PROC-045).
+    /// The default without a file (PROC-045).
     pub(crate) fn built_in() -> Migration {
         let leader = |name: &str| ControllerLeader {
             name: name.to_owned(),
@@ -89,10 +89,10 @@ impl Migration {
         }
     }
 
-    /// Reads a file (PROC-011): strictly, so that a word that is misspelt leaves no controller running twice.
+    /// Parses a file (PROC-011) strictly, so that a misspelt word cannot make a controller run twice.
     ///
     /// # Errors
-    /// Everything that keeps the file from being used.
+    /// All mistakes in the file.
     pub(crate) fn read(text: &str) -> Result<Migration, Mistakes> {
         let migration = Migration::decode(text).map_err(|mistake| Mistakes(vec![mistake]))?;
         let mut mistakes = migration.mistakes();
@@ -151,8 +151,8 @@ impl Migration {
         mistakes
     }
 
-    /// Where a controller, by its canonical name, runs in a process of this component. Of two entries for one
-    /// controller the last one counts, as it does upstream.
+    /// Where a controller, given by its canonical name, runs in a process of this component. Of two entries for one
+    /// controller the last one counts, as upstream.
     pub(crate) fn place(&self, controller: &str, component: &str) -> Place {
         let entry = self
             .leaders

@@ -1,9 +1,9 @@
-//! What a process says that dies of a panic: where it was, in one line of its log. Never the panic's message, which may hold
-//! whatever was at hand. That it leaves no copy of its memory is `ccm_host::confine`'s.
+//! Logs a panic as one line with its location. Never logs the panic's message, which may hold any data.
+//! `ccm_host::confine` ensures that no memory dump is left.
 
 use std::panic::PanicHookInfo;
 
-/// Holds for the whole process from now on.
+/// Installs the hook for the whole process.
 pub(crate) fn keep_few() {
     std::panic::set_hook(Box::new(tell));
 }

@@ -1,6 +1,6 @@
-//! `ccm provider …` and `ccm config …`: make modules, look at them, compare, pull and verify them, before anything is
-//! trusted; and what a cluster says of those it runs. What is refused is exit code 2, so that a script can tell it
-//! from what could not be read (1).
+//! `ccm provider …` and `ccm config …`: build, inspect, compare, pull and verify modules before they are trusted, and
+//! show the state of a cluster's providers. A refusal has exit code 2, so that scripts can tell it from content that
+//! could not be read (1).
 
 mod arguments;
 mod check;
@@ -33,10 +33,10 @@ use self::terminal::Screen;
 pub(crate) use self::terminal::visible;
 use crate::cli;
 
-/// What was looked at is refused, or more than was there before.
+/// Exit code for a module that is refused, or asks for more than before.
 const REFUSED: u8 = 2;
 
-/// Runs one of the commands of `ccm provider` and prints its result.
+/// Runs a command of `ccm provider` and prints its result.
 pub(crate) fn main(command: &ProviderCommand) -> ExitCode {
     let (subject, form) = subject(command);
     let screen = Screen::of_people(form == Form::Text);
@@ -48,12 +48,12 @@ pub(crate) fn main(command: &ProviderCommand) -> ExitCode {
         Err(error) => return finish(Err(error.into()), &subject, form),
     };
     let outcome = runtime.block_on(run(command, screen));
-    // Name look-ups block threads of the runtime; they must not keep the process from ending.
+    // Name look-ups block runtime threads, which must not keep the process from ending.
     runtime.shutdown_background();
     finish(outcome, &subject, form)
 }
 
-/// Runs one of the commands of `ccm config` and prints its result.
+/// Runs a command of `ccm config` and prints its result.
 pub(crate) fn config_main(command: &ConfigCommand) -> ExitCode {
     let ConfigCommand::Check(options) = command;
     let form = options.printed.output;
@@ -73,7 +73,7 @@ async fn run(command: &ProviderCommand, screen: Screen) -> anyhow::Result<Verdic
     }
 }
 
-/// What a command is about, for messages, and how it prints.
+/// The subject of a command, for messages, and its output form.
 fn subject(command: &ProviderCommand) -> (String, Form) {
     use ProviderCommand as Command;
     let (subject, form) = match command {
@@ -96,7 +96,7 @@ fn subject(command: &ProviderCommand) -> (String, Form) {
     (subject.to_string(), form)
 }
 
-/// Prints what came out, and gives the exit code.
+/// Prints the result and returns the exit code.
 fn finish(outcome: anyhow::Result<Verdict>, subject: &str, form: Form) -> ExitCode {
     let verdict = match outcome {
         Ok(verdict) => verdict,
@@ -118,11 +118,11 @@ fn finish(outcome: anyhow::Result<Verdict>, subject: &str, form: Form) -> ExitCo
     }
 }
 
-/// What a command found out.
+/// Result of a command.
 struct Verdict {
-    /// To be printed.
+    /// Output text.
     text: String,
-    /// Whether it is what one would like to hear.
+    /// Whether the answer is positive (exit code 0).
     is_yes: bool,
 }
 
@@ -132,7 +132,7 @@ impl Verdict {
     }
 }
 
-/// Why a module is refused: neither the command nor the way to the module is at fault.
+/// Why a module is refused; not an error of the command or of access to the module.
 #[derive(Debug)]
 struct Refusal {
     what: String,
@@ -160,7 +160,7 @@ impl std::error::Error for Refusal {
     }
 }
 
-/// Whether this is an answer about a module, not a failure to look at it.
+/// Whether the error is a verdict about a module, not a failure to examine it.
 fn is_refusal(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let by_source = matches!(
@@ -175,7 +175,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     })
 }
 
-/// The verdict on what is refused: every cause on a line of its own.
+/// The verdict for a refusal, with one cause per line.
 fn refused(subject: &str, error: &anyhow::Error, form: Form) -> Verdict {
     let causes: Vec<_> = error.chain().map(ToString::to_string).collect();
     let text = match form {

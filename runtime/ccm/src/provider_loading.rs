@@ -1,5 +1,5 @@
-//! From configuration to a loaded provider: reads files and variables, picks the grants and hands both to
-//! the host. Shared by `run` and `provider check`, so that what `check` says is what `run` does.
+//! Loads a configured provider: reads files and variables, selects the grants and passes both to the host. Shared by
+//! `run` and `provider check`, so that `check` reports what `run` does.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -29,10 +29,10 @@ use crate::config::{LoadBalancerConfig, Mistakes, Surroundings};
 use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
 use crate::load_policy::ConfiguredTerms;
 
-/// Configuration, certificates and tokens.
+/// Size limit of configuration, certificates and tokens, in bytes.
 const TEXT_CAP: u64 = 1 << 20;
 
-/// This process's variables and files.
+/// Variables and files of this process.
 pub(crate) const PROCESS: Surroundings<'static> = Surroundings {
     variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
     file: &|path| {
@@ -42,7 +42,7 @@ pub(crate) const PROCESS: Surroundings<'static> = Surroundings {
     secret: &|_| Err("there is no cluster to read it from".to_owned()),
 };
 
-/// A host whose children are this very binary.
+/// A host whose child processes run this same binary.
 pub(crate) fn host(
     cache_dir: Option<PathBuf>,
     isolation: ProviderIsolation,
@@ -69,7 +69,7 @@ pub(crate) fn host(
 /// Loads a module in the sandbox, as a configured provider.
 ///
 /// # Errors
-/// All that is wrong with the configuration, by our account and the module's; or why the module cannot be used.
+/// All mistakes in the configuration found by this program and by the module, or why the module cannot be used.
 pub(crate) async fn load(
     host: &Host,
     terms: &ConfiguredTerms,
@@ -89,23 +89,24 @@ pub(crate) async fn load(
             (loading, mistakes)
         })
         .map_err(|mistake| Mistakes(vec![mistake]))?;
-    // With mistakes the module is only asked for its own, so that all of them are told at once.
+    // After mistakes the module is loaded only to collect its own, so that all are reported together.
     match host.load_as(module, terms).await {
         Ok(provider) if mistakes.is_empty() => return Ok(provider),
         Err(error) if mistakes.is_empty() => return Err(error.into()),
         Err(error @ (LoadError::Config { .. } | LoadError::Init { .. })) => {
             mistakes.push(format!("{:#}", anyhow::Error::from(error)));
         }
-        // Anything else may only be so because of the mistakes.
+        // Other errors may only follow from the mistakes.
         Ok(_) | Err(_) => {}
     }
     Err(Mistakes(mistakes).into())
 }
 
-/// Reads a regular file of at most `cap` bytes through one handle, so that it cannot change underneath.
+/// Reads a regular file of at most `cap` bytes through one handle, so that the file cannot be exchanged meanwhile.
 fn read(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
     let invalid = |text: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, text);
-    // A FIFO would block in open(2) until somebody writes, so its kind is asked first; the handle decides.
+    // open(2) on a FIFO would block until it has a writer, so the type is checked first; the check on the handle is
+    // decisive.
     if !std::fs::metadata(path)?.is_file() {
         return Err(invalid("not a regular file".to_owned()));
     }
@@ -121,25 +122,25 @@ fn read(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Upstream's default of one worker is what its client-side throttle leaves use for. Without that throttle, eight
-/// nodes side by side keep a small API server busy (`tests/bench`: with 32 it is slower); twice as many make use of
-/// one whose store waits for its disk.
+/// Upstream's default of one worker suits its client-side throttle. Without that throttle, eight concurrent nodes
+/// saturate a small API server (`tests/bench`: 32 are slower); twice as many use the capacity of one whose store waits
+/// for its disk.
 const NODE_SYNCS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
-/// One call is many requests, of which each has its own 30 s; a listing of 5000 machines takes a few seconds.
+/// One call sends many requests, each with its own limit of 30 s; listing 5000 machines takes a few seconds.
 const CALL_TIME: Duration = Duration::from_secs(60);
-/// How long the process finishes what is on the wire when told to stop; below the 30 s that a pod has.
+/// Time to complete requests on the wire at shutdown; less than a pod's grace period of 30 s.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Addresses of the cluster's own, as far as they are known.
+/// Known addresses of the cluster itself.
 #[derive(Clone, Default)]
 pub(crate) struct ClusterAddresses {
-    /// The API server's.
+    /// Addresses of the API server.
     pub api_server: Vec<IpAddr>,
-    /// The ranges of Services and pods.
+    /// Ranges of Services and pods.
     pub ranges: Vec<IpNet>,
 }
 
-/// The service controller's settings.
+/// Settings of the service controller.
 pub(crate) fn service_settings(flags: &ServiceFlags, rules: ServiceRules) -> ServiceSettings {
     let unset = ServiceSettings::default();
     ServiceSettings {
@@ -150,7 +151,7 @@ pub(crate) fn service_settings(flags: &ServiceFlags, rules: ServiceRules) -> Ser
     }
 }
 
-/// The rules for the Services of one provider, which is the only one or not.
+/// Rules for the Services of one provider; `is_alone`: it is the only provider.
 pub(crate) fn service_rules(
     load_balancers: &LoadBalancerConfig,
     is_alone: bool,
@@ -172,7 +173,7 @@ pub(crate) fn service_rules(
     }
 }
 
-/// The controllers' settings, for a cluster whose API server has these addresses.
+/// Settings of the controllers, for a cluster whose API server has these addresses.
 pub(crate) fn settings(
     node: &NodeFlags,
     lifecycle: &LifecycleSettings,

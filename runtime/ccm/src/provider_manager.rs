@@ -1,5 +1,5 @@
-//! All providers of this process: each with a stage of its own that brings its module and swaps it, and what of them the
-//! controllers are given. Follows the configuration while it runs. Decides nothing about nodes, Services or versions.
+//! Manages all providers of this process: runs a rollout controller for each, passes the serving providers to the
+//! controllers, and applies configuration changes at run time. Decides nothing about nodes, Services or versions.
 
 mod configuration;
 mod instance;
@@ -31,38 +31,38 @@ pub(crate) use configuration::location;
 use instance::{Heard, ProviderInstance};
 pub(crate) use secrets::Secrets;
 
-/// How often the files of the configuration are looked at: an edit takes effect before its author has looked away. A
-/// look reads a few small files.
+/// Polling interval of the configuration files, short enough for edits to take effect at once. One poll reads a few
+/// small files.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The rules for the Services of a provider that is, or is not, the only one.
+/// Service rules of a provider; the flag says whether it is the only one.
 pub(crate) type ServiceRulesOf =
     Box<dyn Fn(&LoadBalancerConfig, bool) -> ServiceRules + Send + Sync>;
 
-/// What all providers share.
+/// Dependencies shared by all providers.
 pub(crate) struct Shared {
     /// Loads modules.
     pub host: Arc<Host>,
-    /// Where modules are kept, in a folder for each provider. `None`: in memory.
+    /// Folder for stored modules, with a subfolder for each provider. `None`: in memory.
     pub store: Option<PathBuf>,
-    /// The cluster, to read ConfigMaps and the objects `Provider`. `None`: there is none.
+    /// Client for reading ConfigMaps and `Provider` objects. `None`: there is no cluster.
     pub client: Option<kube::Client>,
     /// `--cluster-name`.
     pub cluster_name: String,
     /// `--cluster-cidr`, split.
     pub cluster_cidrs: Vec<String>,
-    /// Whether anything is changed.
+    /// Whether changes are made.
     pub mode: Mode,
-    /// The rules for Services.
+    /// Service rules for each provider.
     pub service_rules: ServiceRulesOf,
-    /// How fast the clock of rollouts goes.
+    /// Speed of the rollout clock.
     pub pace: u32,
-    /// What is measured.
+    /// Metrics of provider versions.
     pub metrics: Metrics,
 }
 
 impl Shared {
-    /// On which terms a provider's module is loaded.
+    /// Load policy of a provider's module.
     pub(crate) fn terms(&self, config: &ProviderConfig) -> ConfiguredTerms {
         ConfiguredTerms {
             config: config.clone(),
@@ -77,19 +77,19 @@ impl Shared {
 pub(crate) struct ProviderManager {
     shared: Shared,
     instances: BTreeMap<String, ProviderInstance>,
-    /// As it was read last.
+    /// The configuration as last read.
     wanted: Vec<ProviderConfig>,
-    /// What of that could not be followed, for people.
+    /// Parts of it that could not be applied, for people.
     left_out: Vec<String>,
     provided: watch::Sender<Arc<[Provided]>>,
     lead: watch::Sender<Option<Lead>>,
     writer: watch::Sender<Option<kube::Client>>,
     notice: watch::Sender<String>,
-    /// Told when one of the members serves something else.
+    /// Notified when a provider instance serves something else.
     news: Arc<Notify>,
 }
 
-/// What leadership is told to the provider manager by.
+/// Tells the provider manager whether this process leads.
 #[derive(Clone)]
 pub(crate) struct LeadershipSignal {
     lead: watch::Sender<Option<Lead>>,
@@ -97,13 +97,13 @@ pub(crate) struct LeadershipSignal {
 }
 
 impl LeadershipSignal {
-    /// This process leads: it may decide about versions, and write that down with this client.
+    /// Starts leading: versions may be decided, and recorded with this client.
     pub(crate) fn take(&self, lead: Lead, writer: Option<kube::Client>) {
         self.writer.send_replace(writer);
         self.lead.send_replace(Some(lead));
     }
 
-    /// It does not any more.
+    /// Stops leading.
     pub(crate) fn give_back(&self) {
         self.lead.send_replace(None);
         self.writer.send_replace(None);
@@ -111,10 +111,10 @@ impl LeadershipSignal {
 }
 
 impl ProviderManager {
-    /// Begins with these providers.
+    /// Starts these providers.
     ///
     /// # Errors
-    /// What one of them needs cannot be had.
+    /// A dependency of one of them is unavailable.
     pub(crate) fn begin(
         shared: Shared,
         providers: Vec<ProviderConfig>,
@@ -136,12 +136,12 @@ impl ProviderManager {
         Ok(provider_manager)
     }
 
-    /// What the controllers are given; kept current by [`ProviderManager::follow`].
+    /// The providers for the controllers; kept current by [`ProviderManager::follow`].
     pub(crate) fn provided(&self) -> watch::Receiver<Arc<[Provided]>> {
         self.provided.subscribe()
     }
 
-    /// What answers the calls of the provider of this name, if something does.
+    /// The active provider of this name, if it serves.
     #[cfg(feature = "demo")]
     pub(crate) fn active(&self, name: &str) -> Option<Arc<Active>> {
         match &*self.instances.get(name)?.served().borrow() {
@@ -150,7 +150,7 @@ impl ProviderManager {
         }
     }
 
-    /// To tell it that this process leads.
+    /// Returns the handle for signalling leadership.
     pub(crate) fn leadership_signal(&self) -> LeadershipSignal {
         LeadershipSignal {
             lead: self.lead.clone(),
@@ -158,17 +158,17 @@ impl ProviderManager {
         }
     }
 
-    /// Waits until each provider serves, or has failed to for now.
+    /// Waits until each provider serves or has failed for now.
     ///
     /// # Errors
-    /// None of them serves, and for at least one of them waiting would not help.
+    /// None of them serves, and at least one failure needs a person.
     pub(crate) async fn ready(&mut self) -> anyhow::Result<()> {
         let mut hopeless = Vec::new();
         let mut serving = 0;
         for instance in self.instances.values() {
             let mut served = instance.served();
             let is_told = |served: &Served| !matches!(served, Served::Starting);
-            // Its stage does not end before the member does.
+            // The sender lives in the rollout controller, which ends with the instance.
             let Ok(first) = served.wait_for(is_told).await else {
                 continue;
             };
@@ -194,7 +194,7 @@ impl ProviderManager {
         Ok(())
     }
 
-    /// Follows what the members serve, to the end of the process.
+    /// Publishes changes of the instances until the process ends.
     #[cfg(feature = "demo")]
     pub(crate) async fn keep(self) {
         loop {
@@ -203,7 +203,7 @@ impl ProviderManager {
         }
     }
 
-    /// Follows the configuration and what the members serve, to the end of the process.
+    /// Applies configuration changes and publishes changes of the instances until the process ends.
     pub(crate) async fn follow(mut self, configuration: Configuration) {
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -230,7 +230,7 @@ impl ProviderManager {
         }
     }
 
-    /// What of an edit is not used. Said once, and stands in the record of each provider while it is so.
+    /// Publishes why an edit is not used: logged once, and part of each provider's record while it applies.
     fn note(&self, why: &str) {
         if *self.notice.borrow() == why {
             return;
@@ -246,7 +246,7 @@ impl ProviderManager {
         self.notice.send_replace(why.to_owned());
     }
 
-    /// Follows an edit, and says what could not be followed.
+    /// Applies an edit and returns the parts that could not be applied.
     async fn apply(&mut self, providers: Vec<ProviderConfig>) -> Vec<String> {
         let mut left_out = Vec::new();
         let names: Vec<String> = providers.iter().map(|it| it.name.clone()).collect();
@@ -275,7 +275,7 @@ impl ProviderManager {
         let name = provider.name.clone();
         let instance = ProviderInstance::begin(provider, &self.shared, heard)?;
         let (mut served, news) = (instance.served(), self.news.clone());
-        // Ends with the stage.
+        // Ends with the rollout controller.
         tokio::spawn(async move {
             while served.changed().await.is_ok() {
                 news.notify_one();
@@ -285,7 +285,7 @@ impl ProviderManager {
         Ok(())
     }
 
-    /// Tells the controllers what there is to be served, if that has changed.
+    /// Publishes the serving providers if they have changed.
     fn publish(&self) {
         let alone = self.instances.len() == 1;
         let mut provided = Vec::new();

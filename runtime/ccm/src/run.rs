@@ -1,7 +1,7 @@
 //! `ccm run`: the controllers against a real cluster.
 //!
-//! In this order: everything that could be wrong is found out, the provider is loaded, the lease is won, the
-//! controllers run. So a process that stands by is one that could lead (EDGE-095, PROC-054).
+//! The order is: validate all inputs, load the provider, win the lease, run the controllers. So a standby process is
+//! one that could lead (EDGE-095, PROC-054).
 
 mod leading;
 mod plan;
@@ -47,7 +47,7 @@ use leading::{Groups, Manager};
 /// Runs until a signal ends it.
 ///
 /// # Errors
-/// Anything that keeps the manager from starting, or that ended it.
+/// What kept the manager from starting, or ended it.
 pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
     telemetry::start(flags.verbosity, flags.log_json)?;
     panic_hook::keep_few();
@@ -58,14 +58,14 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let result = runtime.block_on(serve(flags));
-    // Name look-ups block threads of the runtime; they must not keep the process from ending.
+    // Name look-ups block runtime threads, which must not keep the process from ending.
     runtime.shutdown_background();
     result
 }
 
 async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     let (kubernetes, api_server) = kubernetes(flags.kubeconfig, flags.master).await?;
-    // Whether clients can be made at all; each leadership makes its own.
+    // Checks that clients can be created; each leadership creates its own.
     tenure_client::client(&kubernetes, Arc::new(Tenure::pending()), None)?;
     let audit = AuditWriter::open(&flags.safety.audit_log)?;
     let mode = flags.safety.mode;
@@ -152,7 +152,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     settings.route = flags.pod_network.route;
     settings.ipam = flags.pod_network.ipam;
     if let (Some(ipam), true) = (&mut settings.ipam, election.is_none()) {
-        // There is no leader before this one whose last writes may not be seen yet.
+        // Without an election there is no previous leader whose last writes may not be visible yet.
         ipam.settle = Duration::ZERO;
     }
     let store_of_record = settings.plan.clone();
@@ -184,15 +184,15 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The names of the providers that do not serve.
+/// Names of the providers that do not serve.
 fn unserved(provided: &[Provided], mut names: Vec<String>) -> Vec<String> {
     names.retain(|name| !provided.iter().any(|one| one.cloud.name() == name));
     names
 }
 
-/// What can be told before anything is begun. Of a shipped module: all that is wrong with its variables and values, by
-/// our account and its own. Of a file: whether there are terms for it at all. What else may be wrong with a file is no
-/// reason to end: an older version may serve.
+/// Checks in advance. For a shipped module: all mistakes in its variables and values, found by this program and by the
+/// module. For a file: whether there is a load policy for it. Other problems of a file are not fatal: an older version
+/// may serve.
 async fn would_load(shared: &Shared, provider: &ProviderConfig) -> anyhow::Result<()> {
     match &provider.source {
         Location::Embedded(name) => {
@@ -219,8 +219,8 @@ async fn would_load(shared: &Shared, provider: &ProviderConfig) -> anyhow::Resul
     Ok(())
 }
 
-/// IFACE-003: nodes that wait for a process that cannot help them look like a slow cloud. Providers that are not here
-/// yet may have instances.
+/// IFACE-003: refuses providers without `instances`, since nodes that wait for them would look like a slow cloud.
+/// Providers that are not loaded yet may support it.
 fn has_instances(provided: &[Provided]) -> Result<(), RunError> {
     let mut without = provided
         .iter()
@@ -233,7 +233,7 @@ fn has_instances(provided: &[Provided]) -> Result<(), RunError> {
     }
 }
 
-/// ROUTE-001 and 002: why no routes are made although nobody said that none are wanted.
+/// ROUTE-001 and 002: logs why no routes are made although they are not switched off.
 fn say_of_routes(flags: &PodNetworkFlags, provided: &[Provided]) {
     if !flags.configures_routes {
         return;
@@ -254,18 +254,18 @@ fn say_of_routes(flags: &PodNetworkFlags, provided: &[Provided]) {
     }
 }
 
-/// The ranges among these texts. What is none is handed to the provider as it is, and means nothing to us.
+/// The valid ranges among these texts. The provider gets the others unchanged; they are ignored here.
 fn networks(texts: &[String]) -> impl Iterator<Item = IpNet> {
     texts.iter().filter_map(|text| text.parse().ok())
 }
 
-/// The controllers that `--controllers` leaves on, by their canonical names.
+/// The controllers enabled by `--controllers`, by their canonical names.
 fn enabled(switches: &[(&'static str, bool)]) -> Vec<&'static str> {
     let on = switches.iter().filter(|(_, is_on)| *is_on);
     on.map(|(name, _)| *name).collect()
 }
 
-/// The migration that the flags ask for.
+/// The migration configured by the flags.
 fn migration(flags: &crate::flags::LeadershipFlags) -> anyhow::Result<Option<Migration>> {
     let election = flags.election.as_ref();
     let Some(migration) = election.and_then(|election| election.migration.as_ref()) else {
@@ -282,8 +282,8 @@ fn migration(flags: &crate::flags::LeadershipFlags) -> anyhow::Result<Option<Mig
     Ok(Some(read))
 }
 
-/// How to reach the cluster that the flags name, the pod's own without any; and the API server's address, if it
-/// is reached by one.
+/// Client configuration for the cluster of the flags, or the pod's own; and the API server's IP address, if the URL has
+/// one.
 async fn kubernetes(
     kubeconfig: Option<PathBuf>,
     master: Option<String>,
@@ -300,7 +300,7 @@ async fn kubernetes(
     }
     let host = config.cluster_url.host().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    // A request that the client repeats by itself could begin after the right to send it is lost.
+    // An automatic retry could begin after the right to send is lost.
     config.default_retry = false;
     Ok((
         config,
@@ -316,7 +316,7 @@ async fn from_file(path: &Path) -> anyhow::Result<Config> {
         .with_context(|| format!("kubeconfig {} is not usable", path.display()))
 }
 
-/// The same cluster under a name of its own in the API server's logs.
+/// The same configuration with its own user agent, for the API server's logs.
 fn as_user(config: &Config, suffix: &'static str) -> Config {
     let name = concat!("ccm/", env!("CARGO_PKG_VERSION"));
     let mut config = config.clone();
@@ -326,12 +326,12 @@ fn as_user(config: &Config, suffix: &'static str) -> Config {
     config
 }
 
-/// Whether the process was told to stop. Clones hear the same.
+/// Stop signal of the process. Clones share it.
 #[derive(Clone)]
 struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// Hears SIGTERM and SIGINT from now on, and is told by itself after `limit` if there is one.
+    /// Set by SIGTERM and SIGINT, and after `limit` if there is one.
     fn listen(limit: Option<Duration>) -> anyhow::Result<Stop> {
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to SIGINT")?;
@@ -349,13 +349,13 @@ impl Stop {
                 () = over => {}
             }
             tracing::info!("told to stop");
-            // Nobody may be left to hear it.
+            // The receivers may be gone.
             let _ = told.send(true);
         });
         Ok(Stop(heard))
     }
 
-    /// Ends when the process is told to stop.
+    /// Completes when the process is told to stop.
     async fn told(mut self) {
         if self.0.wait_for(|is_told| *is_told).await.is_err() {
             std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! Logs: structured, to standard error, as text or JSON. Never to standard output, which belongs to results.
+//! Structured logs to standard error, as text or JSON. Never to standard output, which is for results.
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
@@ -27,12 +27,12 @@ fn filter(verbosity: u32) -> EnvFilter {
     EnvFilter::new(format!("{},{SILENT}", directives(verbosity)))
 }
 
-/// At every verbosity. kube's client logs the whole text of an answer that it cannot read, and that may be a Secret; the caller
-/// hears of it by the error. What is below that module (TLS, each request's span) says nothing of the kind.
+/// Applied at every verbosity. kube's client logs the whole text of an answer that it cannot parse, which may be a
+/// Secret; the caller gets the error anyway. Its submodules (TLS, each request's span) log no such content.
 const SILENT: &str = "kube_client::client=error,kube_client::client::tls=warn";
 
-/// What each verbosity shows. Libraries stay quiet until everything is asked for: the connection pool's
-/// chatter helps nobody who looks for a node.
+/// Log filter of each verbosity. Libraries stay quiet below the highest one: the connection pool's messages do not help
+/// to find a problem with a node.
 fn directives(verbosity: u32) -> &'static str {
     match verbosity {
         0..=1 => {
@@ -63,7 +63,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A log that can be read. Clones are the same.
+    /// A readable log. Clones share it.
     #[derive(Clone, Default)]
     pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -84,7 +84,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// An API server all of whose answers are this text.
+    /// An API server that answers every request with this text.
     fn answering(text: &'static str) -> Client {
         let answer = move |_: http::Request<kube::client::Body>| async move {
             Ok::<_, std::convert::Infallible>(http::Response::new(Full::new(Bytes::from(text))))

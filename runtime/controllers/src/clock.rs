@@ -1,5 +1,5 @@
-//! The only module that reads a clock: one for decisions and their timers, one for permits, one for people.
-//! Decides nothing.
+//! The only module that reads a clock: one for decisions and their timers, one for permits, one for display. Decides
+//! nothing.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use ccm_core::moment::Now;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// How many seconds the clock of decisions goes while the machine's goes one. Every wait is as long as ever by that
-/// clock, so that nothing is decided on less; only whoever watches waits less. For demonstrations.
+/// Speed of the decision clock relative to the machine's clock. All waits keep their length by the decision clock, so
+/// that decisions rest on no less; only observers wait less. For demonstrations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     times: u32,
@@ -17,13 +17,13 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The machine's own: the only one with which a real cluster may be managed.
+    /// Real time: the only pace allowed for a real cluster.
     pub const REAL: Pace = Pace {
         times: 1,
         wall: None,
     };
 
-    /// So many times as fast, and never slower.
+    /// A clock `times` as fast as real time, and never slower.
     pub fn times(times: u32) -> Pace {
         Pace {
             times: times.max(1),
@@ -31,8 +31,8 @@ impl Pace {
         }
     }
 
-    /// The same, where it is `wall` at the start, whatever the machine says. For simulated time: what is started anew
-    /// in it has to find it as late as it is.
+    /// The same pace with a wall clock that starts at `wall` instead of the machine's time. For simulated time: a
+    /// restarted process must find the simulated date unchanged.
     pub fn starting(self, wall: Timestamp) -> Pace {
         Pace {
             wall: Some(wall),
@@ -41,8 +41,8 @@ impl Pace {
     }
 }
 
-/// The clock of decisions and of the timers that wake them. It stands still while the machine is
-/// suspended, like the timers; what must not, such as permits, asks [`boottime`].
+/// Clock of decisions and of their timers. Like the timers it stops while the machine is suspended; permits and others
+/// that must not stop use [`boottime`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     started: Instant,
@@ -52,7 +52,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that goes from now on.
+    /// Starts a clock.
     pub(crate) fn start(pace: Pace) -> Clock {
         Clock {
             started: Instant::now(),
@@ -62,19 +62,19 @@ impl Clock {
         }
     }
 
-    /// Now.
+    /// The current moment.
     pub(crate) fn now(self) -> Moment {
         self.start.after(self.elapsed())
     }
 
-    /// Now on the wall, as this process has it from its start: whoever sets the machine's clock meanwhile makes no
-    /// node older.
+    /// The current wall time, counted from the process's start, so that setting the machine's clock does not make nodes
+    /// older.
     pub(crate) fn wall(self) -> Timestamp {
         let since = SignedDuration::try_from(self.elapsed()).unwrap_or(SignedDuration::MAX);
         self.wall.checked_add(since).unwrap_or(Timestamp::MAX)
     }
 
-    /// Now on both.
+    /// The current moment and wall time.
     pub(crate) fn both(self) -> Now {
         Now {
             moment: self.now(),
@@ -82,12 +82,12 @@ impl Clock {
         }
     }
 
-    /// The timer's name for a moment.
+    /// The tokio instant of a moment.
     pub(crate) fn instant(self, moment: Moment) -> Instant {
         self.started + self.timer(self.start.until(moment))
     }
 
-    /// How long a timer runs in which so much time goes by.
+    /// The timer duration that corresponds to a duration of the decision clock.
     pub(crate) fn timer(self, duration: Duration) -> Duration {
         duration / self.pace.times
     }
@@ -97,7 +97,7 @@ impl Clock {
     }
 }
 
-/// Now on `CLOCK_BOOTTIME`, which goes on during suspend.
+/// Now by `CLOCK_BOOTTIME`, which continues during suspend.
 pub(crate) fn boottime() -> Moment {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -105,7 +105,7 @@ pub(crate) fn boottime() -> Moment {
     Moment(Duration::new(seconds, nanoseconds))
 }
 
-/// Now on the wall, for what is shown to people.
+/// The machine's wall time, for display.
 pub(crate) fn wall() -> Timestamp {
     Timestamp::now()
 }

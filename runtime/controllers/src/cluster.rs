@@ -1,6 +1,6 @@
-//! What the controllers of all providers share: the clock, the tenure, what is known of all nodes and Services together,
-//! the cluster's part of the brakes, the bound on writes, the Events, the plan. There is one for a leadership, however
-//! many providers come and go. Decides nothing.
+//! State shared by the controllers of all providers: the clock, the tenure, the indexes of all nodes and Services, the
+//! cluster's brake budgets, the write limits, the Events and the plan. Exists once per leadership, however many
+//! providers come and go. Decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ use crate::node::NodeChange;
 use crate::plan::Planner;
 use crate::service::ServiceIndex;
 
-/// See the module's documentation.
+/// The shared state of one leadership.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
@@ -33,23 +33,23 @@ pub(crate) struct Cluster {
     pub(crate) planner: Arc<Planner>,
     pub(crate) events: Events,
     pub(crate) budget_store: BudgetStore,
-    /// All nodes. Whoever watches them keeps it true, and [`Cluster::node_index`] with it.
+    /// All nodes. Kept up to date by the node watch, together with [`Cluster::node_index`].
     pub(crate) nodes: Store<Node>,
-    /// How many new nodes are written at the same time, and how many known ones. Each provider has such a bound of its
-    /// own before it, so that one with thousands of nodes takes its turns one by one like all others.
+    /// Maximum concurrent writes of uninitialised nodes, and of known ones. Each provider has its own such limit in
+    /// front of it, so that a provider with thousands of nodes waits for each permit like all others.
     pub(crate) new: Semaphore,
     pub(crate) known: Semaphore,
     node_index: Mutex<NodeIndex>,
     service_index: Mutex<ServiceIndex>,
     claims: Mutex<ClaimRegistry>,
-    /// How many routes each provider has, as far as it was asked.
+    /// Number of routes by provider, as last listed.
     routes: Mutex<BTreeMap<String, usize>>,
-    /// By provider: whoever is woken when another one has said something that is waited for.
+    /// Channels by provider: notified when another provider casts an awaited vote.
     listeners: Mutex<BTreeMap<String, mpsc::UnboundedSender<NodeChange>>>,
 }
 
 impl Cluster {
-    /// Nothing is known yet; `nodes` is empty.
+    /// Starts without any state; `nodes` is empty.
     pub(crate) fn new(
         client: Client,
         settings: &Settings,
@@ -83,45 +83,45 @@ impl Cluster {
         }
     }
 
-    /// What is known of all nodes together.
+    /// The index of all nodes.
     pub(crate) fn node_index(&self) -> MutexGuard<'_, NodeIndex> {
         locked(&self.node_index)
     }
 
-    /// What is known of all Services together.
+    /// The index of all Services.
     pub(crate) fn service_index(&self) -> MutexGuard<'_, ServiceIndex> {
         locked(&self.service_index)
     }
 
-    /// Who has said what about nodes that several providers could speak for.
+    /// The providers' votes on nodes that several of them may claim.
     pub(crate) fn claims(&self) -> MutexGuard<'_, ClaimRegistry> {
         locked(&self.claims)
     }
 
-    /// From now on `changes` hears for `provider` that a node is to be looked at again.
+    /// Registers the channel on which `provider` learns that a node must be reconciled again.
     pub(crate) fn listen(&self, provider: &str, changes: mpsc::UnboundedSender<NodeChange>) {
         locked(&self.listeners).insert(provider.to_owned(), changes);
     }
 
-    /// These providers look at the node of this name again.
+    /// Makes these providers reconcile the node of this name again.
     pub(crate) fn wake(&self, providers: &[String], name: &str) {
         let listeners = locked(&self.listeners);
         for provider in providers {
             if let Some(changes) = listeners.get(provider) {
-                // Who does not listen any more needs nothing.
+                // A closed channel belongs to controllers that have ended.
                 let _ = changes.send(NodeChange::Requeued(name.to_owned()));
             }
         }
     }
 
-    /// `provider` does not run any more.
+    /// Removes the state of a `provider` that has stopped.
     pub(crate) fn leave(&self, provider: &str) {
         locked(&self.listeners).remove(provider);
         locked(&self.routes).remove(provider);
         self.claims().withdraw(provider);
     }
 
-    /// How many nodes have a machine, of this provider and of all.
+    /// Number of nodes that have a provider ID and belong to this provider, and number of all nodes.
     pub(crate) fn machines(&self, ownership: &OwnershipContext) -> Objects {
         let nodes = self.nodes.state();
         let machines = nodes
@@ -134,7 +134,7 @@ impl Cluster {
         }
     }
 
-    /// `provider` has so many routes: how many that are, beside those of all.
+    /// Stores the number of routes of `provider`; returns it with the total of all providers.
     pub(crate) fn count_routes(&self, provider: &str, own: usize) -> Objects {
         let mut routes = locked(&self.routes);
         routes.insert(provider.to_owned(), own);
@@ -144,7 +144,7 @@ impl Cluster {
         Objects { own, all }
     }
 
-    /// All nodes were listed: whoever is not in the store is gone.
+    /// Removes everything about nodes that the complete list no longer contains.
     pub(crate) fn keep_listed(&self) {
         let nodes = self.nodes.state();
         let names = nodes
@@ -160,7 +160,7 @@ impl Cluster {
     }
 }
 
-/// Nothing that is done under these locks can panic half-way; a poisoned one is as good as any.
+/// Locks a mutex, ignoring poisoning: no code under these locks can panic half-way.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
-//! The executor of effects. Every write to the cluster and every call of the provider is made here and nowhere else, so
-//! that each can be found, labelled, refused, measured and crashed on purpose. Carries effects out;
-//! decides nothing but whether it still may.
+//! The effect executor. Every write to the cluster and every provider call is made here and nowhere else, so that tests
+//! and operators can find, label, refuse, measure and crash each one. It decides nothing except whether an effect may
+//! still begin.
 
 mod account_proof;
 mod budget_lease;
@@ -50,18 +50,18 @@ pub(crate) use cluster_executor::ClusterExecutor;
 pub(crate) use events::Events;
 pub(crate) use request::chain;
 
-/// Which objects an effect is for. Each lane of nodes has its own look-ups and its own bound on writes; of Services no
-/// more reconciliations are held at once than may act.
+/// Scheduling class of an effect. Each class of nodes has its own look-up batch and its own write limit. Services need
+/// none: no more of their reconciliations run at once than may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// Nodes that wait for their initialisation.
+    /// Nodes that are not yet initialised.
     New,
-    /// All others. Acts about Services look at no lane.
+    /// All other nodes. Effects on Services ignore the class.
     Known,
 }
 
 impl Priority {
-    /// New nodes and known ones have queues of their own, so that a pass over all nodes delays no new one.
+    /// Uninitialised and known nodes have separate queues, so that a pass over all nodes delays no new one.
     pub(crate) fn of(node: &Node) -> Priority {
         if is_uninitialized(node) {
             Priority::New
@@ -71,7 +71,7 @@ impl Priority {
     }
 }
 
-/// See the module's documentation. Each provider has one of its own.
+/// Executes effects for one provider; each provider has its own.
 pub(crate) struct EffectExecutor {
     pub(crate) cluster: Arc<Cluster>,
     nodes: Api<PrunedNode>,
@@ -83,9 +83,9 @@ pub(crate) struct EffectExecutor {
     known: LaneState,
 }
 
-/// One reconciliation's turn to write. It is taken at the first write and kept to the end, so that nodes are
-/// finished one after another: with a turn for each write, the first of a thousand nodes would be ready when
-/// the last one is half done. It is one of the provider's turns, and one of the cluster's.
+/// Permission of one reconciliation to write. Acquired at the first write and kept until the reconciliation ends, so
+/// that nodes finish one after another: with a permit for each write, the first of a thousand nodes would be ready only
+/// when the last is half done. Consists of one permit of the provider and one of the cluster.
 #[derive(Default)]
 pub(crate) struct WritePermit<'a>(Option<[SemaphorePermit<'a>; 2]>);
 
@@ -95,7 +95,7 @@ struct LaneState {
 }
 
 impl EffectExecutor {
-    /// An executor of `cluster` for this provider. What it runs in the background goes into `background`.
+    /// Creates an executor for `provider` in `cluster`. Its background tasks are spawned into `background`.
     pub(crate) fn new(
         cluster: Arc<Cluster>,
         provider: Arc<dyn CloudProvider>,
@@ -133,12 +133,12 @@ impl EffectExecutor {
         }
     }
 
-    /// The provider on whose behalf the executor acts, and which others there are now.
+    /// The ownership context: this provider and the other current providers.
     pub(crate) fn ownership(&self) -> Arc<OwnershipContext> {
         locked(&self.ownership).clone()
     }
 
-    /// From now on there are other providers beside this one.
+    /// Replaces the ownership context after the set of providers has changed.
     pub(crate) fn reassign(&self, ownership: Arc<OwnershipContext>) {
         *locked(&self.ownership) = ownership;
     }
@@ -148,12 +148,12 @@ impl EffectExecutor {
         self.cloud.provider.name()
     }
 
-    /// Whose answers the provider gives now.
+    /// The account (generation) whose answers the provider gives now.
     pub(crate) fn account(&self) -> Account {
         self.services.account()
     }
 
-    /// Where the plan is made, in plan mode.
+    /// Records withheld writes in plan mode.
     pub(crate) fn planner(&self) -> &Planner {
         &self.cluster.planner
     }
@@ -163,23 +163,23 @@ impl EffectExecutor {
         self.cluster.clock
     }
 
-    /// Measures how long `node`, which has lost its taint just now, has waited for that.
+    /// Records how long `node`, whose taint was just removed, waited for its initialisation.
     pub(crate) fn count_initialised(&self, node: &Node) {
         self.cluster.metrics.initialised(age(node));
     }
 
-    /// What is measured.
+    /// The controllers' metrics.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.cluster.metrics
     }
 
-    /// The prefixes of the annotations that the provider may set.
+    /// The annotation prefixes that the provider may set.
     pub(crate) fn annotation_prefixes(&self) -> Arc<[String]> {
         self.cloud.provider.annotation_prefixes().into()
     }
 
-    /// Carries one effect out, in the reconciliation that has this `turn`. Never panics; whatever goes wrong is part
-    /// of the outcome.
+    /// Executes one effect for the reconciliation that holds `turn`. Never panics; every failure is part of the
+    /// outcome.
     pub(crate) async fn perform<'a>(
         &'a self,
         effect: &Effect,
@@ -195,8 +195,8 @@ impl EffectExecutor {
             Priority::New => (&self.new, &self.cluster.new),
             Priority::Known => (&self.known, &self.cluster.known),
         };
-        // Requests are boxed: thousands of reconciliations wait for a look-up, a few at a time write, and all of them would
-        // be as large as the largest of these futures.
+        // The requests are boxed: thousands of reconciliations wait for a look-up while only a few write, and unboxed
+        // each future would be as large as the largest of these.
         match effect {
             Effect::Find(node) => Outcome::Looked(self.find(priority.0, node).await),
             Effect::CastVote(node, word) => self.confer(node, word),
@@ -244,7 +244,7 @@ impl EffectExecutor {
             }
             Effect::Service(service, ServiceEffect::TakeBudget(brake, rise)) => {
                 match Box::pin(self.take(&service.to_string(), *brake, *rise)).await {
-                    // It could not be written down.
+                    // The budget lease could not be written.
                     Outcome::Node(Err(error)) => {
                         Outcome::Service(ServiceOutcome::Service(Err(error)))
                     }
@@ -270,7 +270,7 @@ impl EffectExecutor {
 
     async fn take(&self, object: &str, brake: Brake, rise: Rise) -> Outcome {
         let objects = || match brake {
-            // Of a provider's own nodes; another one's are no reason to delete more of these.
+            // Counts only the provider's own nodes; the nodes of others must not enlarge its deletion budget.
             Brake::NodeDeletion
             | Brake::ShutdownTaint
             | Brake::InternalIp
@@ -287,14 +287,15 @@ impl EffectExecutor {
             .await
     }
 
-    /// Waits for the reconciliation's turn to write, and asks whether it still may when that has come.
+    /// Acquires the reconciliation's write permit if it has none, then checks that the tenure still allows writes.
     async fn may_write<'a>(
         &self,
         (priority, all): (&'a LaneState, &'a Semaphore),
         turn: &mut WritePermit<'a>,
     ) -> Result<(), Outcome> {
         if turn.0.is_none() {
-            // In this order: who waits for the cluster's turn is one of a few, however many nodes his provider has.
+            // The provider's permit comes first: then only a few reconciliations of each provider wait for the
+            // cluster's permit, however many nodes the provider has.
             let (Ok(own), Ok(all)) = (priority.writes.acquire().await, all.acquire().await) else {
                 return Err(Outcome::Node(Err(stopping())));
             };
@@ -307,17 +308,17 @@ impl EffectExecutor {
     }
 }
 
-/// Whether it is not done in this mode.
+/// Whether `mode` withholds the effect.
 fn withholds(mode: Mode, effect: &Effect) -> bool {
     match mode {
         Mode::Enforce => false,
         Mode::Plan => is_write(effect),
-        // What would be changed at the cloud is not even worked out.
+        // Changes at the cloud are not even computed.
         Mode::Observe => is_write(effect) || is_cloud_change(effect),
     }
 }
 
-/// Whether the API server keeps something of it.
+/// Whether the effect changes anything stored by the API server.
 fn is_write(effect: &Effect) -> bool {
     match effect {
         Effect::PatchNode(..)
@@ -357,7 +358,7 @@ fn strategic(body: Value) -> Patch<Value> {
     Patch::Strategic(body)
 }
 
-/// How long ago the node was created, on the wall's clock; zero when that is in the future.
+/// The node's age by wall clock; zero if its creation time lies in the future.
 fn age(node: &Node) -> Duration {
     let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let age = created.map(|created| wall().duration_since(created));

@@ -1,6 +1,5 @@
-//! The node IPAM controller: one for the cluster, beside the sets of the providers and whether there are any. It says
-//! which nodes have their turn, and when again; what they get `ccm-core` decides. It runs in a task of its own; started,
-//! told of changes and ended from outside, as a set is.
+//! The node IPAM controller: one for the cluster, independent of providers. Schedules the nodes; `ccm-core` decides
+//! what they get. Runs in its own task; started, notified and stopped from outside, as provider controllers are.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,15 +27,15 @@ use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, converse};
 use crate::{Settings, Stopped};
 
-/// One end: the controller, for those who started it.
+/// Handle to the running controller.
 pub(crate) struct Ipam {
     changes: mpsc::UnboundedSender<NodeChange>,
-    /// Dropped or changed, it ends.
+    /// Changing or dropping it stops the controller.
     stop: watch::Sender<bool>,
     ended: Ended,
 }
 
-/// The other end: what runs.
+/// The running side.
 struct IpamController {
     executor: Arc<ClusterExecutor>,
     nodes: Store<Node>,
@@ -45,18 +44,18 @@ struct IpamController {
     clock: Clock,
     queue: Queue,
     memory: Memory,
-    /// What the metrics were told of each range.
+    /// The tally of each range that the metrics show.
     told: Vec<Option<Tally>>,
     reconciliations: JoinSet<Conclusion<Facts>>,
-    /// Whom each is about.
+    /// The node of each reconciliation.
     about: HashMap<Id, Arc<Node>>,
-    /// Nothing is handed out before; `None`: not all nodes were listed yet.
+    /// Nothing is allocated before this moment; `None`: not all nodes were listed yet.
     begins: Option<Moment>,
     has_passed: bool,
 }
 
 impl Ipam {
-    /// Starts the controller when all of `before` have ended, if there is something to do for it.
+    /// Starts the controller when all of `before` have ended, if it is enabled and its settings are valid.
     pub(crate) fn start(
         cluster: &Arc<Cluster>,
         settings: &Settings,
@@ -81,7 +80,7 @@ impl Ipam {
         let drain = settings.drain;
         tasks.spawn(async move {
             let stopped = controller.run_until(before, stopped, drain).await;
-            // Nobody may have waited.
+            // The receiver may be gone.
             let _ = end.send(Some(stopped));
         });
         Some(Ipam {
@@ -91,20 +90,20 @@ impl Ipam {
         })
     }
 
-    /// What the watch of nodes says; the store has it.
+    /// Forwards an event of the node watch, after the store has applied it.
     pub(crate) fn see_node(&self, change: &NodeChange) {
-        // Who does not listen any more has ended.
+        // A closed channel belongs to a controller that has ended.
         let _ = self.changes.send(change.clone());
     }
 
-    /// Whether it does not run any more, although nobody has told it to stop.
+    /// Whether the controller has ended without a request to stop.
     pub(crate) fn has_ended(&self) -> bool {
         self.stop.is_closed()
     }
 
-    /// Tells it to start nothing new, and says when what is on the wire has had its answer or its time.
+    /// Stops new work; the returned future completes when requests in flight are answered or timed out.
     pub(crate) fn stop(self) -> Ended {
-        // Who does not listen any more has ended.
+        // A closed channel belongs to a controller that has ended.
         let _ = self.stop.send(true);
         self.ended
     }
@@ -146,7 +145,7 @@ impl IpamController {
         tokio::select! {
             biased;
             () = runs => {}
-            // An error: whoever could stop it is gone.
+            // An error means that the sender was dropped.
             _ = stopped.wait_for(|is_stopped| *is_stopped) => {}
         }
         let drained = async { while self.reconciliations.join_next().await.is_some() {} };
@@ -163,14 +162,14 @@ impl IpamController {
         }
     }
 
-    /// Runs until nobody tells it of nodes any more.
+    /// Runs until the channel of changes closes.
     async fn run(&mut self) {
         self.measure();
         loop {
             self.start_reconciliations();
             self.tell_that_it_passed();
             let timer = self.next_moment().map(|moment| self.clock.instant(moment));
-            // In this order, so that the same world gives the same sequence of reconciliations.
+            // `biased`, so that equal states give equal sequences of reconciliations.
             tokio::select! {
                 biased;
                 ended = self.reconciliations.join_next_with_id(), if !self.reconciliations.is_empty() => {
@@ -203,13 +202,13 @@ impl IpamController {
                 self.leave(name);
             }
             NodeChange::Listed => self.see_all(),
-            // Of providers, which it has none of.
+            // Concern providers, of which this controller has none.
             NodeChange::Requeued(_) | NodeChange::Reassigned => {}
         }
     }
 
-    /// What all nodes have is occupied before anything is handed out (IPAM-022). What the leader before has sent may come
-    /// a little later, and is waited for.
+    /// Marks the CIDRs of all nodes as used before any is allocated (IPAM-022). Then waits for late writes of the
+    /// previous leader.
     fn see_all(&mut self) {
         let now = self.clock.now();
         let mut nodes = self.nodes.state();
@@ -228,7 +227,7 @@ impl IpamController {
             }
         }
         if self.begins.is_none() {
-            // Who writes nothing contradicts nobody.
+            // Without writes there can be no conflict.
             let is_bold = self.executor.cluster.mode != Mode::Enforce;
             let settle = if is_bold {
                 Duration::ZERO
@@ -246,7 +245,7 @@ impl IpamController {
         }
     }
 
-    /// Nothing is to be done about this node any more.
+    /// Removes a node from queue and plan.
     fn leave(&mut self, name: &str) {
         self.queue.forget(name);
         self.executor.cluster.planner.gone(&format!("node/{name}"));
@@ -254,7 +253,7 @@ impl IpamController {
 
     fn next_moment(&self) -> Option<Moment> {
         let begins = self.begins?;
-        // With no room for another reconciliation, the end of one is what matters.
+        // At the limit, only the end of a reconciliation makes room.
         let next = self.queue.next(Capacity::Any).filter(|_| self.has_room());
         next.map(|next| next.max(begins))
     }
@@ -283,7 +282,7 @@ impl IpamController {
             return;
         };
         let Some(facts) = self.memory.begin(node.clone()) else {
-            // Somebody has given it what it needs.
+            // The node already has what it needs.
             let object = format!("node/{name}");
             let planner = &self.executor.cluster.planner;
             planner.concluded(&object, IPAM_CONTROLLER, &When::AwaitChange, false);
@@ -330,7 +329,7 @@ impl IpamController {
                 Some(now.after(retry::CLOUD.after(self.memory.failures(name))))
             }
         };
-        // One that was deleted meanwhile is not asked for again.
+        // A node deleted meanwhile is not queued again.
         let is_known = self.memory.allocator().stored(&node).is_some();
         if let Some(next) = next.filter(|_| is_known) {
             self.queue.ask(name, next, false);
@@ -338,7 +337,7 @@ impl IpamController {
         self.queue.finish(name);
     }
 
-    /// The plan is whole when every node has had its turn.
+    /// Reports the first pass to the planner when every node was reconciled.
     fn tell_that_it_passed(&mut self) {
         let now = self.clock.now();
         let is_under_way = self.begins.is_none_or(|begins| now < begins)

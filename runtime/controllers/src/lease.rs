@@ -1,9 +1,8 @@
-//! Takes part in the election: carries out what [`ccm_core::lease`] asks for, and writes down in a [`Tenure`] how
-//! long this process may act. Writes nothing but the Lease, through a client of its own that the tenure does not
-//! guard, and Events about it.
+//! Leader election: executes the requests of [`ccm_core::lease`] and records in a [`Tenure`] how long this process may
+//! act. Writes nothing but the Lease, through its own client that the tenure does not guard, and Events about it.
 //!
-//! Whoever holds the Lease is known to others by the Lease alone, so there is nothing to undo when a future of this
-//! module is dropped: what was asked for last is simply not known, and the next question is a read.
+//! The Lease alone identifies the leader, so that a future of this module can be dropped without cleanup: the result of
+//! the last request is then unknown, and the next request is a read.
 
 mod metrics;
 mod record;
@@ -25,25 +24,25 @@ use crate::executor::chain;
 
 pub use metrics::ElectionMetrics;
 
-/// How often a release is tried again when somebody else wrote the Lease in between.
+/// Attempts to release the Lease when another process writes it in between.
 const MOST_RELEASES: u32 = 3;
-/// An Event about the end is worth this much of a hand-over.
+/// Maximum delay of the hand-over for an Event about its end.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Which Lease is stood for, as whom.
+/// The Lease to compete for, and the candidate's identity.
 #[derive(Debug, Clone)]
 pub struct ElectionSettings {
     /// The Lease's namespace.
     pub namespace: String,
-    /// The Lease's name, and the `name` of the metrics.
+    /// The Lease's name; also the `name` label of the metrics.
     pub name: String,
-    /// What stands in the Lease; no other process may ever have the same.
+    /// The holder identity; must be unique among all processes.
     pub identity: String,
-    /// How long and how often.
+    /// Lease duration, renew deadline and retry period.
     pub timing: Timing,
 }
 
-/// One candidacy, from standing for it to giving the Lease back.
+/// One candidacy, from the start of the election to the release of the Lease.
 pub struct Election {
     leases: Api<Lease>,
     events: Api<Event>,
@@ -51,17 +50,17 @@ pub struct Election {
     elector: Elector,
     tenure: Arc<Tenure>,
     metrics: ElectionMetrics,
-    /// [`boottime`], or what a test has for it.
+    /// [`boottime`], or a test's clock.
     now: fn() -> Moment,
-    /// A write may be under way whose end is not known.
+    /// Whether the result of a write is not known yet.
     is_writing: bool,
-    /// Who was said last to hold the Lease.
+    /// The holder that was logged last.
     said: Option<String>,
 }
 
 impl Election {
-    /// Sends nothing yet. `tenure` is one that is pending; `client` is not guarded by it and repeats nothing by
-    /// itself; `guarded` is, for Events.
+    /// Sends nothing yet. `tenure` must be pending. `client` is not guarded by it and must not retry by itself;
+    /// `guarded` is guarded, and sends Events.
     pub fn new(
         client: Client,
         guarded: Client,
@@ -88,10 +87,10 @@ impl Election {
         }
     }
 
-    /// Stands by until the Lease is ours. From then on [`Election::hold`] has to run.
+    /// Waits until this process holds the Lease. Then [`Election::hold`] must run.
     pub async fn acquire(&mut self) {
         tracing::info!(lease = %self.lease(), identity = self.settings.identity, "standing for election");
-        // A lease that is lost while it is acquired is said by `hold`.
+        // `hold` reports a Lease that is lost during the acquisition.
         while self.elector.renewed().is_none() && self.step().await.is_none() {}
         self.metrics.leads(&self.settings.name, true);
         tracing::info!(lease = %self.lease(), identity = self.settings.identity, "became leader");
@@ -99,7 +98,7 @@ impl Election {
         tokio::spawn(said);
     }
 
-    /// Renews the Lease until it is lost. The tenure is closed then.
+    /// Renews the Lease until it is lost, then closes the tenure.
     pub async fn hold(&mut self) -> Lost {
         let lost = loop {
             if let Some(lost) = self.step().await {
@@ -111,7 +110,7 @@ impl Election {
         lost
     }
 
-    /// How often the Lease has changed hands, as it was read or written last.
+    /// The Lease's number of leader transitions, as last read or written.
     pub fn transitions(&self) -> u64 {
         let record = self.elector.lease().and_then(|lease| lease.spec.as_ref());
         let transitions = record.and_then(|record| record.lease_transitions);
@@ -120,16 +119,16 @@ impl Election {
             .unwrap_or_default()
     }
 
-    /// Whether the Lease may be ours: it is, or the end of a write is not known.
+    /// Whether this process may hold the Lease: it does, or the result of a write is not known.
     pub fn may_be_ours(&self) -> bool {
         self.is_writing || self.elector.renewed().is_some()
     }
 
-    /// Gives the Lease back if it is still ours, so that the next candidate need not wait for its end. Nothing may be
-    /// on the wire any more. It makes seven requests at most, each bounded.
+    /// Releases the Lease if this process still holds it, so that the next candidate need not wait for its expiry. No
+    /// request may be in flight any more. Makes at most seven requests, each with a timeout.
     pub async fn release(&mut self) {
         if self.elector.renewed().is_some() {
-            // Before it is given back: a process without the Lease writes nothing.
+            // Record the Event before the release: a process without the Lease writes nothing.
             let _ = timeout(LAST_WORDS, self.say("stopped leading")).await;
         }
         self.tenure.close();
@@ -153,7 +152,7 @@ impl Election {
         tracing::warn!(lease = %self.lease(), "the lease could not be released; the next leader has to wait for its end");
     }
 
-    /// One request or one pause. Dropped in between, it leaves nothing half-done but a write whose end is not known.
+    /// Makes one request or one pause. Safe to drop, except that the result of a write may then be unknown.
     async fn step(&mut self) -> Option<Lost> {
         let ask = match self.elector.turn((self.now)(), wall()) {
             LeaseAction::Lost(lost) => return Some(lost),
@@ -168,7 +167,7 @@ impl Election {
             self.metrics.slow_path(&self.settings.name);
         }
         self.is_writing |= ask != Ask::Read;
-        // Before the request is made: what lies between the two is lost time, not borrowed.
+        // Taken before the request is sent: time in between shortens the lease and never lengthens it.
         let sent = (self.now)();
         let answer = self.ask(&ask).await;
         let is_known = answer != Answer::Failed;
@@ -204,7 +203,7 @@ impl Election {
         }
     }
 
-    /// PROC-040, and never longer than a renewal could be of use: whoever waits on misses the next try.
+    /// Request timeout (PROC-040), limited to the time left for a renewal: waiting longer would miss the next attempt.
     fn request_time(&self) -> Duration {
         let timing = self.settings.timing;
         let left = self.elector.renewed().map(|sent| {
@@ -230,7 +229,7 @@ impl Election {
         Answer::Failed
     }
 
-    /// Says once for each other leader that it leads, as client-go's callback does.
+    /// Logs each other leader once, as client-go's callback does.
     fn say_who_leads(&mut self) {
         let holder = self.elector.holder().unwrap_or_default();
         if self.said.as_deref() == Some(holder) {
@@ -247,7 +246,7 @@ impl Election {
         format!("{}/{}", self.settings.namespace, self.settings.name)
     }
 
-    /// An Event about the Lease (PROC-043). Best effort.
+    /// Records an Event about the Lease (PROC-043). Best effort.
     fn say(&self, what: &str) -> impl Future<Output = ()> + Send + 'static {
         let event = record::event(&self.settings, what, self.elector.lease(), wall());
         let (events, most) = (self.events.clone(), self.settings.timing.request_time());
@@ -264,7 +263,7 @@ impl Election {
     }
 }
 
-/// A number from 0 to 1. Without randomness all candidates come together, which is slower and not wrong.
+/// A random number from 0 to 1. Without randomness all candidates retry together, which is slower but not wrong.
 fn chance() -> f64 {
     getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
 }

@@ -1,19 +1,18 @@
-//! Speaks Kubernetes: watches, asks `ccm-core` what to do, and performs it. Knows nothing of Wasm.
+//! Kubernetes controllers: watch, ask `ccm-core` for decisions and execute them. Knows nothing of Wasm.
 //!
 //! ```text
-//! watch ──► providers ──► set: node, route, …──► reconcile ──decide──► core
+//! watch ──► providers ──► node, route, … ─────► reconcile ──decide──► core
 //!           (one for all)  (one for each) ▲         │  ▲
 //!                            └──── when ────────────┘  └─ outcome ── executor ─► API server, CloudProvider (look-ups
 //!                                                                                 through batch)
 //! ```
 //!
-//! Every provider has a set of controllers of its own, so that one that is slow or hostile delays no other; `cluster` is
-//! what they share. The node IPAM controller needs no provider, and there is one of it.
+//! Each provider has its own set of controllers, so that a slow or hostile provider delays no other; `cluster` holds
+//! what they share. The node IPAM controller needs no provider and runs once.
 //!
-//! `executor` performs effects: the only module that writes to the cluster and the only one that calls a
-//! [`CloudProvider`]. `lease` stands apart: it holds the Lease under which all this is done, and writes nothing
-//! else. `guarded` refuses, below everything, what is written outside of it. `clock` is the only one that reads a
-//! clock.
+//! `executor` executes effects: the only module that writes to the cluster and the only one that calls a
+//! [`CloudProvider`]. `lease` is separate: it holds the Lease under which all this happens and writes nothing else.
+//! `tenure_client` is the lowest layer and refuses to send outside of the tenure. Only `clock` reads a clock.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -57,57 +56,57 @@ pub use metrics::Metrics;
 pub use plan::PlanBook;
 pub use providers::run_all;
 
-/// What all controllers of one leadership share, those of all providers.
+/// Settings shared by all controllers of all providers during one leadership.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Which controllers run.
+    /// The enabled controllers.
     pub controllers: Controllers,
-    /// Of the node controller, and what holds for all of them.
+    /// The node controller's settings, and those common to all controllers.
     pub node: NodeSettings,
-    /// Of the node lifecycle controller.
+    /// The node lifecycle controller's settings.
     pub lifecycle: LifecycleSettings,
-    /// Of the service controller.
+    /// The service controller's settings.
     pub service: ServiceSettings,
-    /// Of the route controller.
+    /// The route controller's settings.
     pub route: RouteSettings,
-    /// Of the node IPAM controller. `None`: somebody else gives nodes their pod CIDRs.
+    /// The node IPAM controller's settings. `None`: another component assigns pod CIDRs.
     pub ipam: Option<IpamSettings>,
-    /// The Lease in which spent budgets are written down, so that they outlive a restart. `None`: they do not.
+    /// The Lease that persists spent budgets across restarts. `None`: they are lost.
     pub budget_lease: Option<LeaseName>,
-    /// Hears of every change at the cloud and of every deletion of a node.
+    /// Receives every change at the cloud and every deletion of a node.
     pub audit: Arc<dyn AuditSink>,
-    /// What would be changed, in plan mode.
+    /// The changes that plan mode would make.
     pub plan: PlanBook,
     /// Whether writes are made.
     pub mode: Mode,
-    /// How fast the clock of decisions goes.
+    /// Speed of the decision clock.
     pub pace: Pace,
-    /// How long one call of the provider may last.
+    /// Timeout of one provider call.
     pub call_time: Duration,
-    /// How long [`run`] waits, when told to stop, for what is on the wire.
+    /// How long [`run`] waits at shutdown for requests in flight.
     pub drain: Duration,
-    /// Written by whoever renews the lease, and ended by [`run`] when it is told to stop. No cloud request and no
-    /// request to the cluster begins outside of it.
+    /// Renewed by the lease holder; ended by [`run`] at shutdown. No request to the cloud or the cluster begins outside
+    /// of it.
     pub tenure: Arc<Tenure>,
 }
 
-/// Which controllers run.
+/// The set of enabled controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Controllers {
     /// `cloud-node-controller`.
     pub node: bool,
     /// `cloud-node-lifecycle-controller`.
     pub node_lifecycle: bool,
-    /// `service-lb-controller`. It runs only for providers that make load balancers.
+    /// `service-lb-controller`. Runs only for providers that support load balancers.
     pub service: bool,
-    /// `node-route-controller`. It runs only for providers that make routes, and where the pods' networks are known.
+    /// `node-route-controller`. Runs only for providers that support routes, and if the pod networks are known.
     pub route: bool,
-    /// `node-ipam-controller`. It runs only where it has settings.
+    /// `node-ipam-controller`. Runs only if it has settings.
     pub node_ipam: bool,
 }
 
 impl Controllers {
-    /// All of them.
+    /// All controllers.
     pub const ALL: Controllers = Controllers {
         node: true,
         node_lifecycle: true,
@@ -116,7 +115,7 @@ impl Controllers {
         node_ipam: true,
     };
 
-    /// Whether one of them asks about nodes' machines.
+    /// Whether an enabled controller needs the nodes' instances.
     fn need_instances(self) -> bool {
         self.node || self.node_lifecycle
     }
@@ -125,27 +124,27 @@ impl Controllers {
 /// Why the controllers could not run.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// No provider has instances, and a controller was asked for that needs them (IFACE-003).
+    /// An enabled controller needs instances, and no provider supports them (IFACE-003).
     #[error("cloud provider {0:?} does not support instances")]
     NoInstances(String),
-    /// Providers claim the same nodes or Services, and nobody could say whose they are: all mistakes.
+    /// Providers claim the same nodes or Services without a rule that decides between them; lists all such mistakes.
     #[error("{}", .0.join("; "))]
     Contradiction(Vec<String>),
 }
 
-/// A provider, and what is its own.
+/// A provider with its own settings.
 #[derive(Clone)]
 pub struct Provided {
-    /// The provider. Its name is what is written down as the owner of nodes and Services.
+    /// The provider. Its name is recorded as the owner of nodes and Services.
     pub cloud: Arc<dyn CloudProvider>,
-    /// Which nodes it may speak for.
+    /// The nodes that it may claim.
     pub nodes: NodeClaim,
-    /// What holds for its load balancers.
+    /// Rules for its load balancers.
     pub service: ServiceRules,
 }
 
 impl Provided {
-    /// Whether nothing has changed: the very same provider under the same rules.
+    /// Whether both are the same provider object with equal settings.
     fn is_same(&self, other: &Provided) -> bool {
         Arc::ptr_eq(&self.cloud, &other.cloud)
             && self.nodes == other.nodes
@@ -153,29 +152,25 @@ impl Provided {
     }
 }
 
-/// What was left when [`run`] ended.
+/// State at the end of [`run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
-    /// Nothing: every request has had its answer.
+    /// Every request was answered.
     Drained,
-    /// Requests were still on the wire; what they did is not known.
+    /// Requests were still in flight; their effect is unknown.
     OnTheWire,
 }
 
-/// Runs the controllers of one provider until `shutdown` ends, and then waits at most `settings.drain` for what is on
-/// the wire.
+/// Runs the controllers of one provider until `shutdown` completes, then waits at most `settings.drain` for requests in
+/// flight.
 ///
-/// # Assumptions
-/// `client` repeats nothing by itself: `kube::Config::default_retry` is off. It is on by default, and a
-/// repeated request could begin after the lease is lost. Failed requests are repeated here, after a new
-/// decision.
+/// # Assumptions `client` retries nothing: `kube::Config::default_retry` is off. It is on by default, and a retried
+/// request could begin after the lease is lost. Failed requests are retried here, after a new decision.
 ///
-/// # Guarantees
-/// An API server that is away, at the start or in the middle, ends nothing: watches and writes come
-/// back with growing delays. One reconciliation that panics takes no other with it.
+/// # Guarantees An unreachable API server, at the start or later, ends nothing: watches and writes are retried with
+/// growing delays. A panic in one reconciliation affects no other.
 ///
-/// # Errors
-/// See [`RunError`].
+/// # Errors See [`RunError`].
 pub async fn run(
     client: Client,
     provider: Arc<dyn CloudProvider>,
@@ -188,7 +183,7 @@ pub async fn run(
         nodes: NodeClaim::default(),
         service: settings.service.rules.clone(),
     };
-    // Whoever could change it is here until the end.
+    // Keep the sender until the end, so that the channel stays open.
     let (_kept, provided) = tokio::sync::watch::channel(Arc::from([provided]));
     run_all(client, provided, settings, metrics, shutdown).await
 }

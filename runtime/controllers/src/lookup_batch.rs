@@ -1,6 +1,5 @@
-//! Puts look-ups that are waiting into one call: while a call is under way, the next ones gather. Knows
-//! no cloud; whoever makes it says how to ask. What a provider sees of a node is made for the call, and not
-//! for the wait.
+//! Batches look-ups: while one call is in progress, further look-ups gather for the next. Knows no cloud; the creator
+//! supplies the call. Nodes are converted for the provider only when the call is made, not while they wait.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,15 +12,15 @@ use ccm_core::node_index::Clashes;
 use k8s_openapi::api::core::v1::Node;
 use tokio::sync::{mpsc, oneshot};
 
-/// Most nodes of one call; the contract allows twice as many. Most clouds answer for many nodes by listing all their
-/// machines, so that every further call of a large cluster reads that list once more; and what a call is about is in
-/// memory twice, here and in the guest. The second call of five thousand nodes is made while the first ones are written.
+/// Maximum number of nodes in one call; the contract allows twice as many. Most clouds answer for many nodes by listing
+/// all their machines, so that every further call of a large cluster reads that list again; and the nodes of a call are
+/// in memory twice, here and in the guest. For 5,000 nodes, the second call is made while the first nodes are written.
 pub(crate) const MOST: usize = 2500;
-/// How long the first look-up waits for company: nodes of one scale-up arrive within milliseconds, and
-/// no user notices this.
+/// Time that the first look-up waits for others: the nodes of one scale-up arrive within milliseconds, and no user
+/// notices this delay.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// A place where look-ups gather. One call is under way at a time.
+/// Gathers look-ups into batches. One call runs at a time.
 pub(crate) struct Batch {
     waiting: mpsc::UnboundedSender<Waiting>,
 }
@@ -32,10 +31,9 @@ struct Waiting {
 }
 
 impl Batch {
-    /// A batch that asks with `ask`, and the future that does the asking for as long as it is polled.
+    /// Creates a batch that calls `ask`, and the future that makes the calls while it is polled.
     ///
-    /// The queue has no limit of its own: every entry is a reconciliation that waits, and their number is
-    /// bounded.
+    /// The queue itself is unbounded: each entry is a waiting reconciliation, and their number is bounded.
     pub(crate) fn new<Ask, Asked>(ask: Ask) -> (Batch, impl Future<Output = ()>)
     where
         Ask: Fn(Vec<CloudNode>) -> Asked,
@@ -45,7 +43,7 @@ impl Batch {
         (Batch { waiting }, serve(queue, ask))
     }
 
-    /// Looks one node up, together with others.
+    /// Looks up one node, batched with others.
     pub(crate) async fn find(&self, node: Arc<Node>) -> Result<Looked, ProviderError> {
         let (reply, answer) = oneshot::channel();
         let stopped = || ProviderError::Unavailable("the manager is stopping".to_owned());
@@ -85,8 +83,8 @@ where
     }
 }
 
-/// The size of the next batch. One node that makes a provider crash must not keep all others waiting
-/// for ever: what crashed is asked in halves, and success doubles again.
+/// Maximum size of the next batch. One node that crashes a provider must not block all others for ever: after a crash
+/// the size is halved, after a success doubled.
 fn next_size(most: usize, asked: usize, error: Option<&ProviderError>) -> usize {
     match error {
         None => (most * 2).min(MOST),
@@ -97,8 +95,8 @@ fn next_size(most: usize, asked: usize, error: Option<&ProviderError>) -> usize 
     }
 }
 
-/// Gives every node its part of the answer. An error counts for every node of the call. A node that has
-/// stopped waiting is passed over.
+/// Sends each node its part of the answer. An error applies to every node of the call. Nodes that no longer wait are
+/// skipped.
 fn deliver(
     replies: Vec<oneshot::Sender<Result<Looked, ProviderError>>>,
     answer: Result<FindReply, ProviderError>,

@@ -1,4 +1,4 @@
-//! What is measured, under upstream's names where it has one (2.7, 4.8). Holds no logic and starts no server.
+//! The controllers' metrics, under upstream's names where it has one (2.7, 4.8). Holds no logic and starts no server.
 
 mod ipam;
 
@@ -22,16 +22,16 @@ const DOUBLED: [f64; 15] = [
     1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0,
     16384.0,
 ];
-/// Of one call of the provider: from what takes one request to what runs into its time.
+/// Buckets for one provider call: from a single request to a timed-out call.
 const CALLS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0];
 
-/// Labels with values that are fixed words, and the provider's name. What upstream has has upstream's labels only.
+/// Labels with fixed values, plus the provider's name. Upstream's metrics have only upstream's labels.
 type ByProvider<const WORDS: usize> = (
     [(&'static str, &'static str); WORDS],
     [(&'static str, String); 1],
 );
 
-/// The controllers' metrics. Clones are the same metrics.
+/// The controllers' metrics. Clones share the same metrics.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     taint_removal: Histogram,
@@ -52,14 +52,14 @@ pub struct Metrics {
     pub(crate) ipam: IpamMetrics,
 }
 
-/// What a provider is asked about routes.
+/// A provider operation on routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RouteOperation {
-    /// Which there are.
+    /// List all routes.
     List,
-    /// To make one.
+    /// Create a route.
     Create,
-    /// To remove one.
+    /// Delete a route.
     Delete,
 }
 
@@ -73,16 +73,16 @@ impl RouteOperation {
     }
 }
 
-/// What a provider is asked about a load balancer.
+/// A provider operation on a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// To make or update it.
+    /// Create or update it.
     Ensure,
-    /// To change the set of nodes behind it.
+    /// Change its targets.
     UpdateTargets,
-    /// To remove it.
+    /// Delete it.
     Delete,
-    /// To look at it.
+    /// Read it.
     Get,
 }
 
@@ -98,7 +98,7 @@ impl Operation {
 }
 
 impl Default for Metrics {
-    /// Metrics that nobody reads: for programs that serve none.
+    /// Unregistered metrics, for programs that export none.
     fn default() -> Metrics {
         Metrics {
             taint_removal: Histogram::new(DELAYS),
@@ -122,7 +122,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Makes the metrics and registers them.
+    /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> Metrics {
         let metrics = Metrics::default();
         registry.register(
@@ -205,12 +205,12 @@ impl Metrics {
         metrics
     }
 
-    /// A pass over all routes has begun (ROUTE-020).
+    /// Counts a pass over all routes (ROUTE-020).
     pub(crate) fn passes_routes(&self) {
         self.route_passes.inc();
     }
 
-    /// This provider was asked about routes, with this result and for so long.
+    /// Counts and times a provider call about routes.
     pub(crate) fn asked_about_routes(
         &self,
         provider: &str,
@@ -227,7 +227,7 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// The routes of this provider stand so.
+    /// Sets the numbers of this provider's routes by state.
     pub(crate) fn count_routes(&self, provider: &str, tally: &Tally) {
         for (state, count) in [
             ("right", tally.right),
@@ -246,7 +246,7 @@ impl Metrics {
         }
     }
 
-    /// This provider was asked about a load balancer, with this result and for so long.
+    /// Counts and times a provider call about a load balancer.
     pub(crate) fn asked(
         &self,
         provider: &str,
@@ -270,18 +270,18 @@ impl Metrics {
         }
     }
 
-    /// Every load balancer that had to be was told that the set of nodes has changed, so long ago.
+    /// Records how long it took after a change of nodes until all affected load balancers had the new targets.
     pub(crate) fn passed_nodes(&self, took: Duration) {
         self.node_pass.observe(took.as_secs_f64());
     }
 
-    /// The deletion of a node of this provider is held by this condition.
+    /// Counts a held node deletion of this provider by the condition that holds it.
     pub(crate) fn held_deletion(&self, condition: &'static str, provider: &str) {
         let labels = ([("condition", condition)], by(provider));
         self.held_deletions.get_or_create(&labels).inc();
     }
 
-    /// So many objects of each kind are in the plan now; of a kind that was there before and is not named, none.
+    /// Sets the number of planned objects of each kind; zero for kinds not in `counts`.
     pub(crate) fn planned(&self, counts: &BTreeMap<&'static str, usize>) {
         for kind in ccm_core::plan::KINDS {
             let count = counts.get(kind).copied().unwrap_or_default();
@@ -290,14 +290,14 @@ impl Metrics {
         }
     }
 
-    /// A change of this provider was held.
+    /// Counts a change of this provider held by a brake.
     pub(crate) fn held(&self, brake: Brake, provider: &str) {
         let labels = ([("brake", brake.as_str())], by(provider));
         self.held.get_or_create(&labels).inc();
     }
 
-    /// A node that is `age` old has lost its taint. Its addresses were stored before, so that its
-    /// initialisation is finished too; upstream has a write between the two (NODE-044, NODE-046).
+    /// Records that a node of this `age` lost its taint. Its addresses were stored before, so that its initialisation
+    /// is finished, too; upstream has a write between the two (NODE-044, NODE-046).
     pub(crate) fn initialised(&self, age: Duration) {
         self.taint_removal.observe(age.as_secs_f64());
         self.initial_sync.observe(age.as_secs_f64());
@@ -401,7 +401,7 @@ mod tests {
         }
     }
 
-    /// Everything that a series can be called after: words of ours, and the names that the operator gave to providers.
+    /// Label values are only fixed words and the provider names given by the operator.
     #[test]
     fn h8_twenty_providers_that_fail_in_every_way_make_a_bounded_number_of_series() {
         let mut registry = Registry::default();

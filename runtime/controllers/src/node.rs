@@ -1,5 +1,5 @@
-//! The node controller's trigger: which nodes wake, what a reconciliation knows at its beginning, and when
-//! it is held again. Makes no decision about a node and performs nothing.
+//! The node controller's scheduling: which nodes wake, the facts of each reconciliation, and when it runs again. Makes
+//! no decision about a node and executes nothing.
 
 mod memory;
 
@@ -22,12 +22,11 @@ use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, converse};
 use memory::Memory;
 
-/// How many reconciliations are held at once: two full batches of new nodes and two of known ones, of which one is
-/// being asked about and one gathers. Each costs less than two kilobytes while it waits; all others wait in the
-/// queue, which costs a name.
+/// Maximum concurrent reconciliations: two full batches of new nodes and two of known ones, one in a call and one
+/// gathering. Each costs less than two kilobytes while it waits; all others wait in the queue, at the cost of a name.
 const MOST_CONVERSATIONS: usize = 4 * lookup_batch::MOST;
 
-/// See the module's documentation.
+/// Schedules the reconciliations of one provider's nodes.
 pub(crate) struct NodeController {
     executor: Arc<EffectExecutor>,
     settings: NodeSettings,
@@ -38,26 +37,26 @@ pub(crate) struct NodeController {
     queue: Queue,
     memories: HashMap<String, Memory>,
     reconciliations: JoinSet<Conclusion<Facts>>,
-    /// Whom each reconciliation is about, and whether that was urgent.
+    /// The node of each reconciliation, and whether it is urgent.
     names: HashMap<Id, (String, bool)>,
-    /// How many of them were not urgent.
+    /// Number of running reconciliations that are not urgent.
     low_priority: usize,
     pass: Pass,
     has_passed: bool,
 }
 
-/// What a provider's controller hears of nodes, once the store has it. One watch serves all of them.
+/// A change of nodes, sent to the provider controllers after the store has applied it. One watch serves all providers.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeChange {
-    /// This one is like this now.
+    /// The node was created or changed.
     Applied(Arc<Node>),
-    /// There is no node of this name any more.
+    /// The node of this name was deleted.
     Deleted(String),
-    /// All nodes were listed.
+    /// The list of all nodes is complete.
     Listed,
-    /// Another provider has said something about the node of this name that was waited for.
+    /// Another provider has cast an awaited vote on the node of this name.
     Requeued(String),
-    /// There are other providers than before.
+    /// The set of providers has changed.
     Reassigned,
 }
 
@@ -65,14 +64,14 @@ pub(crate) enum NodeChange {
 enum Pass {
     /// Before the first complete list.
     NotYet,
-    /// The next one begins then.
+    /// The next pass begins at this moment.
     Next(Moment),
-    /// These nodes have not had their turn.
+    /// A pass is running; these nodes are still to be reconciled.
     UnderWay(HashSet<String>),
 }
 
 impl NodeController {
-    /// A controller that acts through `executor` on the cluster's nodes, of which `changes` tells.
+    /// Creates a controller that acts through `executor` on the cluster's nodes; `changes` reports their changes.
     pub(crate) fn new(
         executor: Arc<EffectExecutor>,
         settings: NodeSettings,
@@ -96,13 +95,13 @@ impl NodeController {
         }
     }
 
-    /// Runs until nobody tells it of nodes any more.
+    /// Runs until the channel of changes closes.
     pub(crate) async fn run(&mut self) {
         loop {
             self.begin_pass();
             self.start_reconciliations();
             let timer = self.next_moment().map(|moment| self.clock.instant(moment));
-            // In this order, so that the same world gives the same sequence of reconciliations.
+            // `biased`, so that equal states give equal sequences of reconciliations.
             tokio::select! {
                 biased;
                 ended = self.reconciliations.join_next_with_id(), if !self.reconciliations.is_empty() => {
@@ -119,12 +118,12 @@ impl NodeController {
         }
     }
 
-    /// Waits for the reconciliations that are being held, and starts no other.
+    /// Waits for running reconciliations and starts no others.
     pub(crate) async fn drain(&mut self) {
         while self.reconciliations.join_next().await.is_some() {}
     }
 
-    /// NODE-002, but only changes that can matter wake a node (EDGE-051).
+    /// Handles a change (NODE-002); only changes that can matter wake a node (EDGE-051).
     fn see(&mut self, change: &NodeChange) {
         match change {
             NodeChange::Applied(node) => self.wake(node),
@@ -160,20 +159,20 @@ impl NodeController {
         }
     }
 
-    /// There is no such node any more (NODE-010).
+    /// Removes a deleted node (NODE-010).
     fn forget(&mut self, name: &str) {
         self.memories.remove(name);
         self.executor.planner().gone(&format!("node/{name}"));
         self.leave(name);
     }
 
-    /// Nothing is to be done about this node any more.
+    /// Removes a node from the queue and the pass.
     fn leave(&mut self, name: &str) {
         self.queue.forget(name);
         self.passed(name);
     }
 
-    /// All nodes, by name: the same world gives the same order.
+    /// All nodes, by name: equal states give equal orders.
     fn sorted(&self) -> Vec<Arc<Node>> {
         let mut nodes = self.nodes.state();
         nodes.sort_unstable_by(|left, right| name(left).cmp(name(right)));
@@ -195,7 +194,7 @@ impl NodeController {
     }
 
     fn next_moment(&self) -> Option<Moment> {
-        // With no room for another reconciliation, the end of one is what matters.
+        // At the limit, only the end of a reconciliation makes room.
         let is_full = self.reconciliations.len() >= MOST_CONVERSATIONS;
         let turn = self.queue.next(self.room());
         let turn = turn.filter(|_| !is_full);
@@ -206,7 +205,7 @@ impl NodeController {
         turn.into_iter().chain(pass).min()
     }
 
-    /// NODE-050, NODE-051.
+    /// Begins a due pass (NODE-050, NODE-051).
     fn begin_pass(&mut self) {
         let now = self.clock.now();
         match self.pass {
@@ -227,7 +226,7 @@ impl NodeController {
         self.end_pass();
     }
 
-    /// `name` has had its turn in the pass, or needs none any more.
+    /// Removes `name` from the current pass, once reconciled or no longer concerned.
     fn passed(&mut self, name: &str) {
         if let Pass::UnderWay(left) = &mut self.pass {
             left.remove(name);
@@ -235,7 +234,7 @@ impl NodeController {
         }
     }
 
-    /// The next pass is counted from the end of this one.
+    /// Schedules the next pass, counted from the end of this one.
     fn end_pass(&mut self) {
         if matches!(&self.pass, Pass::UnderWay(left) if left.is_empty()) {
             if !self.has_passed {
@@ -259,7 +258,7 @@ impl NodeController {
         }
     }
 
-    /// Known nodes take half of the room at most, so that a pass over many of them never keeps a new one waiting.
+    /// Known nodes take at most half of the reconciliations, so that a pass over many of them never delays a new node.
     fn room(&self) -> Capacity {
         match self.low_priority < MOST_CONVERSATIONS / 2 {
             true => Capacity::Any,
@@ -298,7 +297,7 @@ impl NodeController {
         };
         self.low_priority -= usize::from(!is_urgent);
         let now = self.clock.now();
-        // A node that was deleted meanwhile is not remembered again.
+        // A node deleted meanwhile has no memory any more.
         if let Some(memory) = self.memories.get_mut(&name)
             && let Some(node) =
                 memory.conclude(self.executor.name(), &name, ended, now, &mut self.queue)
@@ -310,7 +309,7 @@ impl NodeController {
     }
 }
 
-/// Ends at this moment, or never.
+/// Completes at this moment, or never.
 pub(crate) async fn wait_until(timer: Option<tokio::time::Instant>) {
     match timer {
         Some(timer) => tokio::time::sleep_until(timer).await,

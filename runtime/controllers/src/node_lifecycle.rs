@@ -1,6 +1,6 @@
-//! The node lifecycle controller's passes: every `--node-monitor-period` over all nodes as they are known, with
-//! look-ups and reconciliations beside them, so that a slow answer about some nodes delays no others (EDGE-007).
-//! Makes no decision and performs nothing.
+//! The passes of the node lifecycle controller: every `--node-monitor-period` over all known nodes, with look-ups and
+//! reconciliations beside them, so that a slow answer about some nodes delays no others (EDGE-007). Makes no decision
+//! and executes nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::reconcile::{Conclusion, converse};
 
-/// See the module's documentation.
+/// Runs the passes for one provider.
 pub(crate) struct NodeLifecycleController {
     executor: Arc<EffectExecutor>,
     nodes: Store<Node>,
@@ -29,22 +29,22 @@ pub(crate) struct NodeLifecycleController {
     clock: Clock,
     memory: Memory,
     tasks: JoinSet<Ended>,
-    /// Whom each task is about.
+    /// The nodes that each task is about.
     names: HashMap<Id, Vec<String>>,
     is_alone: bool,
 }
 
-/// What a task has brought.
+/// The result of a task.
 enum Ended {
-    /// An answer, and when it came.
+    /// An answer and the moment it arrived.
     Survey(Arc<Survey>, Box<Result<FindReply, ProviderError>>, Moment),
-    /// The end of a reconciliation.
+    /// A concluded reconciliation.
     Reconciliation(Box<Conclusion<Facts>>),
 }
 
 impl NodeLifecycleController {
-    /// A controller that acts through `executor` on the cluster's nodes. `is_alone` says that nobody else looks at all nodes
-    /// of this provider.
+    /// Creates a controller that acts through `executor` on the cluster's nodes. `is_alone` says that no other
+    /// controller passes over all nodes of this provider.
     pub(crate) fn new(
         executor: Arc<EffectExecutor>,
         settings: LifecycleSettings,
@@ -63,8 +63,8 @@ impl NodeLifecycleController {
         }
     }
 
-    /// Runs until it is dropped or drained. LIFE-003 is not followed: a list that is not complete yet says nothing
-    /// about who is there, and a mass is measured against all nodes.
+    /// Runs until it is dropped or drained. Deviates from LIFE-003: it waits for the complete list, because an
+    /// incomplete one does not show which nodes exist, and mass deletions are measured against all nodes.
     pub(crate) async fn run(&mut self) {
         if self.nodes.wait_until_ready().await.is_err() {
             return;
@@ -72,7 +72,7 @@ impl NodeLifecycleController {
         let mut ticks = interval(self.clock.timer(self.settings.monitor_period));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            // In this order, so that the same world gives the same sequence.
+            // `biased`, so that equal states give equal sequences.
             tokio::select! {
                 biased;
                 ended = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
@@ -89,7 +89,7 @@ impl NodeLifecycleController {
         }
     }
 
-    /// Where nobody else looks at all nodes, the plan is whole when the first pass is over.
+    /// Reports the first pass to the planner if no other controller passes over all nodes.
     fn tell_that_it_passed(&mut self) {
         if self.is_alone && self.tasks.is_empty() {
             self.is_alone = false;
@@ -97,12 +97,12 @@ impl NodeLifecycleController {
         }
     }
 
-    /// Waits for what is on the wire, and starts nothing else.
+    /// Waits for running tasks and starts no others.
     pub(crate) async fn drain(&mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
 
-    /// LIFE-002.
+    /// One pass (LIFE-002).
     fn pass(&mut self) {
         let nodes = self.sorted();
         self.hear_of_others();
@@ -119,7 +119,7 @@ impl NodeLifecycleController {
         self.start_reconciliations(&nodes);
     }
 
-    /// What the node controller was told about the same machines counts, too.
+    /// Takes over the node controller's look-up results for the same machines.
     fn hear_of_others(&mut self) {
         let node_index = self.executor.cluster.node_index();
         self.memory

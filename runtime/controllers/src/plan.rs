@@ -1,7 +1,7 @@
-//! The plan while it is made: takes what the executor withheld and what permits refused, prints the first change of each
-//! object, counts, and keeps the rest for whoever asks. Passes everything that the audit is told on to it.
+//! Builds the plan: collects writes withheld by the executor and requests refused by permits, logs the first change of
+//! each object, counts them, and keeps the rest for readers. Forwards all audit records to the audit sink.
 //!
-//! Decides nothing and withholds nothing: in enforce mode it has nothing to do.
+//! Decides nothing and withholds nothing; in enforce mode it is idle.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,17 +14,17 @@ use ccm_core::plan::{Plan, Planned, Verdict};
 
 use crate::metrics::Metrics;
 
-/// The plan of a process, for those who want to read it. Clones are the same plan.
+/// The process's plan, for readers. Clones share the same plan.
 #[derive(Clone, Default)]
 pub struct PlanBook(Arc<Mutex<Plan>>);
 
 impl PlanBook {
-    /// The plan as it is now.
+    /// A copy of the current plan.
     pub fn plan(&self) -> Plan {
         self.open().clone()
     }
 
-    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    /// Ignores lock poisoning: no code under this lock can panic half-way.
     fn open(&self) -> MutexGuard<'_, Plan> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -36,18 +36,18 @@ impl fmt::Debug for PlanBook {
     }
 }
 
-/// See the module's documentation. It is the audit sink of every permit of a leadership.
+/// Collects planned changes. It is the audit sink of every permit during a leadership.
 pub(crate) struct Planner {
     book: PlanBook,
     mode: Mode,
     audit: Arc<dyn AuditSink>,
     metrics: Metrics,
-    /// How many have not looked at everything yet.
+    /// Number of first passes that are not finished yet.
     passes_left: AtomicUsize,
 }
 
 impl Planner {
-    /// A planner that writes into `book` when the mode is to plan, and tells `audit` what it is told.
+    /// Creates a planner that writes into `book` in plan mode and forwards audit records to `audit`.
     pub(crate) fn new(
         book: PlanBook,
         mode: Mode,
@@ -63,13 +63,13 @@ impl Planner {
         }
     }
 
-    /// So many more first passes have to be over before the plan is whole.
+    /// Adds first passes that must finish before the plan is complete.
     pub(crate) fn expect_passes(&self, passes: usize) {
         self.passes_left.fetch_add(passes, Ordering::AcqRel);
         self.book.open().set_partial();
     }
 
-    /// A write to the cluster was worked out by this controller and not made.
+    /// Records a write to the cluster that the controller computed and the mode withheld.
     pub(crate) fn withheld(&self, effect: &Effect, controller: &'static str) {
         if self.mode == Mode::Plan
             && let Some(planned) = Planned::of_effect(effect, controller)
@@ -78,8 +78,9 @@ impl Planner {
         }
     }
 
-    /// This controller has looked at the object to the end; `has_withheld` says whether a change was withheld. What it
-    /// could not do for another reason than the mode is not judged, whatever was withheld before.
+    /// Records that the controller has finished with the object; `has_withheld` says whether a change was withheld. If
+    /// the reconciliation is blocked for any reason but the mode, the object counts as unsure, whatever was withheld
+    /// before.
     pub(crate) fn concluded(
         &self,
         object: &str,
@@ -105,7 +106,7 @@ impl Planner {
         }
     }
 
-    /// Somebody's first pass over everything is over. When it was the last one, the plan is whole.
+    /// Records that one first pass is finished. The last one completes the plan.
     pub(crate) fn passed(&self) {
         let left = |left: usize| left.checked_sub(1);
         let before = self
@@ -118,7 +119,7 @@ impl Planner {
         self.sum_up();
     }
 
-    /// There is no such object any more.
+    /// Removes an object that no longer exists.
     pub(crate) fn gone(&self, object: &str) {
         if self.mode == Mode::Plan && self.book.open().gone(object) {
             self.taken_out(object);
@@ -130,7 +131,7 @@ impl Planner {
         self.count();
     }
 
-    /// Sums the plan up in one line.
+    /// Logs a one-line summary of the plan.
     pub(crate) fn sum_up(&self) {
         if self.mode == Mode::Plan {
             let plan = self.book.plan();
@@ -157,7 +158,7 @@ impl Planner {
     }
 
     fn count(&self) {
-        // Not while the book is open: a scrape waits for nobody.
+        // Release the book's lock first: a scrape must not wait.
         let counts = self.book.open().counts();
         self.metrics.planned(&counts);
     }
@@ -289,7 +290,7 @@ mod tests {
         assert!(!book.plan().is_sure());
         planner.concluded("node/a", "node", &When::AwaitChange, false);
         assert!(book.plan().is_sure());
-        // Something was withheld, and what was tried after it has failed.
+        // A change was withheld, and a later step failed.
         planner.withheld(&deletion("a"), "node");
         planner.concluded("node/a", "node", &waits, true);
         assert!(!book.plan().is_sure());

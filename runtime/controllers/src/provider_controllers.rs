@@ -1,6 +1,5 @@
-//! The controllers of one provider: its queues, batches, priorities and memories, and its executor. They run in a task of their
-//! own, so that one provider's failure, slowness or hostility is no other's. Started, told of changes, and ended from
-//! outside.
+//! The controllers of one provider: its queues, batches, priorities, memories and executor. They run in their own task,
+//! so that a failing, slow or hostile provider affects no other. Started, notified and stopped from outside.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,13 +22,13 @@ use crate::route::RouteController;
 use crate::service::{NodeNews, NodeSet, ServiceChange, ServiceController, node_news};
 use crate::{Provided, Settings, Stopped};
 
-/// After a defect that ended a set it is started anew, not at once.
+/// Delay before provider controllers that ended by a defect are restarted.
 const AFTER_DEFECT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// How a set has ended, for everybody who waits for it.
+/// Future with the result of provider controllers that have ended; shared by all waiters.
 pub(crate) type Ended = Shared<BoxFuture<'static, Stopped>>;
 
-/// One end: a set that runs.
+/// Handle to running provider controllers.
 pub(crate) struct ProviderControllers {
     pub(crate) provided: Provided,
     executor: Arc<EffectExecutor>,
@@ -37,12 +36,12 @@ pub(crate) struct ProviderControllers {
     news: Option<NodeNews>,
     services: Option<mpsc::UnboundedSender<ServiceChange>>,
     routes: Option<mpsc::UnboundedSender<NodeChange>>,
-    /// Dropped or changed, the set ends.
+    /// Changing or dropping it stops the controllers.
     stop: watch::Sender<bool>,
     ended: Ended,
 }
 
-/// The other end: what runs.
+/// The running side.
 struct Controllers {
     executor: Arc<EffectExecutor>,
     node: Option<NodeController>,
@@ -52,8 +51,8 @@ struct Controllers {
 }
 
 impl ProviderControllers {
-    /// Starts the controllers of `provided`, when all of `before` have ended: two that act for the same objects never
-    /// run at the same time.
+    /// Starts the controllers of `provided` when all of `before` have ended: two sets that act on the same objects
+    /// never run at the same time.
     pub(crate) fn start(
         cluster: &Arc<Cluster>,
         provided: Provided,
@@ -67,7 +66,7 @@ impl ProviderControllers {
         let wanted = settings.controllers;
         let has_instances = wanted.need_instances() && capabilities.instances;
         let serves = wanted.service && capabilities.load_balancer;
-        // EDGE-083: without the pods' networks nobody knows which routes are whose, and nothing of them is touched.
+        // EDGE-083: without the pod networks it is unknown which routes belong to the cluster, so that none is touched.
         let has_networks = !settings.route.cluster_cidrs.is_empty();
         let routes = wanted.route && capabilities.routes && has_networks;
         let settings = Settings {
@@ -130,10 +129,10 @@ impl ProviderControllers {
         let drain = settings.drain;
         let (end, ended) = watch::channel(None);
         tasks.spawn(async move {
-            // Whatever is in there is aborted when this ends.
+            // Dropped at the end, which aborts its tasks.
             let _background = background;
             let stopped = controllers.run(before, stopped, drain).await;
-            // Nobody may have waited.
+            // The receiver may be gone.
             let _ = end.send(Some(stopped));
         });
         ProviderControllers {
@@ -148,12 +147,12 @@ impl ProviderControllers {
         }
     }
 
-    /// Whether Services are to be watched for it.
+    /// Whether it needs the watch of Services.
     pub(crate) fn serves(&self) -> bool {
         self.services.is_some()
     }
 
-    /// What the watch of nodes says; the store has it.
+    /// Forwards an event of the node watch, after the store has applied it.
     pub(crate) fn see_node(&mut self, event: &Event<Node>, change: Option<&NodeChange>) {
         if let Some(news) = &mut self.news {
             news.see(event, &self.executor.cluster.nodes);
@@ -162,19 +161,19 @@ impl ProviderControllers {
             return;
         };
         for told in self.nodes.iter().chain(&self.routes) {
-            // Who does not listen any more has ended.
+            // A closed channel belongs to controllers that have ended.
             let _ = told.send(change.clone());
         }
     }
 
-    /// What the watch of Services says.
+    /// Forwards an event of the Service watch.
     pub(crate) fn see_service(&self, change: &ServiceChange) {
         if let Some(services) = &self.services {
             let _ = services.send(change.clone());
         }
     }
 
-    /// There are other providers than before.
+    /// Announces a changed set of providers.
     pub(crate) fn reassign(&mut self, ownership: Arc<OwnershipContext>, claims: Arc<Claims>) {
         self.executor.reassign(ownership.clone());
         if let Some(news) = &mut self.news {
@@ -186,20 +185,20 @@ impl ProviderControllers {
         self.see_service(&ServiceChange::Reassigned(claims));
     }
 
-    /// Whether it does not run any more, although nobody has told it to stop.
+    /// Whether the controllers have ended without a request to stop.
     pub(crate) fn has_ended(&self) -> bool {
         self.stop.is_closed()
     }
 
-    /// Tells it to start nothing new, and says when what is on the wire has had its answer or its time.
+    /// Stops new work; the returned future completes when requests in flight are answered or timed out.
     pub(crate) fn stop(self) -> Ended {
-        // Who does not listen any more has ended.
+        // A closed channel belongs to controllers that have ended.
         let _ = self.stop.send(true);
         self.ended
     }
 }
 
-/// Ends when a set has said how it ended, or has died without a word.
+/// Completes with the controllers' result, or when they died without one.
 pub(crate) fn when_ended(mut ended: watch::Receiver<Option<Stopped>>) -> Ended {
     let ended = async move {
         let said = ended.wait_for(Option::is_some).await;
@@ -210,7 +209,7 @@ pub(crate) fn when_ended(mut ended: watch::Receiver<Option<Stopped>>) -> Ended {
     ended.boxed().shared()
 }
 
-/// Ends when a set that ended by a defect may be started anew.
+/// Completes when controllers that ended by a defect may be restarted.
 pub(crate) fn pause() -> Ended {
     let pause = async {
         tokio::time::sleep(AFTER_DEFECT).await;
@@ -227,7 +226,7 @@ impl Controllers {
         drain: std::time::Duration,
     ) -> Stopped {
         let stopped = async {
-            // An error: whoever could stop it is gone.
+            // An error means that the sender was dropped.
             let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
         };
         tokio::pin!(stopped);
@@ -238,7 +237,7 @@ impl Controllers {
             () = &mut stopped => return Stopped::Drained,
             () = std::future::ready(()), if !waits => {}
         }
-        // In this order, so that the same world gives the same sequence; none of them ever ends by itself.
+        // `biased`, so that equal states give equal sequences; no branch ever ends by itself.
         tokio::select! {
             biased;
             () = when(self.node.as_mut().map(NodeController::run)) => {}
@@ -276,7 +275,7 @@ impl Controllers {
     }
 }
 
-/// Ends when `future` does; without one never.
+/// Completes when `future` does; never if there is none.
 async fn when(future: Option<impl Future<Output = ()>>) {
     match future {
         Some(future) => future.await,

@@ -1,6 +1,6 @@
-//! Several providers in one manager: each has a set of controllers of its own, over watches and everything else that they
-//! share. Who comes, goes or changes is started or ended, and the others do not notice. Decides whose set runs, and
-//! nothing about nodes and Services.
+//! Runs several providers in one manager: each has its own controllers over shared watches and shared state. Starts and
+//! stops the controllers of added, removed or changed providers without affecting the others. Decides which controllers
+//! run, and nothing about nodes and Services.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -28,19 +28,17 @@ use crate::service::ServiceNews;
 use crate::watch::{nodes, services};
 use crate::{Provided, RunError, Settings, Stopped};
 
-/// Runs the controllers of every provider in `provided`, which may change at any time, until `shutdown` ends; and then
-/// waits at most `settings.drain` for what is on the wire. `settings.service.rules` is not looked at: each provider
-/// brings its own.
+/// Runs the controllers of every provider in `provided`, which may change at any time, until `shutdown` completes; then
+/// waits at most `settings.drain` for requests in flight. Ignores `settings.service.rules`: each provider brings its
+/// own.
 ///
-/// An entry is the same as before as long as it has the same cloud (the very same object), claim and rules; then its
-/// controllers go on. Otherwise they end, within `settings.drain`, and new ones begin. A list that contradicts itself
-/// changes nothing. Without any entry the controllers wait for one.
+/// An entry is unchanged while it has the same cloud (the very same object), claim and rules; then its controllers keep
+/// running. Otherwise they end, within `settings.drain`, and new ones start. A contradictory list changes nothing. With
+/// an empty list the manager waits for an entry.
 ///
-/// # Assumptions
-/// Those of [`crate::run`].
+/// # Assumptions Those of [`crate::run`].
 ///
-/// # Errors
-/// See [`RunError`]: only about the first list. What is wrong with a later one is logged.
+/// # Errors See [`RunError`]: only for the first list. Mistakes in a later one are logged.
 pub async fn run_all(
     client: Client,
     mut provided: watch::Receiver<Arc<[Provided]>>,
@@ -55,7 +53,7 @@ pub async fn run_all(
         return Err(RunError::NoInstances(names.join(", ")));
     }
     if settings.controllers.service && !first.iter().any(serves) && !first.is_empty() {
-        // IFACE-004; no mistake of anybody's, as most providers have none.
+        // IFACE-004; not an error, because most providers have no load balancers.
         tracing::info!(
             controller = SERVICE_CONTROLLER,
             "not started: the cloud provider does not support external load balancers"
@@ -77,7 +75,7 @@ pub async fn run_all(
                     let list = provided.borrow_and_update().clone();
                     sets.change(&list);
                 }
-                // Nobody changes it any more.
+                // The sender is gone; the list stays as it is.
                 Err(_) => may_change = false,
             },
             Some(ended) = sets.tasks.join_next() => {
@@ -108,14 +106,14 @@ async fn next<T>(stream: &mut Option<BoxStream<'static, T>>) -> Option<T> {
     }
 }
 
-/// All providers of one list, and what each claims beside the others.
+/// All providers of one list and their claims.
 struct ProviderList {
     list: Vec<Provided>,
     claims: Arc<Claims>,
 }
 
 impl ProviderList {
-    /// The list as a whole, if it does not contradict itself; all mistakes otherwise.
+    /// Validates the list; returns all mistakes if it contradicts itself.
     fn of(list: &[Provided]) -> Result<ProviderList, Vec<String>> {
         let all: Vec<Claim> = list.iter().map(claim).collect();
         let mut mistakes = ownership::mistakes(&all);
@@ -127,7 +125,7 @@ impl ProviderList {
             }),
             Ok(_) => Err(mistakes),
             Err(error) => {
-                // Names were compared above.
+                // Duplicate names were already reported above.
                 if !matches!(error, ClaimsError::TwoOfAName(_)) || mistakes.is_empty() {
                     mistakes.push(error.to_string());
                 }
@@ -136,7 +134,7 @@ impl ProviderList {
         }
     }
 
-    /// What this one of them claims, and the others.
+    /// The claims of this provider and of the others.
     fn ownership(&self, provided: &Provided) -> Arc<OwnershipContext> {
         let Claim {
             name,
@@ -157,7 +155,7 @@ impl ProviderList {
     }
 }
 
-/// Which of the providers that make routes and know no machines could make them to the same nodes, for people.
+/// Describes each pair of providers that support routes but not instances and whose node selectors may overlap.
 fn contested_routes(list: &[Provided]) -> Vec<String> {
     let routers = list.iter().filter(|one| {
         let can = one.cloud.capabilities();
@@ -183,7 +181,7 @@ fn contested_routes(list: &[Provided]) -> Vec<String> {
     said.collect()
 }
 
-/// Of nodes. Who knows no machines has no scheme, whatever the module says.
+/// The claim on nodes. A provider without instances has no schemes, whatever its module declares.
 fn claim(provided: &Provided) -> Claim {
     let schemes = match provided.nodes.schemes.as_slice() {
         _ if !provided.cloud.capabilities().instances => Vec::new(),
@@ -197,7 +195,7 @@ fn claim(provided: &Provided) -> Claim {
     }
 }
 
-/// Of Services.
+/// The claim on Services.
 fn takes(provided: &Provided) -> service::Claim {
     service::Claim {
         name: provided.cloud.name().to_owned(),
@@ -207,19 +205,19 @@ fn takes(provided: &Provided) -> service::Claim {
     }
 }
 
-/// See the module's documentation.
+/// Starts and stops the controllers of all providers.
 struct ControllerManager {
     cluster: Arc<Cluster>,
     settings: Settings,
     list: Option<ProviderList>,
-    /// What was said of providers that make routes to the same nodes.
+    /// The conflicts between route providers that were logged last.
     contested: Vec<String>,
     running: BTreeMap<String, ProviderControllers>,
-    /// No provider's, and there before the first of them.
+    /// Belongs to no provider; runs even without any.
     ipam: Option<Ipam>,
-    /// What runs; aborted when this is dropped.
+    /// The running controllers; aborted when this is dropped.
     tasks: JoinSet<()>,
-    /// Those that were told to end, and perhaps have not yet.
+    /// Controllers that were told to stop and may not have ended yet.
     leaving: Vec<Ended>,
     is_listed: bool,
     services: ServiceNews,
@@ -243,7 +241,7 @@ impl ControllerManager {
         }
     }
 
-    /// The list has changed.
+    /// Handles a changed list.
     fn change(&mut self, list: &[Provided]) {
         match ProviderList::of(list) {
             Ok(providers) => {
@@ -263,7 +261,7 @@ impl ControllerManager {
         }
     }
 
-    /// From now on these run: those that are as before go on, and hear who the others are.
+    /// Applies a list: unchanged providers keep running and learn the new claims.
     fn take(&mut self, list: ProviderList) {
         let is_same = |name: &String, set: &ProviderControllers| {
             let mut list = list.list.iter();
@@ -292,7 +290,7 @@ impl ControllerManager {
         self.list = Some(list);
     }
 
-    /// Once, as long as it stays the same.
+    /// Logs conflicts between route providers once, until they change.
     fn tell_of_contested_routes(&mut self, list: &[Provided]) {
         let are_made =
             self.settings.controllers.route && !self.settings.route.cluster_cidrs.is_empty();
@@ -349,7 +347,7 @@ impl ControllerManager {
         }
     }
 
-    /// Starts sets anew that have ended without having been told to: a defect of ours, which costs the others nothing.
+    /// Restarts controllers that ended without a request: a defect of ours, which affects no other provider.
     fn revive(&mut self) {
         if self.ipam.as_ref().is_some_and(Ipam::has_ended) {
             tracing::error!(
@@ -384,7 +382,7 @@ impl ControllerManager {
         }
     }
 
-    /// Keeps true what all share, and says what of it is told.
+    /// Updates the shared state and returns the change to forward.
     fn note(&mut self, event: &Event<Node>) -> Option<NodeChange> {
         match event {
             Event::Apply(node) => {
@@ -403,7 +401,7 @@ impl ControllerManager {
                 self.cluster.claims().forget(uid.unwrap_or_default());
                 Some(NodeChange::Deleted(name))
             }
-            // During a list the store is still the old one.
+            // Until a list is complete, the store still holds the old nodes.
             Event::Init | Event::InitApply(_) => None,
             Event::InitDone => {
                 self.is_listed = true;
@@ -421,7 +419,7 @@ impl ControllerManager {
         }
     }
 
-    /// Nothing begins any more, and what is on the wire gets its time.
+    /// Stops all controllers; requests in flight get `settings.drain`.
     async fn stop(mut self) -> Stopped {
         self.settings.tenure.end();
         self.cluster.planner.sum_up();
@@ -430,7 +428,7 @@ impl ControllerManager {
             .map(ProviderControllers::stop)
             .chain(self.ipam.take().map(Ipam::stop))
             .collect();
-        // Who was told to go before, and has gone since, has nothing on the wire.
+        // Controllers that were stopped earlier and have ended have nothing in flight.
         self.forget_those_that_have_left();
         let all = std::mem::take(&mut self.leaving).into_iter().chain(stopped);
         let ended = futures::future::join_all(all).await;

@@ -1,6 +1,6 @@
-//! Objects as the API server sends them, read without what no controller looks at: images, managed fields and
-//! the rest are four fifths of a node that runs pods. They are skipped while reading, so that they cost
-//! neither memory nor the time to build them. Reads; writes nothing.
+//! API objects parsed without the fields that no controller reads: images, managed fields and the rest make up four
+//! fifths of a node that runs pods. They are skipped during parsing, so that they cost neither memory nor time to
+//! build. Reads only.
 
 mod service;
 
@@ -15,13 +15,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
-/// An object with what controllers look at, and nothing else.
+/// An object that contains only the fields that controllers read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pruned<T>(pub(crate) T);
 
-/// The one that is cluster-wide.
+/// A pruned Node (cluster-scoped).
 pub(crate) type PrunedNode = Pruned<Node>;
-/// The one that lives in namespaces.
+/// A pruned Service (namespaced).
 pub(crate) type PrunedService = Pruned<Service>;
 
 #[derive(Deserialize, Default)]
@@ -68,7 +68,7 @@ struct Status {
     node_info: Option<Info>,
 }
 
-/// Its texts for people are left where they are.
+/// Without the message.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Condition {
@@ -141,7 +141,7 @@ impl From<Wire> for Node {
 }
 
 impl Condition {
-    /// Whether a controller looks at it. Kubelets write four more.
+    /// Whether a controller reads this condition. Kubelets write four others.
     fn is_read(&self) -> bool {
         ["Ready", NETWORK_UNAVAILABLE].contains(&self.kind.as_str())
     }
@@ -149,7 +149,8 @@ impl Condition {
 
 impl From<Condition> for NodeCondition {
     fn from(condition: Condition) -> NodeCondition {
-        // Whose it is stands in the reason; that of Ready tells nobody anything, and every node has one.
+        // The reason names the component that set NetworkUnavailable; the reason of Ready is not used, and every node
+        // has one.
         let is_somebodys = condition.kind == NETWORK_UNAVAILABLE;
         NodeCondition {
             reason: condition.reason.filter(|_| is_somebodys),
@@ -161,7 +162,7 @@ impl From<Condition> for NodeCondition {
     }
 }
 
-/// The same resource.
+/// The same resource as `T`.
 impl<T: Resource<DynamicType = ()>> Resource for Pruned<T> {
     type DynamicType = ();
     type Scope = T::Scope;

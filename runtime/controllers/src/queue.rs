@@ -1,14 +1,14 @@
-//! Which objects are due, one reconciliation per object at a time. A plain structure: the moment is an
-//! argument, and nothing here waits.
+//! Queue of due objects, with one reconciliation per object at a time. A plain data structure: time is an argument, and
+//! nothing here waits.
 //!
-//! kube's own scheduler and runner are not used, because the runner polls every running reconciliation
-//! whenever one of them moves: with thousands that wait for one batched look-up that is quadratic.
+//! kube's own scheduler and runner are not used, because the runner polls every running reconciliation whenever one of
+//! them makes progress: with thousands that wait for one batched look-up that is quadratic.
 
 use std::collections::{BTreeMap, HashMap};
 
 use ccm_core::moment::Moment;
 
-/// The queue. Names are those of objects.
+/// The queue, keyed by object name.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     urgent: BTreeMap<Due, String>,
@@ -17,7 +17,7 @@ pub(crate) struct Queue {
     sequence: u64,
 }
 
-/// When an object's turn is: by moment, then in the order of asking.
+/// Sort key of a turn: by moment, then in the order of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Moment,
@@ -32,20 +32,20 @@ struct Entry {
     not_before: Option<Moment>,
 }
 
-/// For which turns there is room now.
+/// The kinds of turns that may start now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capacity {
-    /// For all.
+    /// All turns.
     Any,
-    /// For urgent ones only.
+    /// Urgent turns only.
     Urgent,
-    /// Only for those that are not urgent.
+    /// Non-urgent turns only.
     Calm,
 }
 
 impl Queue {
-    /// Asks for a turn of `name` at `at`. Of two turns the earlier one stays, and it is urgent if one of them is. Never
-    /// earlier than [`Queue::hold`] allows.
+    /// Requests a turn for `name` at `at`. If it already has one, the earlier of the two stays, urgent if either is.
+    /// Never earlier than [`Queue::hold`] allows.
     pub(crate) fn ask(&mut self, name: &str, at: Moment, is_urgent: bool) {
         let mut entry = self.entries.remove(name).unwrap_or_default();
         self.withdraw(&entry);
@@ -64,7 +64,7 @@ impl Queue {
         self.entries.insert(name.to_owned(), entry);
     }
 
-    /// Puts the turn into its line; while a reconciliation is held, it is kept aside.
+    /// Inserts the turn into its line, unless a reconciliation of the object is running.
     fn put(&mut self, name: &str, entry: &Entry) {
         if let Some(turn) = entry.turn.filter(|_| !entry.is_running) {
             self.line(entry.is_urgent).insert(turn, name.to_owned());
@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// From now on `name` gets no turn before `earliest`; one that was asked for earlier waits until then.
+    /// Delays turns of `name` until `earliest`, including one already requested.
     pub(crate) fn hold(&mut self, name: &str, earliest: Moment) {
         let entry = self.entries.entry(name.to_owned()).or_default();
         entry.not_before = Some(earliest);
@@ -97,7 +97,7 @@ impl Queue {
         }
     }
 
-    /// When the next turn is for which there is room, if there is one.
+    /// Time of the next turn that `capacity` allows.
     pub(crate) fn next(&self, capacity: Capacity) -> Option<Moment> {
         let urgent = self
             .urgent
@@ -113,8 +113,8 @@ impl Queue {
         first.map(|turn| turn.at).min()
     }
 
-    /// Takes the next object whose turn has come and for which there is room, an urgent one before any other; and whether it
-    /// is one. It gets no other turn until [`Queue::finish`].
+    /// Takes the next due object that `capacity` allows, urgent ones first; returns also whether it is urgent. The
+    /// object gets no other turn until [`Queue::finish`].
     pub(crate) fn take(&mut self, now: Moment, capacity: Capacity) -> Option<(String, bool)> {
         let is_due =
             |line: &BTreeMap<Due, String>| line.keys().next().is_some_and(|turn| turn.at <= now);
@@ -133,7 +133,7 @@ impl Queue {
         Some((name, is_urgent))
     }
 
-    /// The reconciliation about `name` has ended. What was asked for meanwhile gets its turn.
+    /// Ends the reconciliation of `name`; queues a turn requested meanwhile.
     pub(crate) fn finish(&mut self, name: &str) {
         let Some(mut entry) = self.entries.remove(name) else {
             return;
@@ -145,7 +145,7 @@ impl Queue {
         }
     }
 
-    /// `name` is no more. A reconciliation that is being held may end.
+    /// Removes a deleted object. A running reconciliation may still end.
     pub(crate) fn forget(&mut self, name: &str) {
         let Some(entry) = self.entries.remove(name) else {
             return;

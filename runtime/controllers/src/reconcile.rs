@@ -1,8 +1,8 @@
-//! The reconciliation: facts, decision, effects, outcomes, and again.
+//! Reconciliation: decide on facts, execute effects, absorb outcomes, repeat.
 //!
-//! Says what it does in log events of three targets: `decision` (one per effect, with its outcome),
-//! `waiting` (why a node is not done, and when it is looked at again), `reconciliation` (nothing is left to do).
-//! A fourth target, `initialised`, is in `node/memory.rs`: how long each node has waited for its initialisation.
+//! Logs with three targets: `decision` (one per effect, with its outcome), `waiting` (why a node is not done, and when
+//! it is reconciled again), `reconciliation` (nothing left to do). A fourth target, `initialised`, is in
+//! `node/memory.rs`: how long each node waited for its initialisation.
 
 use ccm_core::effect::{Decision, Effect, Outcome, ServiceEffect, When};
 use ccm_core::retry;
@@ -16,17 +16,17 @@ use crate::clock::Clock;
 use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::plan::Planner;
 
-/// More rounds than any reconciliation has; reached only by a defect, which then costs one object its turn
-/// and not the process its processor.
+/// More rounds than any reconciliation needs. Only a defect reaches it, and then costs one object its reconciliation
+/// instead of the process a CPU.
 const MOST_ROUNDS: u32 = 128;
 
-/// Whoever carries a reconciliation's effects out: a provider's executor, or one of the cluster alone.
+/// Executes the effects of a reconciliation: a provider's executor or the cluster executor.
 pub(crate) trait Performer: Send + Sync {
     /// The provider's name, for logs.
     fn name(&self) -> &str;
-    /// Where the plan is made, in plan mode.
+    /// Records withheld writes in plan mode.
     fn planner(&self) -> &Planner;
-    /// Carries one effect out, in the reconciliation that has this `turn`.
+    /// Executes one effect for the reconciliation that holds `turn`.
     fn perform<'a>(
         &'a self,
         effect: &Effect,
@@ -56,21 +56,21 @@ impl Performer for EffectExecutor {
     }
 }
 
-/// What a reconciliation of one controller knows.
+/// The facts of one controller's reconciliation.
 pub(crate) trait Facts {
-    /// Whose reconciliation it is.
+    /// The controller's name.
     const CONTROLLER: &'static str;
-    /// What to do next.
+    /// Decides what to do next.
     fn decide(&self, clock: Clock) -> Decision;
-    /// Adds how `effect` ended.
+    /// Adds the outcome of `effect`.
     fn absorb(&mut self, effect: &Effect, outcome: Outcome);
-    /// Whom it is about, as it is called in logs and plans.
+    /// The object's name in logs and plans.
     fn object(&self) -> String;
-    /// Which lane its acts take.
+    /// The scheduling class of its effects.
     fn priority(&self) -> Priority;
-    /// How many reconciliations about it have failed in a row.
+    /// Number of consecutive failed reconciliations of the object.
     fn failures(&self) -> u32;
-    /// Whether what becomes of the object is another provider's to say.
+    /// Whether another provider is responsible for the object.
     fn is_anothers(&self) -> bool;
 }
 
@@ -187,17 +187,17 @@ impl Facts for ipam::Facts {
     }
 }
 
-/// How a reconciliation ended.
+/// The result of a reconciliation.
 pub(crate) struct Conclusion<F> {
-    /// When to come back.
+    /// When to reconcile the object again.
     pub(crate) when: When,
-    /// What is known at the end; the object may be newer than the cache's.
+    /// The facts at the end; the object may be newer than the cache's.
     pub(crate) facts: F,
-    /// Whether something was written to the object.
+    /// Whether anything was written to the object.
     pub(crate) has_written: bool,
 }
 
-/// Holds one reconciliation about one object.
+/// Runs one reconciliation of one object.
 pub(crate) async fn converse<F: Facts, D: Performer>(
     mut facts: F,
     executor: &D,
@@ -278,7 +278,7 @@ fn log_effect<F: Facts>(
     priority: Priority,
 ) {
     let (controller, object) = (F::CONTROLLER, facts.object());
-    // A pass over thousands of nodes where nothing changes is not news.
+    // Successful look-ups in a pass over thousands of unchanged nodes are logged at debug level only.
     if priority == Priority::Known && outcome.is_success() && matches!(effect, Effect::Find(_)) {
         tracing::debug!(target: "decision", controller, provider, object, %effect, %outcome);
     } else {

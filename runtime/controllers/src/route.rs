@@ -1,6 +1,6 @@
-//! The route controller's passes: when the nodes have changed, in a slow resync, and when something that failed is due.
-//! One listing at a time, and reconciliations beside it, so that a slow change of one route delays no other. Makes no
-//! decision and performs nothing.
+//! The passes of the route controller: after node changes, at a slow resync, and for retries. One listing at a time,
+//! with reconciliations beside it, so that a slow change of one route delays no other. Makes no decision and executes
+//! nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::node::{NodeChange, wait_until};
 use crate::reconcile::{self, Conclusion, converse};
 
-/// How the listing of routes is called in logs and plans.
+/// Name of the listing of routes in logs and plans.
 const LISTING: &str = "routes";
 
-/// See the module's documentation.
+/// Schedules one provider's route listings and reconciliations.
 pub(crate) struct RouteController {
     executor: Arc<EffectExecutor>,
     nodes: Store<Node>,
@@ -34,22 +34,22 @@ pub(crate) struct RouteController {
     clock: Clock,
     memory: Memory,
     tasks: JoinSet<Ended>,
-    /// Whom each reconciliation is about; the listing about nobody.
+    /// The key of each reconciliation; `None` for the listing.
     talks: HashMap<Id, Option<Key>>,
-    /// What people were told of routes that are not ours.
+    /// The foreign routes that were logged last.
     told: Foreign,
     has_listed: bool,
     has_passed: bool,
 }
 
-/// What a task has brought.
+/// The result of a task.
 enum Ended {
     Listing(Box<Result<ListRoutesReply, ProviderError>>),
     Reconciliation(Box<Conclusion<Facts>>),
 }
 
 impl RouteController {
-    /// A controller that acts through `executor` for the cluster's nodes, of which `changes` tells.
+    /// Creates a controller that acts through `executor` for the cluster's nodes; `changes` reports their changes.
     pub(crate) fn new(
         executor: Arc<EffectExecutor>,
         settings: RouteSettings,
@@ -71,7 +71,7 @@ impl RouteController {
         }
     }
 
-    /// Runs until nobody tells it of nodes any more.
+    /// Runs until the channel of changes closes.
     pub(crate) async fn run(&mut self) {
         loop {
             self.begin_pass();
@@ -79,7 +79,7 @@ impl RouteController {
             self.tell_that_it_passed();
             let timer = self.next_moment();
             let timer = timer.map(|moment| self.clock.instant(moment));
-            // In this order, so that the same world gives the same sequence.
+            // `biased`, so that equal states give equal sequences.
             tokio::select! {
                 biased;
                 ended = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
@@ -96,7 +96,7 @@ impl RouteController {
         }
     }
 
-    /// With no room for another reconciliation, the end of one is what matters.
+    /// At the limit, only the end of a reconciliation makes room.
     fn next_moment(&self) -> Option<Moment> {
         match self.has_room() {
             true => self.memory.next_moment(),
@@ -109,10 +109,10 @@ impl RouteController {
         held < self.settings.concurrent_syncs.get()
     }
 
-    /// Waits for what is on the wire, and starts nothing else.
+    /// Waits for running tasks and starts no others.
     pub(crate) async fn drain(&mut self) {
         while self.tasks.join_next().await.is_some() {}
-        // Whoever comes after counts anew.
+        // Reset the counts; a successor counts anew.
         let nothing = Tally::default();
         self.executor
             .metrics()
@@ -124,7 +124,7 @@ impl RouteController {
         match change {
             NodeChange::Applied(node) => self.memory.see(node, &self.executor.ownership(), now),
             NodeChange::Deleted(name) => self.memory.forget(name, now),
-            // Whose nodes are whose may have changed.
+            // The nodes' owners may have changed.
             NodeChange::Listed | NodeChange::Reassigned => {
                 self.with_pass(|memory, pass| memory.look_around(pass));
             }
@@ -217,7 +217,7 @@ impl RouteController {
         }
     }
 
-    /// One line whenever the routes that are not ours are others than before.
+    /// Logs one line whenever the foreign routes have changed.
     fn tell_of_others(&mut self) {
         let foreign = self.memory.foreign();
         if *foreign == self.told {

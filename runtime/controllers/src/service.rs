@@ -1,9 +1,9 @@
-//! The service controller's trigger: which Services wake, what a reconciliation knows at its beginning, and when it is
-//! held again. Makes no decision about a Service and performs nothing.
+//! The service controller's scheduling: which Services wake, the facts of each reconciliation, and when it runs again.
+//! Makes no decision about a Service and executes nothing.
 //!
-//! There is one queue for all causes, and one reconciliation for each name at a time, so that nothing is done to a load
-//! balancer from two sides (EDGE-061). No more reconciliations are held than may act; what waits for a cloud to finish
-//! has ended its reconciliation, and takes nobody's place.
+//! One queue serves all causes, with one reconciliation per name at a time, so that no two act on one load balancer
+//! (EDGE-061). No more reconciliations run than may write; one that waits for a cloud to finish has ended and takes no
+//! slot.
 
 mod memory;
 mod nodes;
@@ -31,7 +31,7 @@ pub(crate) use nodes::{NodeNews, NodeSet, node_news};
 pub(crate) use service_index::ServiceIndex;
 pub(crate) use watch_events::{ServiceChange, ServiceNews};
 
-/// See the module's documentation.
+/// Schedules the reconciliations of one provider's Services.
 pub(crate) struct ServiceController {
     executor: Arc<EffectExecutor>,
     settings: ServiceSettings,
@@ -40,35 +40,35 @@ pub(crate) struct ServiceController {
     nodes: NodeSet,
     clock: Clock,
     queue: Queue,
-    /// By `namespace/name`. Of Services that never had to do with a load balancer there is nothing.
+    /// By `namespace/name`. Contains no Services that never had to do with a load balancer.
     slots: BTreeMap<String, Slot>,
-    /// All Services were listed once.
+    /// Whether all Services were listed once.
     is_listed: bool,
     reconciliations: JoinSet<Conclusion<Facts>>,
     talks: HashMap<Id, Talk>,
-    /// How many of them were not urgent.
+    /// Number of running reconciliations that are not urgent.
     low_priority: usize,
     pass: Option<Pass>,
-    /// Whoever was there at the start and has not had his turn yet.
+    /// Services present at the start and not reconciled yet.
     first: Option<HashSet<String>>,
 }
 
-/// What a reconciliation is about.
+/// The subject of a running reconciliation.
 struct Talk {
     key: String,
     uid: String,
     is_urgent: bool,
 }
 
-/// Nodes have changed, and load balancers are told (SVC-065).
+/// A pass that hands changed nodes to load balancers (SVC-065).
 struct Pass {
     began: Moment,
     left: HashSet<String>,
 }
 
 impl ServiceController {
-    /// A controller that acts through `executor` on the Services that `changes` is about; `claims` says which of them are
-    /// whose.
+    /// Creates a controller that acts through `executor` on the Services in `changes`; `claims` assigns Services to
+    /// providers.
     pub(crate) fn new(
         executor: Arc<EffectExecutor>,
         settings: ServiceSettings,
@@ -98,13 +98,13 @@ impl ServiceController {
         }
     }
 
-    /// Runs until nobody tells it of Services any more.
+    /// Runs until the channel of changes closes.
     pub(crate) async fn run(&mut self) {
         loop {
             self.begin_pass();
             self.start_reconciliations();
             let timer = self.next_moment().map(|moment| self.clock.instant(moment));
-            // In this order, so that the same world gives the same sequence of reconciliations.
+            // `biased`, so that equal states give equal sequences of reconciliations.
             tokio::select! {
                 biased;
                 ended = self.reconciliations.join_next_with_id(), if !self.reconciliations.is_empty() => {
@@ -122,12 +122,12 @@ impl ServiceController {
         }
     }
 
-    /// Waits for the reconciliations that are being held, and starts no other.
+    /// Waits for running reconciliations and starts no others.
     pub(crate) async fn drain(&mut self) {
         while self.reconciliations.join_next().await.is_some() {}
     }
 
-    /// SVC-004, and deletions: an object can vanish without its finalizer (SVC-056, EDGE-066).
+    /// Handles changes (SVC-004) and deletions: an object can vanish without its finalizer (SVC-056, EDGE-066).
     fn see(&mut self, change: ServiceChange) {
         match change {
             ServiceChange::Listed(services) => self.listed(&services),
@@ -144,7 +144,7 @@ impl ServiceController {
         }
     }
 
-    /// A list was read to the end: it says who is there, and who is not.
+    /// Handles a complete list, which also shows the Services that are gone.
     fn listed(&mut self, services: &BTreeMap<String, Arc<Service>>) {
         let is_gone =
             |(key, slot): &(&String, &Slot)| slot.current.is_some() && !services.contains_key(*key);
@@ -161,7 +161,7 @@ impl ServiceController {
         }
     }
 
-    /// There are other providers than before: whoever is somebody else's now, or is not any more, is looked at again.
+    /// Handles a changed set of providers: reconsiders each Service whose owner has changed.
     fn reassign(&mut self, claims: Arc<Claims>) {
         let before = self.world.clone();
         self.world = Arc::new(World::clone(&before).among(claims));
@@ -180,17 +180,17 @@ impl ServiceController {
         }
     }
 
-    /// `service` is like this now, by a list or by the watch.
+    /// Handles a Service from a list or the watch.
     fn apply(&mut self, key: String, service: Arc<Service>, is_listed: bool) {
         let now = self.clock.now();
         let slot = self.slots.entry(key.clone()).or_default();
         let known = slot.current.as_ref();
         if known.is_some_and(|memory| memory.uid() != uid(&service)) {
-            // Made again: the old one's load balancer is not the new one's.
+            // Created again: the old Service's load balancer does not belong to the new one.
             slot.orphan(now);
             self.queue.ask(&key, now, true);
         }
-        // What has our finalizer was seen to before.
+        // A Service with our finalizer was handled before, and is not urgent.
         let is_urgent = needs_cleanup(&service) || !has_finalizer(&service);
         if let Some(memory) = &mut slot.current {
             if memory.see(service, is_listed, now) {
@@ -204,7 +204,7 @@ impl ServiceController {
         }
     }
 
-    /// There is no such Service any more.
+    /// Handles a deleted Service.
     fn orphan(&mut self, key: &str) {
         if let Some(slot) = self.slots.get_mut(key) {
             let now = self.clock.now();
@@ -213,7 +213,7 @@ impl ServiceController {
         }
     }
 
-    /// SVC-008: nothing is done before all Services and all nodes are known.
+    /// SVC-008: nothing starts before all Services and all nodes are known.
     fn is_ready(&self) -> bool {
         self.is_listed && self.nodes.is_complete()
     }
@@ -222,12 +222,12 @@ impl ServiceController {
         if !self.is_ready() {
             return None;
         }
-        // With no room for another reconciliation, the end of one is what matters.
+        // At the limit, only the end of a reconciliation makes room.
         let turn = self.room().and_then(|room| self.queue.next(room));
         turn.into_iter().chain(self.nodes.pass_at()).min()
     }
 
-    /// SVC-065, EDGE-060: one pass for many changes, and only about Services whose provider was told other nodes.
+    /// SVC-065, EDGE-060: one pass for many changes, only over Services whose provider knows other targets.
     fn begin_pass(&mut self) {
         let now = self.clock.now();
         if !self.is_ready() || self.nodes.pass_at().is_none_or(|at| at > now) {
@@ -235,7 +235,7 @@ impl ServiceController {
         }
         self.nodes.settle();
         let targets = self.nodes.targets();
-        // Whoever is being talked about may have been told less than this.
+        // A running reconciliation may have sent older targets.
         let running: HashSet<&str> = self.talks.values().map(|talk| &*talk.key).collect();
         let mut left = HashSet::new();
         for (key, slot) in &self.slots {
@@ -253,7 +253,7 @@ impl ServiceController {
         self.end_pass();
     }
 
-    /// `key` has had its turn.
+    /// Removes `key` from the pass, once reconciled.
     fn passed(&mut self, key: &str) {
         if let Some(pass) = &mut self.pass
             && pass.left.remove(key)
@@ -292,9 +292,9 @@ impl ServiceController {
         }
     }
 
-    /// Passes take three quarters of the room at most, so that a new Service waits for none of them; and so do Services that
-    /// have changed, so that hundreds of new ones at a cloud that does not answer keep no node that is gone in the load
-    /// balancers of the others.
+    /// Which turns may start. Passes take at most three quarters of the slots, so that a new Service never waits for
+    /// them; so do changed Services, so that hundreds of new ones at a cloud that does not answer cannot keep deleted
+    /// nodes in the load balancers of the others.
     fn room(&self) -> Option<Capacity> {
         let all = self.settings.concurrent_syncs.get();
         if self.reconciliations.len() >= all {
@@ -367,8 +367,8 @@ impl ServiceController {
                 memory.abandon(now)
             }
         });
-        // What fails waits with everybody else: hundreds of new Services at a cloud that is away must not keep nodes that
-        // are gone in all load balancers.
+        // A failed Service loses its urgency: hundreds of new Services at an unreachable cloud must not keep deleted
+        // nodes in all load balancers.
         let is_urgent = is_urgent
             && slot
                 .with_uid(&uid)
@@ -383,11 +383,11 @@ impl ServiceController {
             }
             Some(Next::Over) | None => {
                 slot.release(&uid);
-                // Its name may have been taken meanwhile.
+                // Another Service may have taken the name meanwhile.
                 self.queue.ask(&key, now, true);
             }
         }
-        // The others of this name wait for nobody's failure.
+        // Other Services of this name do not wait for the failed one.
         if !slot.orphans.is_empty() {
             let is_waiting = slot
                 .current

@@ -1,14 +1,14 @@
-//! The controllers' client: its connections refuse bytes outside of the tenure.
+//! Kubernetes client of the controllers: its connections refuse to send bytes outside of the tenure.
 //!
-//! The check sits below TLS, the pool and every buffer of ours, in the call that hands bytes to the operating system:
-//! a request that waited for a name, a handshake, a slot or a thread until the right to send it was gone is broken
-//! off there, with its connection. What the operating system has taken before cannot be called back; so that it does
-//! not deliver late either, unacknowledged bytes are dropped after the time that lies between the renew deadline
-//! and the end of the lease (`TCP_USER_TIMEOUT`), also while the process is stopped, and together with the
-//! connection (`SO_LINGER` of zero). One gap is left, some instructions wide: between the check and the system call a
-//! process can be stopped, too. No answer is waited for longer than the lease lasts.
+//! The check sits below TLS, the pool and all of our buffers, in the call that hands bytes to the operating system: a
+//! request that waited for name resolution, a handshake, a pool slot or a thread until the tenure was over fails there,
+//! together with its connection. Bytes that the operating system has already taken cannot be recalled. To keep it from
+//! delivering them late, it drops unacknowledged bytes after the time between the renew deadline and the end of the
+//! lease (`TCP_USER_TIMEOUT`), even while the process is stopped, and when the connection closes (`SO_LINGER` of zero).
+//! One gap of a few instructions remains: a process can be stopped between the check and the system call. No response
+//! is awaited beyond the end of the lease.
 //!
-//! Everything else is what kube's own builder does with a [`Config`], without its repetitions and its tracing layer.
+//! Everything else is as in kube's own builder for a [`Config`], without its retries and its tracing layer.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -31,22 +31,21 @@ use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 use crate::clock::boottime;
 
-/// Why a client cannot be made.
+/// Why a client cannot be created.
 #[derive(Debug, Error)]
 pub enum GuardedError {
-    /// A proxy is configured; this client dials the API server itself.
+    /// A proxy is configured; this client connects to the API server directly.
     #[error("a proxy to the API server (proxy-url {0}) is not supported")]
     Proxy(String),
-    /// The configuration cannot be used.
+    /// The configuration is unusable.
     #[error("cannot make a Kubernetes client")]
     Config(#[source] kube::Error),
 }
 
-/// A client that sends inside of `tenure`. What the API server has not acknowledged after `unacknowledged` is dropped;
-/// `None`: as long as the operating system likes. To be called inside a tokio runtime.
+/// Creates a client that sends only within `tenure`. Bytes that the API server has not acknowledged after
+/// `unacknowledged` are dropped; `None`: the operating system's default. Must be called inside a tokio runtime.
 ///
-/// # Errors
-/// See [`GuardedError`].
+/// # Errors See [`GuardedError`].
 pub fn client(
     config: &Config,
     tenure: Arc<Tenure>,
@@ -60,7 +59,7 @@ pub fn client(
     dial.set_tcp_user_timeout(unacknowledged);
     let guard = tenure.clone();
     let dial = dial.map_response(move |stream: TokioIo<TcpStream>| {
-        // Not being able to is no reason not to connect: the guard does not stand on it.
+        // Connect even if this fails: the guard does not depend on it.
         let _ = stream.inner().set_zero_linger();
         Guarded {
             stream,
@@ -96,18 +95,18 @@ pub fn client(
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
-/// Without user and password.
+/// The proxy's URL without user and password.
 fn shown(proxy: &http::Uri) -> String {
     let scheme = proxy.scheme_str().unwrap_or("http");
     format!("{scheme}://{}", proxy.host().unwrap_or_default())
 }
 
-/// How long a request may take that begins now: `most`, or the rest of the lease if that is less.
+/// Timeout of a request that begins now: `most`, or the rest of the lease if that is less.
 pub(crate) fn time_left(tenure: &Tenure, most: Duration) -> Duration {
     most.min(boottime().until(tenure.ends()))
 }
 
-/// Ends with the lease, which is later than it was when it is renewed meanwhile.
+/// Completes when the lease ends; a renewal meanwhile postpones that.
 async fn over(tenure: &Tenure) {
     loop {
         let left = boottime().until(tenure.ends());
@@ -130,7 +129,7 @@ impl fmt::Display for NotLeader {
 
 impl std::error::Error for NotLeader {}
 
-/// A connection that takes bytes only while the tenure lasts.
+/// A connection that accepts bytes only during the tenure.
 struct Guarded<S> {
     stream: S,
     tenure: Arc<Tenure>,
@@ -179,12 +178,12 @@ impl<S: Write + Unpin> Write for Guarded<S> {
         self.stream.is_write_vectored()
     }
 
-    /// There is no buffer below: what was written is with the operating system.
+    /// There is no buffer below: written bytes are already with the operating system.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    /// The end of a connection is no request.
+    /// Closing a connection is no request and is always allowed.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }

@@ -1,4 +1,4 @@
-//! What the controllers know of the cluster: watched, pruned and kept. Reads only; decides nothing.
+//! Watches the cluster: pruned objects, kept in a local store. Reads only; decides nothing.
 
 mod bounded;
 
@@ -14,15 +14,15 @@ use serde::de::DeserializeOwned;
 use crate::pruned_objects::{Pruned, PrunedNode, PrunedService};
 use bounded::bounded;
 
-/// After this many seconds a watch is opened anew. A connection that died silently is noticed five
-/// seconds later (kube's margin); with kube's own 290 s it would be five minutes.
+/// Timeout after which a watch is reopened, in seconds. A silently dead connection is noticed five seconds later
+/// (kube's margin); with kube's own 290 s that would take five minutes.
 const WATCH_SECONDS: u32 = 60;
 
-/// All nodes: a store that is kept up to date while the stream is polled, and the stream of what changes.
+/// All nodes: a store that is updated while the stream is polled, and the stream of changes.
 pub(crate) struct Watched<S> {
-    /// What is known now.
+    /// The current nodes.
     pub(crate) store: Store<Node>,
-    /// What changes. Never ends; errors are logged, and waited after.
+    /// The changes. Never ends; errors are logged and retried after a delay.
     pub(crate) changes: S,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn nodes(
     }
 }
 
-/// Watches all Services. Most of them have no load balancer, so that whoever looks at them keeps what is needed.
+/// Watches all Services. Has no store, because most Services have no load balancer; consumers keep those they need.
 pub(crate) fn services(
     client: Client,
 ) -> impl Stream<Item = watcher::Event<Service>> + Send + Unpin {
@@ -50,8 +50,8 @@ pub(crate) fn services(
     Box::pin(changes.filter_map(|event| future::ready(logged(event, "services"))))
 }
 
-/// The first list is streamed where the API server can do that (it then never holds the whole list in memory, nor
-/// do we), and paged where it cannot.
+/// Streams the first list if the API server supports that (then neither side ever holds the whole list in memory);
+/// otherwise reads it in pages.
 fn all<T>(
     api: Api<Pruned<T>>,
     what: &'static str,
@@ -69,7 +69,7 @@ where
         .map_ok(unwrapped)
 }
 
-/// Whether the API server does not know streaming lists: it calls the request bad or invalid.
+/// Whether the API server does not support streaming lists: it rejects the request as bad or invalid.
 fn is_refused<T>(event: &watcher::Result<watcher::Event<T>>, what: &str) -> bool {
     let Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) = event else {
         return false;

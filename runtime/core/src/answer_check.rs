@@ -1,6 +1,6 @@
-//! What a provider may say: the meaning of an answer, checked before anything is written. The shape (sizes,
-//! lengths) was checked by the host. A provider is hostile input: what is wrong in a part is left out and
-//! said, what is wrong about whose machine this is ends the matter. Never repairs a value.
+//! Checks the meaning of a provider's answer before anything is written. The host has already checked its shape (sizes,
+//! lengths). A provider is untrusted input: an invalid part is left out and reported; an answer that is wrong about the
+//! machine's identity is rejected as a whole. Never repairs a value.
 
 pub(crate) mod address;
 
@@ -15,24 +15,23 @@ use crate::provider_id::{ProviderId, ProviderIdError};
 use crate::settings::AddressRules;
 use crate::well_known::{CONTROL_PLANE, OUR_DOMAIN};
 
-/// More addresses than this on one node are left out: the contract's cap, and far above what machines have.
+/// Addresses of one node beyond this number are left out: the contract's limit, far above what machines have.
 pub const MAX_ADDRESSES: usize = 32;
-/// More additional labels than this are left out: the contract's cap.
+/// Additional labels beyond this number are left out: the contract's limit.
 pub const MAX_LABELS: usize = 64;
-/// The longest Event message that is recorded, in bytes: what the API server accepts.
+/// Longest recorded Event message, in bytes: the API server's limit.
 pub const MAX_MESSAGE: usize = 1024;
-/// The longest Event reason that is recorded, in bytes.
+/// Longest recorded Event reason, in bytes.
 const MAX_REASON: usize = 64;
-/// How much of a refused value is repeated to people, in characters.
+/// How much of a refused value is quoted in messages, in characters.
 const QUOTED: usize = 64;
 
-/// An instance whose every part may be written down.
+/// An instance of which every part may be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// The instance, with what was wrong left out. The provider ID is valid, and is the stored one if
-    /// one is stored.
+    /// The instance without its invalid parts. The provider ID is valid, and equals the stored one if there is one.
     pub instance: Instance,
-    /// What was left out, for people.
+    /// The parts that were left out, human-readable.
     pub faults: Vec<Fault>,
 }
 
@@ -46,42 +45,41 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Why nothing of an answer may be written down: an initialised node is left as it is, an
-/// uninitialised one keeps its taint.
+/// Why nothing of an answer may be written: an initialised node stays unchanged, an uninitialised one keeps its taint.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unusable {
     /// Neither the answer nor the node has a provider ID (NODE-022).
     #[error("the provider did not set a provider ID")]
     NoProviderId,
-    /// Not a provider ID.
+    /// The provider ID is malformed.
     #[error("the provider ID {} is not valid: {cause}", quoted(.provider_id))]
     ProviderId {
-        /// What was answered.
+        /// The answered provider ID.
         provider_id: String,
         /// What is wrong with it.
         cause: ProviderIdError,
     },
-    /// A provider ID that belongs to another provider.
+    /// The provider ID has a scheme that this provider does not own.
     #[error("the provider ID {} has a scheme that this provider does not own", quoted(.0))]
     Scheme(String),
-    /// Another machine than the one that is written down (NODE-024 says what upstream does).
+    /// The answer names another machine than the stored provider ID (NODE-024 describes upstream).
     #[error("the node's provider ID is {stored:?} and the provider answered {}", quoted(.answered))]
     Differs {
-        /// What is written down, and stays.
+        /// The stored provider ID, which stays.
         stored: String,
-        /// What was answered.
+        /// The answered provider ID.
         answered: String,
     },
-    /// Addresses were answered and none of them may be used.
+    /// All answered addresses are unusable; contains their number.
     #[error("none of the {0} addresses is valid")]
     Addresses(usize),
-    /// Every InternalIP that was answered is somebody else's or outside of what the operator allows. Without one
-    /// the node would be reached under an address that nobody meant.
+    /// Every answered InternalIP belongs to another node or to a network that is not allowed. Without an InternalIP,
+    /// other components would reach the node at an unintended address.
     #[error("no InternalIP may be used: {0}")]
     InternalIps(Fault),
 }
 
-/// What an answer about a node is held against.
+/// Known facts that an answer about a node is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     /// The node's stored provider ID.
@@ -92,11 +90,11 @@ pub struct Known<'a> {
     pub rules: &'a AddressRules,
     /// Answered addresses that another node has.
     pub clashes: &'a [AddressClash],
-    /// Whether the node is of the control plane, where the API server's address belongs.
+    /// Whether the node is a control-plane node, which may have the API server's address.
     pub is_control_plane: bool,
 }
 
-/// Checks `instance` as the answer about a node of which this is `known`.
+/// Checks `instance` as the answer about a node with the facts `known`.
 ///
 /// # Errors
 /// Why nothing of the answer can be used.
@@ -143,8 +141,8 @@ fn check_provider_id(
     }
 }
 
-/// Valid addresses in their order, each once. What stands behind the last one that is kept is not even
-/// looked at, so that a long list costs no more than a short one.
+/// Valid addresses in their order, without duplicates. Entries after the last kept one are not examined, so that a long
+/// list costs no more than a short one.
 fn check_addresses(
     answered: &[Address],
     known: Known<'_>,
@@ -192,7 +190,7 @@ fn check_addresses(
     }
 }
 
-/// Why a valid address cannot be this node's, if it cannot.
+/// Why a valid address cannot belong to this node, if so.
 fn misplaced(one: &Address, known: Known<'_>) -> Option<String> {
     let ip = one.canonical_ip()?;
     if let Some(clash) = known.clashes.iter().find(|clash| clash.address == ip) {
@@ -239,8 +237,8 @@ fn check_labels(answered: &[(String, String)], faults: &mut Vec<Fault>) -> Vec<(
     kept
 }
 
-/// Whether a label key may not come from a provider: everything at or below `kubernetes.io` and `k8s.io`
-/// (NODE-034), and our own domain.
+/// Whether providers may not set this label key: everything at or below `kubernetes.io` and `k8s.io` (NODE-034), and
+/// this project's own domain.
 pub(crate) fn is_reserved(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else {
         return false;
@@ -250,7 +248,7 @@ pub(crate) fn is_reserved(key: &str) -> bool {
         .any(|reserved| is_within(domain, reserved))
 }
 
-/// Whether `domain` is `parent` or below it.
+/// Whether `domain` is `parent` or a subdomain of it.
 pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
     match domain.strip_suffix(parent) {
         Some(before) => before.is_empty() || before.ends_with('.'),
@@ -270,8 +268,8 @@ fn label_value(what: &str, value: &Option<String>, faults: &mut Vec<Fault>) -> O
     None
 }
 
-/// An event that a provider wants recorded, made safe: control characters are removed and the message
-/// is cut. `None` when the reason is not CamelCase of at most 64 bytes.
+/// Sanitises a provider's event: removes control characters and truncates the message. `None` when the reason is not
+/// CamelCase of at most 64 bytes.
 pub fn check_event(event: &CloudEvent) -> Option<CloudEvent> {
     let reason = &event.reason;
     let is_reason = reason.len() <= MAX_REASON
@@ -284,7 +282,7 @@ pub fn check_event(event: &CloudEvent) -> Option<CloudEvent> {
     })
 }
 
-/// One Event that says what was left out of an answer; `None` when nothing was.
+/// One Event that lists the parts left out of an answer; `None` if there are none.
 pub fn faults_event(faults: &[Fault]) -> Option<CloudEvent> {
     if faults.is_empty() {
         return None;
@@ -297,7 +295,7 @@ pub fn faults_event(faults: &[Fault]) -> Option<CloudEvent> {
     })
 }
 
-/// `text` as the message of an Event: without control characters, and not too long.
+/// `text` as an Event message: without control characters, truncated to [`MAX_MESSAGE`].
 pub fn message(text: &str) -> String {
     let mut clean: String = text.chars().filter(|one| !one.is_control()).collect();
     if clean.len() > MAX_MESSAGE {
@@ -311,7 +309,7 @@ pub fn message(text: &str) -> String {
     clean
 }
 
-/// A refused value, fit for people's eyes: quoted, escaped and cut.
+/// A refused value for messages: quoted, escaped and truncated.
 pub(crate) fn quoted(value: &str) -> String {
     if value.chars().count() <= QUOTED {
         return format!("{value:?}");

@@ -1,9 +1,9 @@
-//! Every change at a cloud and every deletion of a node, as one record that is written down: by whom, for what,
-//! why, and how it ended. Values only; whoever writes them adds the time and the leader.
+//! Audit records of every change at a cloud and every deletion of a node: author, object, reason and result. Values
+//! only; the writer adds the time and the leader.
 //!
-//! A record never holds a body, a query, a header's value or a whole path: the path is the pattern of the rule that
-//! let the request through. What was sent is there as a SHA-256, by which one request can be found again in a cloud's or
-//! a proxy's log, and two can be seen to be the same, without a copy of what they said.
+//! A record never contains a body, a query, a header value or a whole path: the path is the pattern of the rule that
+//! admitted the request. A SHA-256 of the request identifies it in a cloud's or proxy's log, and shows whether two
+//! requests were equal, without a copy of their contents.
 
 mod attempt;
 
@@ -21,15 +21,15 @@ use crate::permit::{CloudRequest, Refusal};
 
 pub use attempt::Attempt;
 
-/// Texts in a record are cut after so many characters. The longest name of an object has 253.
+/// Maximum number of characters of a text in a record. The longest object name has 253.
 const MOST_CHARACTERS: usize = 512;
 
-/// The object that a change is for, and the decision that led to it.
+/// The object that a change is for, and the reason for the change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Subject {
     /// `node`, `service`; empty when the call is about no single object.
     pub kind: &'static str,
-    /// `metadata.namespace`, if the kind has namespaces.
+    /// `metadata.namespace`, if the kind is namespaced.
     pub namespace: Option<String>,
     /// `metadata.name`.
     pub name: String,
@@ -48,7 +48,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Which module of which provider decided.
+/// The deciding provider and its module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Author {
     /// The provider's name.
@@ -57,69 +57,69 @@ pub struct Author {
     pub digest: String,
 }
 
-/// What was done.
+/// Kind of change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     /// One request that may have changed something at the cloud.
     CloudMutation {
-        /// Upper case.
+        /// HTTP method, upper case.
         method: String,
-        /// Name, and port unless it is the scheme's own.
+        /// Host name, with the port unless it is the scheme's default.
         host: String,
         /// The path pattern of the rule that admitted it.
         path: String,
-        /// Of the whole request, in lower-case hexadecimal digits.
+        /// SHA-256 of method, URL and body, in lower-case hexadecimal digits.
         sha256: String,
     },
     /// A Node object was deleted from the cluster.
     NodeDeletion,
 }
 
-/// How it ended.
+/// Result of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// The cloud, or the API server, answered with this status.
+    /// The cloud or the API server answered with this status.
     Answered {
         /// The HTTP status.
         status: u16,
-        /// What the cloud calls the request.
+        /// The cloud's request ID.
         request_id: Option<String>,
     },
-    /// It was done; for acts whose status nobody sees.
+    /// Done; for changes whose status is not visible here.
     Done,
-    /// It was refused; for acts whose status nobody sees. The text is a fixed word.
+    /// Refused, with a fixed word; for changes whose status is not visible here.
     Refused(&'static str),
-    /// There is no complete answer. Whether it was done is not known.
+    /// No complete answer. Whether it was done is unknown.
     Unknown,
 }
 
-/// How full a brake's budget was after the act.
+/// A brake's budget after the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrakeState {
-    /// Which brake.
+    /// The brake.
     pub brake: Brake,
-    /// How full.
+    /// Its budget level.
     pub standing: BudgetLevel,
 }
 
-/// See the module's documentation.
+/// One record of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// Which module decided.
+    /// The deciding provider and its module.
     pub author: Author,
-    /// For which object, and why.
+    /// The object and the reason.
     pub subject: Subject,
-    /// What was done.
+    /// The change.
     pub act: Act,
-    /// How it ended.
+    /// Its result.
     pub end: End,
-    /// From the moment before it was sent to its end; `None` when nobody waited for the end.
+    /// Time from just before sending to the end; `None` when the end was not awaited.
     pub took: Option<Duration>,
     /// The budget that it was taken from, if there is one.
     pub brake: Option<BrakeState>,
 }
 
-/// Who held the lease when the record was written, and how often it had changed hands.
+/// Holder of the lease when the record was written, and number of lease transitions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Leader {
     /// `spec.holderIdentity`; empty without leader election.
@@ -133,40 +133,41 @@ pub struct Leader {
 #[error("the audit log cannot be written")]
 pub struct Unrecordable;
 
-/// Something that a permit did not let through.
+/// A request that a permit refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused<'a> {
-    /// What the call is about.
+    /// The object that the call is about.
     pub subject: &'a Subject,
-    /// What was to be sent.
+    /// The refused request.
     pub request: &'a CloudRequest,
-    /// Why it was not.
+    /// Why it was refused.
     pub refusal: Refusal,
-    /// What the provider logged last in this call: its own words for what it was about to do.
+    /// The provider's last log line in this call: its own description of the change.
     pub said: Option<&'a str>,
 }
 
-/// Told about every change at a cloud, before and after it, and about every deletion of a node. An implementation
-/// writes records; tests also crash here, before or after the k-th change.
+/// Notified before and after every change at a cloud and every deletion of a node. An implementation writes records;
+/// tests also inject crashes here, before or after the k-th change.
 pub trait AuditSink: Send + Sync {
-    /// The request is about to be written to the wire. Exactly one record follows when this succeeds.
+    /// The request is about to be sent. Exactly one record follows if this succeeds.
     ///
     /// # Errors
     /// The record could not be written, so that the request must not be sent.
     fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable>;
 
-    /// It ended, or nobody waits for its end any more.
+    /// The request ended, or its end is not awaited any more.
     fn after(&self, record: &AuditRecord);
 
-    /// It was not sent. In plan mode the first refusal of an object is what the plan reports.
+    /// The request was not sent. In plan mode the first refusal for an object goes into the plan.
     fn refused(&self, refused: &Refused<'_>);
 
-    /// A module asked for what it is not granted. It may do so as often as it likes; so not each one has to be written.
+    /// A module requested what it is not granted. It may do so any number of times, so not every attempt has to be
+    /// written.
     fn attempted(&self, attempt: &Attempt<'_>) {
         let _ = attempt;
     }
 
-    /// A node is about to be deleted. One [`AuditSink::deleted`] follows when this succeeds.
+    /// A node is about to be deleted. One [`AuditSink::deleted`] follows if this succeeds.
     ///
     /// # Errors
     /// The record could not be written, so that the node must not be deleted.
@@ -187,7 +188,7 @@ impl fmt::Debug for dyn AuditSink {
     }
 }
 
-/// Hears nothing: for calls that change nothing, such as a self-check, and for programs without an audit log.
+/// Ignores everything: for calls that change nothing, such as a self-check, and for programs without an audit log.
 #[derive(Debug, Clone, Copy)]
 pub struct NoAudit;
 
@@ -225,7 +226,7 @@ impl Subject {
 }
 
 impl AuditRecord {
-    /// The record as one JSON object. Serialised, it is one line whatever its texts hold: JSON escapes line ends.
+    /// The record as one JSON object. Serialised, it is one line whatever its texts contain: JSON escapes line ends.
     pub fn to_json(&self, time: &str, leader: &Leader) -> Value {
         let (kind, method, host, path, sha256) = match &self.act {
             Act::CloudMutation {
@@ -283,7 +284,7 @@ impl AuditRecord {
     }
 }
 
-/// The deletion of a node under way. Recorded when it ends, also when nobody waits for it any more.
+/// A node deletion in progress. Recorded on drop, hence also when its end is not awaited.
 pub struct Deletion {
     sink: Arc<dyn AuditSink>,
     began: Moment,
@@ -291,7 +292,7 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// To be called immediately before the request is sent.
+    /// Must be called immediately before the request is sent.
     ///
     /// # Errors
     /// It could not be recorded, so that the node must not be deleted.
@@ -317,7 +318,7 @@ impl Deletion {
         })
     }
 
-    /// The API server's answer is here, or will not come.
+    /// Takes the API server's answer, or its absence.
     pub fn ended(mut self, now: Moment, outcome: &Outcome) {
         self.record.took = Some(self.began.until(now));
         self.record.end = match outcome {
@@ -337,7 +338,7 @@ impl Drop for Deletion {
     }
 }
 
-/// A text without control characters, and not too long. Names come from tenants, reasons from clouds.
+/// Replaces control characters and truncates. Names come from tenants, reasons from clouds.
 fn plain(text: &str) -> String {
     let visible = |letter: char| {
         if letter.is_control() {
@@ -349,7 +350,7 @@ fn plain(text: &str) -> String {
     text.chars().map(visible).take(MOST_CHARACTERS).collect()
 }
 
-/// What a cloud calls a request, if it looks like a name: the cloud chose it, and it is to be searched for.
+/// A cloud's request ID, truncated, with unusual characters replaced: the cloud chose it, and it must be searchable.
 pub fn sanitised(request_id: &str) -> Option<String> {
     const MOST: usize = 128;
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/=+".contains(letter);

@@ -1,9 +1,9 @@
-//! How many changes of one dangerous kind may be made in a while. What is right for one object, and harmless
-//! for three, is an outage for all: a provider that is wrong about every machine is stopped here. Holds
-//! counts; reads no clock and stops nothing by itself.
+//! Brakes: limits on how many changes of one dangerous kind may be made in a time window. A change that is right for
+//! one object and harmless for three is an outage when made to all, so a provider that is wrong about every machine is
+//! stopped here. Only counts; reads no clock and blocks nothing by itself.
 //!
-//! What was spent can be taken out of a [`Budget`] and put back into a new one, so that a restart refills
-//! nothing. Whoever does not, gives away at most one more budget at each restart.
+//! The spent entries of a [`Budget`] can be saved and restored into a new one, so that a restart refills nothing.
+//! Without that, each restart grants at most one extra budget.
 
 mod allowance;
 mod budget;
@@ -23,27 +23,27 @@ pub use shared::SharedBudget;
 /// A kind of change that has a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Brake {
-    /// Changing or removing an InternalIP of a Ready node: running connections and certificates hang on it.
+    /// Changing or removing an InternalIP of a Ready node: running connections and certificates depend on it.
     InternalIp,
-    /// Changing the type, zone or region of a known node: volumes and workloads are placed by them.
+    /// Changing the type, zone or region of an initialised node: volumes and workloads are placed by these labels.
     Relabel,
-    /// Deleting a node whose machine is gone: its pods are deleted with it. Not where somebody has said on the node that it
-    /// is to leave: nobody is surprised then.
+    /// Deleting a node whose machine is gone: its pods are deleted with it. Not charged when the node is marked for
+    /// removal, because that deletion is intended.
     NodeDeletion,
-    /// Tainting a node whose machine is shut down: nothing is scheduled there any more.
+    /// Tainting a node whose machine is shut down: no more pods are scheduled to it.
     ShutdownTaint,
-    /// Deleting a load balancer: its address is lost for good.
+    /// Deleting a load balancer: its address is lost permanently.
     LoadBalancerDeletion,
-    /// Deleting a route: pods behind it are cut off.
+    /// Deleting a route: the pods behind it become unreachable.
     RouteDeletion,
-    /// Removing the addresses from a Service's status: DNS follows, and with it the traffic.
+    /// Removing the addresses from a Service's status: DNS and then traffic follow.
     StatusClear,
-    /// Any change at the cloud, of every kind together: what a loop of ours may do to somebody's quota and bill.
+    /// Any change at the cloud, of all kinds together: limits what a loop in this manager does to quota and bill.
     CloudMutations,
 }
 
 impl Brake {
-    /// All of them, in the order in which they are shown.
+    /// All brakes, in display order.
     pub const ALL: [Brake; 8] = [
         Brake::InternalIp,
         Brake::Relabel,
@@ -55,7 +55,7 @@ impl Brake {
         Brake::CloudMutations,
     ];
 
-    /// A fixed word, for settings, metrics, logs and Events.
+    /// The brake's fixed name in settings, metrics, logs and Events.
     pub fn as_str(self) -> &'static str {
         match self {
             Brake::InternalIp => "internal-ip",
@@ -69,12 +69,12 @@ impl Brake {
         }
     }
 
-    /// The brake with this word.
+    /// Returns the brake with this name.
     pub fn named(word: &str) -> Option<Brake> {
         Brake::ALL.into_iter().find(|brake| brake.as_str() == word)
     }
 
-    /// What it holds, for people: the end of "held: …".
+    /// Human-readable reason for holding a change: the end of "held: …".
     pub fn danger(self) -> &'static str {
         match self {
             Brake::InternalIp => "the cloud says other InternalIPs than the Ready node has",

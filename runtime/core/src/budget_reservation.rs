@@ -1,6 +1,6 @@
-//! Budget that an object's changes have taken and that has led to nothing yet. The next try is covered by it for a
-//! while; after that the object has to wait before it takes again, so that one object whose change is refused for ever
-//! does not use up what all others need. Takes nothing itself.
+//! Budget that an object's changes have taken without a change being made yet. It covers the next attempt for a while;
+//! after that the object has to wait before it takes budget again, so that one object whose change is always refused
+//! does not use up the budget of all others. Takes no budget itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,32 +8,32 @@ use std::time::Duration;
 use crate::brake::Brake;
 use crate::moment::Moment;
 
-/// How long a payment covers the next try. Not for long: what many objects have paid while nothing could be changed
-/// would be spent at once when it can.
+/// How long taken budget covers the next attempt. Short, because otherwise budget that many objects took while no
+/// change was possible would be spent at once when changes are possible again.
 const COVERS: Duration = Duration::from_secs(60);
 
-/// How long nothing more is taken for the object: as long as is waited after the last of many refusals.
+/// How long no more budget is taken for the object: as long as the backoff after many refusals.
 const SPARES: Duration = Duration::from_secs(300);
 
-/// What was asked of budgets in one reconciliation: when there is something again, where there was nothing.
+/// The budgets asked in one reconciliation; an error is when budget is available again.
 pub(crate) type Asked = BTreeMap<Brake, Result<(), Moment>>;
 
-/// See the module's documentation: when something was taken last.
+/// When budget was last taken for one object, by brake.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BudgetReservation(BTreeMap<Brake, Moment>);
 
-/// What an object's payment is worth.
+/// What the budget that an object took is still worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reservation {
-    /// Nothing was taken lately.
+    /// None was taken recently.
     Nothing,
     /// The change may be made.
     Covered,
-    /// It was taken in vain; until then no more is taken for this object.
+    /// No change came of it; until this moment no more is taken for this object.
     InVain(Moment),
 }
 
-/// Why an object's change waits that was paid for in vain, for people.
+/// Human-readable reason why the change waits after [`Reservation::InVain`].
 pub(crate) fn why_in_vain(brake: Brake) -> String {
     format!(
         "a change of the node was refused after it had taken of the budget {brake}: the rest is for others for a while"
@@ -41,7 +41,7 @@ pub(crate) fn why_in_vain(brake: Brake) -> String {
 }
 
 impl BudgetReservation {
-    /// What was taken for this kind of change is worth so much.
+    /// What the budget taken for this kind of change is worth at `now`.
     pub(crate) fn credit(&self, brake: Brake, now: Moment) -> Reservation {
         match self.0.get(&brake) {
             Some(at) if at.after(COVERS) > now => Reservation::Covered,
@@ -50,7 +50,7 @@ impl BudgetReservation {
         }
     }
 
-    /// The same after a reconciliation that has asked for this and made no change.
+    /// The reservation after a reconciliation that asked for these budgets and made no change.
     pub(crate) fn and(mut self, asked: &Asked, now: Moment) -> BudgetReservation {
         let taken = asked.iter().filter(|(_, answer)| answer.is_ok());
         self.0.extend(taken.map(|(brake, _)| (*brake, now)));
@@ -58,12 +58,13 @@ impl BudgetReservation {
         self
     }
 
-    /// The change was made: the next one is another.
+    /// The change was made, so the reservation is used up.
     pub(crate) fn forget(&mut self, brake: Brake) {
         self.0.remove(&brake);
     }
 
-    /// Where nothing is ever changed each object pays once: what is planned next is planned on what is left then.
+    /// For modes in which no change is ever made: each object takes budget once only, so that the plan for further
+    /// objects is made with the budget that is left.
     pub(crate) fn for_ever(mut self) -> BudgetReservation {
         let never = Moment(Duration::MAX);
         self.0.values_mut().for_each(|at| *at = never);

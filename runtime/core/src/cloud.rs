@@ -1,7 +1,7 @@
-//! The port between controllers and clouds: the trait [`CloudProvider`] and the nouns that cross it.
+//! The port between controllers and clouds: the trait [`CloudProvider`] and the data types that cross it.
 //!
-//! The nouns mirror the contract in `wit/`, but belong to us: they know neither Wasm nor Kubernetes
-//! types. This module never decides and never talks to anybody; who implements the trait does.
+//! The types mirror the contract in `wit/`, but are defined here, independent of Wasm and Kubernetes types. This module
+//! decides nothing and calls nothing; implementations of the trait do.
 
 pub mod error;
 pub mod instance;
@@ -25,20 +25,20 @@ pub use instance::{
 /// The future of one cloud call. Boxed, because providers are swapped at run time.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProviderError>> + Send + 'a>>;
 
-/// A cloud, as the controllers see it. Implemented by the Wasm host; by scripted clouds in tests.
+/// A cloud, as the controllers see it. Implemented by the Wasm host, and by scripted clouds in tests.
 ///
 /// Every call carries a [`Permit`]: what the call may do, and until when.
 pub trait CloudProvider: Send + Sync {
-    /// The provider's name, such as `hcloud`: what is recorded as the owner of nodes and Services.
+    /// The provider's name, such as `hcloud`, which is recorded as the owner of nodes and Services.
     fn name(&self) -> &str;
 
-    /// The digest of the provider's module, for audit records; empty when there is no module.
+    /// The digest of the provider's module, for audit records; empty without a module.
     fn digest(&self) -> String {
         String::new()
     }
 
-    /// A number that grows whenever another module or other terms, such as another credential, answer from then on: what
-    /// was true of the account before has to be shown again.
+    /// Increases whenever another module or load policy, such as another credential, starts to serve: facts proven
+    /// about the account before have to be proven again.
     fn generation(&self) -> u64 {
         0
     }
@@ -46,26 +46,26 @@ pub trait CloudProvider: Send + Sync {
     /// The provider ID schemes that this provider owns, without `://`.
     fn schemes(&self) -> &[String];
 
-    /// What the provider can do in its present configuration.
+    /// What the provider supports in its current configuration.
     fn capabilities(&self) -> Capabilities;
 
-    /// Looks many nodes up in one call. The reply has exactly one lookup per node, in order.
+    /// Looks up many nodes in one call. The reply has exactly one lookup per node, in order.
     fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply>;
 
-    /// The same, independent of every other call: nothing that was kept is used, neither answers of the cloud nor
-    /// what the provider remembers. Deleting a node needs such a second opinion.
+    /// Like [`CloudProvider::find`], but independent of every other call: neither cached cloud responses nor the
+    /// provider's own memory are used. Deleting a node needs such a second opinion.
     fn find_fresh<'a>(
         &'a self,
         nodes: &'a [CloudNode],
         permit: Arc<Permit>,
     ) -> Reply<'a, FindReply>;
 
-    /// Prefixes of the annotation keys that the provider may set on Services: those that were granted.
+    /// Granted prefixes of annotation keys that the provider may set on Services.
     fn annotation_prefixes(&self) -> &[String] {
         &[]
     }
 
-    /// Makes or updates a Service's load balancer. Idempotent by the Service's UID.
+    /// Creates or updates a Service's load balancer. Idempotent by the Service's UID.
     fn ensure_load_balancer<'a>(
         &'a self,
         request: &'a EnsureRequest,
@@ -75,7 +75,7 @@ pub trait CloudProvider: Send + Sync {
         unserved("load balancers")
     }
 
-    /// Makes the set of targets equal to the one given, and nothing else. A load balancer that is missing is
+    /// Sets the targets of a load balancer, and changes nothing else. A missing load balancer is
     /// [`ProviderError::Unavailable`].
     fn update_targets<'a>(
         &'a self,
@@ -96,7 +96,7 @@ pub trait CloudProvider: Send + Sync {
         unserved("load balancers")
     }
 
-    /// Looks, with nothing that was kept, and changes nothing.
+    /// Reads a Service's load balancer without caches; changes nothing.
     fn get_load_balancer<'a>(
         &'a self,
         service: &'a CloudService,
@@ -106,8 +106,8 @@ pub trait CloudProvider: Send + Sync {
         unserved("load balancers")
     }
 
-    /// Every route of this cluster, and where it leads. `nodes` are all nodes of the provider. Nothing that was kept is
-    /// used; changes nothing.
+    /// Lists every route of this cluster and its target. `nodes` are all nodes of the provider. Uses no caches; changes
+    /// nothing.
     fn list_routes<'a>(
         &'a self,
         nodes: &'a [CloudNode],
@@ -117,7 +117,7 @@ pub trait CloudProvider: Send + Sync {
         unserved("routes")
     }
 
-    /// Makes a route. One that exists already and is right: done.
+    /// Creates a route. If the right one exists already, that is success.
     fn create_route<'a>(
         &'a self,
         request: &'a CreateRouteRequest,
@@ -127,7 +127,7 @@ pub trait CloudProvider: Send + Sync {
         unserved("routes")
     }
 
-    /// Removes a route that was listed. One that is not there any more: done.
+    /// Deletes a route that was listed. If it no longer exists, that is success.
     fn delete_route<'a>(
         &'a self,
         request: &'a DeleteRouteRequest,
@@ -138,7 +138,7 @@ pub trait CloudProvider: Send + Sync {
     }
 }
 
-/// Of a provider that does not make these, which nobody asks for them: see [`Capabilities`].
+/// Default for unsupported calls, which are not made: see [`Capabilities`].
 fn unserved<'a, T: Send + 'a>(what: &'static str) -> Reply<'a, T> {
     Box::pin(async move {
         Err(ProviderError::Unsupported(format!(

@@ -1,4 +1,5 @@
-//! A Kubernetes Node as a provider may see it: never the whole object. Copies, decides nothing.
+//! Converts a Kubernetes Node into the part that a provider may see: never the whole object. Copies only, decides
+//! nothing.
 
 use k8s_openapi::api::core::v1::Node;
 
@@ -7,7 +8,7 @@ use crate::node::addresses;
 use crate::ownership::stored_provider_id;
 use crate::well_known::LAST_APPLIED;
 
-/// What a provider is told about `node`.
+/// The provider's view of `node`.
 pub fn cloud_node(node: &Node) -> CloudNode {
     let metadata = &node.metadata;
     let spec = node.spec.as_ref();
@@ -40,7 +41,7 @@ pub fn cloud_node(node: &Node) -> CloudNode {
     }
 }
 
-/// What the node's condition `Ready` says; without one nobody does (LIFE-004).
+/// The node's condition `Ready`; `Unknown` without one (LIFE-004).
 pub fn readiness(node: &Node) -> Readiness {
     let status = node.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref());

@@ -1,5 +1,5 @@
-//! The nouns of routes: what leads to which node's pods, as a provider tells it and is asked to change it. They mirror
-//! the contract in `wit/` and are ours; their meaning is unchecked (see `route`).
+//! Data types for routes: which route leads to which node's pods, and requests to change routes. They mirror the
+//! contract in `wit/` but are defined here; their contents are unchecked (see `route`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,68 +7,67 @@ use std::sync::Arc;
 use crate::cloud::instance::{CloudEvent, CloudNode};
 use crate::load_balancer::Progress;
 
-/// Where a route leads, by the provider's account.
+/// Where a route leads, according to the provider.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RouteTarget {
-    /// To the Node with this name, just as a route that is made now would.
+    /// To the Node with this name, exactly as a newly created route would.
     Node(String),
-    /// It was made for the Node with this name, and leads where that is not any more: its addresses have changed
-    /// (ROUTE-022).
+    /// Created for the Node with this name, but leads to an address that the Node no longer has (ROUTE-022).
     Outdated(String),
-    /// To nothing that is alive (upstream: blackhole).
+    /// To a target that no longer exists (upstream: blackhole).
     Blackhole,
-    /// To something alive that is no Node of the call; the text, for people, says to what.
+    /// To an existing target that is not a Node of the call; the text describes it.
     Other(String),
 }
 
 /// One route of this cluster at the cloud.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CloudRoute {
-    /// The cloud's own identification, handed back when it is deleted. At most 512 bytes.
+    /// The cloud's ID of the route, passed back for deletion. At most 512 bytes.
     pub id: String,
-    /// As the provider spells it.
+    /// In the provider's spelling.
     pub destination_cidr: String,
     /// Where it leads.
     pub target: RouteTarget,
-    /// The provider's own, handed back when it is deleted.
+    /// Provider-specific data, passed back for deletion.
     pub extra: Vec<(String, String)>,
 }
 
-/// The answer to [`crate::cloud::CloudProvider::list_routes`].
+/// The reply to [`crate::cloud::CloudProvider::list_routes`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListRoutesReply {
     /// In the provider's order.
     pub routes: Vec<CloudRoute>,
-    /// Whether the answer may prove that something leads nowhere: as [`crate::cloud::instance::FindReply::complete`].
+    /// Whether the answer may prove that a route leads nowhere: as [`crate::cloud::instance::FindReply::complete`].
     pub complete: bool,
 }
 
-/// One route to be made.
+/// A request to create a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateRouteRequest {
-    /// The node it leads to.
+    /// The target node.
     pub node: Arc<CloudNode>,
     /// In canonical form.
     pub destination_cidr: String,
-    /// What the last `pending` about this route carried.
+    /// The hint of the last `pending` reply about this route.
     pub hint: Option<Arc<[u8]>>,
 }
 
-/// One route to be removed.
+/// A request to delete a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeleteRouteRequest {
-    /// As it was listed.
+    /// The route as listed.
     pub route: Arc<CloudRoute>,
-    /// What the last `pending` about this route carried.
+    /// The hint of the last `pending` reply about this route.
     pub hint: Option<Arc<[u8]>>,
 }
 
-/// How far a change of routes came.
+/// The reply to a route change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteReply {
-    /// How far.
+    /// The progress.
     pub progress: Progress,
-    /// About the node of the request; after a deletion about no object, and only logged.
+    /// Events about the node of the request; after a deletion they have no object and are only logged.
     pub events: Vec<CloudEvent>,
 }
 

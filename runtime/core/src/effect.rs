@@ -1,7 +1,6 @@
-//! What a controller does to the world, as values: effects, their outcomes, and the decision that names
-//! them. Carries nothing out.
+//! A controller's actions as values: effects, their outcomes, and the decision that lists them. Performs nothing.
 //!
-//! An effect's `Display` is its one label: log line, error text and transcript all use it.
+//! An effect's `Display` is its only label: log lines, error texts and transcripts all use it.
 
 mod route;
 mod service;
@@ -28,11 +27,11 @@ pub use service::{
     Answered, InUse, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef, Vouching, Witnesses,
 };
 
-/// What `decide` wants.
+/// The result of `decide`.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "a decision that nobody carries out is lost"]
 pub enum Decision {
-    /// Perform these in order. The first that fails ends the list; then decide again.
+    /// Perform these in order. The first failure skips the rest; then decide again.
     Do(Vec<Effect>),
     /// Nothing to do now.
     Done(When),
@@ -43,148 +42,148 @@ pub enum Decision {
 pub enum When {
     /// When it changes: nothing is missing.
     AwaitChange,
-    /// When it changes, although something is missing that nobody will bring by waiting.
+    /// When it changes: something is missing that waiting does not provide.
     Blocked {
-        /// What is missing, for people.
+        /// What is missing, human-readable.
         why: String,
     },
-    /// After a while, or earlier when it changes.
+    /// After a delay, or earlier when the object changes.
     Retry {
-        /// The while.
+        /// The delay.
         after: Duration,
-        /// What is missing, for people.
+        /// What is missing, human-readable.
         why: String,
     },
-    /// After a while and not earlier, whatever changes.
+    /// After a delay and not earlier, whatever changes.
     NotBefore {
-        /// The while.
+        /// The delay.
         after: Duration,
-        /// What is missing, for people.
+        /// What is missing, human-readable.
         why: String,
     },
 }
 
-/// One act.
+/// One action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Ask the provider about one node, as it is known now. Whoever performs it may put several into one call, and
-    /// makes of the node what a provider may see then: thousands wait for their turn.
+    /// Ask the provider about one node, as it is known now. The executor may batch several into one call, and only then
+    /// derives the provider's view of the node, because thousands may be queued.
     Find(Arc<Node>),
     /// Ask the provider about these nodes, in one call.
     Survey(Arc<Survey>),
-    /// Tell the other providers that could speak for a node what this one says of it, and hear what they say.
+    /// Cast this provider's vote on a node with several candidates, and read the verdict.
     CastVote(NodeRef, CandidateVote),
     /// Read a node from the API server itself, not from a cache.
     ReadNode(NodeRef),
-    /// Read whether a drain of this node has come to its end.
+    /// Read whether a drain of this node has completed.
     ReadPods(NodeRef),
-    /// Take one change out of a brake's budget, for this node. Nothing is given back.
+    /// Take one change for this node from a brake's budget. It is not returned.
     TakeBudget(NodeRef, Brake, Rise),
     /// Write a node's addresses.
     PatchNodeStatus(NodeRef, NodeStatusPatch),
     /// Write a node's provider ID, labels and taints.
     PatchNode(NodeRef, NodePatch),
-    /// Write a node's pod CIDRs, which it has none of.
+    /// Write the pod CIDRs of a node that has none.
     PatchPodCidrs(NodeRef, PodCidrsPatch),
-    /// Write whether a node's pod network is there.
+    /// Write a node's `NetworkUnavailable` condition.
     PatchNetworkCondition(NodeRef, NetworkConditionPatch),
-    /// Delete a node, if it is still exactly this one.
+    /// Delete a node, if UID and resource version still match.
     DeleteNode(NodeRef, NodeDeletion),
-    /// A node's deletion is held, by this condition: counted and logged.
+    /// Count and log that a node's deletion is held by this condition.
     Hold(NodeRef, &'static str),
     /// Record an Event about a node. Best effort: never fails.
     RecordNodeEvent(NodeRef, CloudEvent),
-    /// An act about a Service.
+    /// An action about a Service.
     Service(ServiceRef, ServiceEffect),
-    /// An act about routes.
+    /// An action about routes.
     Route(RouteEffect),
 }
 
-/// What one candidate for a node says.
+/// One candidate's vote on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CandidateVote {
-    /// Whether it knows the machine.
+    /// The vote.
     pub opinion: Vote,
     /// The other candidates.
     pub others: Vec<String>,
-    /// What may pass by itself is not worth telling people yet.
+    /// Do not report problems yet that may resolve without intervention.
     pub is_patient: bool,
 }
 
-/// What a deletion says beside whom it is about.
+/// The details of a node deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeDeletion {
-    /// `metadata.resourceVersion` that was decided on: a node that has changed since stays.
+    /// `metadata.resourceVersion` that the decision is based on: a node that has changed since is not deleted.
     pub resource_version: String,
-    /// The brake whose budget pays for it; `None`: somebody has said on the node that it is to leave.
+    /// The brake whose budget is charged; `None`: the node is marked for removal.
     pub brake: Option<Brake>,
-    /// Why, for people and for the audit.
+    /// Why, for logs and the audit record.
     pub reason: String,
 }
 
-/// How an effect ended.
+/// The result of an effect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// Of [`Effect::Find`].
     Looked(Result<Looked, ProviderError>),
-    /// Of [`Effect::Survey`]: one lookup for each node that was asked about, in order.
+    /// Of [`Effect::Survey`]: one lookup for each node asked about, in order.
     Surveyed(Result<FindReply, ProviderError>),
-    /// Of [`Effect::CastVote`]: what all say together, and whether people are to be told of it.
+    /// Of [`Effect::CastVote`]: the combined verdict, and whether to report it.
     VoteCast(Verdict, bool),
-    /// Of the effects on nodes: the node as it is now. `None`: there is no such node.
+    /// Of the effects on nodes: the current node. `None`: it does not exist.
     Node(Result<Option<Box<Node>>, ClusterError>),
-    /// Of [`Effect::ReadPods`]. Where pods may not be read, nobody knows of a drain.
+    /// Of [`Effect::ReadPods`]. `false` also when pods may not be read.
     Drained(bool),
-    /// Of [`Effect::TakeBudget`], [`ServiceEffect::TakeBudget`] and [`RouteEffect::TakeBudget`]; the error is when there is something to take again.
+    /// Of [`Effect::TakeBudget`], [`ServiceEffect::TakeBudget`] and [`RouteEffect::TakeBudget`]; the error is when
+    /// budget is available again.
     Budget(Result<(), Moment>),
-    /// Of [`Effect::DeleteNode`]: there is no such node any more.
+    /// Of [`Effect::DeleteNode`]: the node no longer exists.
     Deleted,
     /// Of [`Effect::RecordNodeEvent`], [`ServiceEffect::RecordEvent`] and [`Effect::Hold`].
     Recorded,
-    /// Of an Event that the API server does not have, for this reason. Nothing waits for it.
+    /// The API server did not store an Event, for this reason. Nothing waits for it.
     Unrecorded(String),
-    /// Of all other acts about a Service.
+    /// Of all other Service effects.
     Service(ServiceOutcome),
-    /// Of all other acts about routes.
+    /// Of all other route effects.
     Route(RouteOutcome),
-    /// The change of the cluster or of a cloud was worked out and reported, and not made: the manager does not run in
-    /// enforce mode.
+    /// The change to the cluster or a cloud was computed and reported but not made: the manager is not in enforce mode.
     Withheld,
 }
 
 /// One node's part of a provider's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Looked {
-    /// What is known about the node's machine.
+    /// The result for the node's machine.
     pub lookup: Lookup,
-    /// What the provider wants recorded about the node.
+    /// Events that the provider wants recorded about the node.
     pub events: Vec<CloudEvent>,
     /// Whether the answer may prove absence.
     pub complete: bool,
-    /// What of it is another node's.
+    /// Provider ID and addresses in the answer that another node has.
     pub clashes: Clashes,
 }
 
-/// Why the API server did not do what was asked.
+/// Why the API server did not perform a request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ClusterError {
     /// The object has changed since it was read (409).
     #[error("conflict: {0}")]
     Conflict(String),
-    /// The API server will not have this, however often it is sent (400, 422). Also the answer when the
-    /// UID of a patch is not the object's.
+    /// The API server always refuses this request (400, 422). Also returned when the UID of a patch does not match the
+    /// object.
     #[error("rejected: {0}")]
     Rejected(String),
-    /// We may not do this (401, 403).
+    /// This manager lacks permission (401, 403).
     #[error("denied: {0}")]
     Denied(String),
-    /// No answer, or one that says to try again. Whether a write was made is not known.
+    /// No answer, or one that asks for a retry. Whether a write was made is unknown.
     #[error("unavailable: {0}")]
     Unavailable(String),
 }
 
 impl ClusterError {
-    /// Whether the same request will be refused again, and was not carried out.
+    /// Whether the request was not performed and would be refused again.
     pub fn is_final(&self) -> bool {
         matches!(self, ClusterError::Denied(_) | ClusterError::Rejected(_))
     }

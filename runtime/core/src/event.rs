@@ -1,4 +1,4 @@
-//! Events as client-go's recorder writes them (core/v1), about whatever object. Makes values; sends and counts nothing.
+//! Builds Events as client-go's recorder writes them (core/v1), about any object. Sends and counts nothing.
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -7,37 +7,37 @@ use k8s_openapi::jiff::Timestamp;
 use crate::cloud::instance::CloudEvent;
 use crate::name_syntax::MAX_DNS_NAME;
 
-/// Events about objects without a namespace live here; client-go does the same.
+/// Namespace of Events about cluster-scoped objects, as in client-go.
 const NO_NAMESPACE: &str = "default";
-/// The longest beginning of an Event's name: it ends with a dot and a time of at most 17 hexadecimal digits.
+/// Longest prefix of an Event's name: a dot and a time of at most 17 hexadecimal digits follow.
 const MOST_NAME: usize = MAX_DNS_NAME - 18;
 
-/// Whom an Event is about, and who says it.
+/// The object that an Event is about, and the component that reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About<'a> {
     /// API version of the object's kind, such as `v1`.
     pub api_version: &'a str,
     /// The object's kind.
     pub kind: &'a str,
-    /// Of the object, if its kind has namespaces.
+    /// The object's namespace, if its kind is namespaced.
     pub namespace: Option<&'a str>,
     /// The object's name.
     pub name: &'a str,
-    /// The object's UID, if it is known.
+    /// The object's UID, if known.
     pub uid: Option<&'a str>,
-    /// The version of the object that was seen, where it matters.
+    /// The resource version that was observed, where it matters.
     pub resource_version: Option<&'a str>,
     /// The source component.
     pub component: &'a str,
 }
 
 impl<'a> About<'a> {
-    /// The namespace that the Event lives in.
+    /// The namespace in which the Event is created.
     pub fn home(&self) -> &'a str {
         self.namespace.unwrap_or(NO_NAMESPACE)
     }
 
-    /// What happened at `now`, for the first time. Its name is the object's with the time behind it.
+    /// A new Event that first occurred at `now`. Its name is the object's name followed by the time.
     pub fn event(&self, event: &CloudEvent, now: Timestamp) -> Event {
         let prefix: String = self.name.chars().take(MOST_NAME).collect();
         let text = |text: &str| Some(text.to_owned());

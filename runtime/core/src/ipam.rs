@@ -1,13 +1,13 @@
-//! Decides which node gets which pod CIDRs: a block of each range of `--cluster-cidr`, which no other node has, no Service
-//! and nobody else.
+//! Decides which node gets which pod CIDRs: one block of each range of `--cluster-cidr` that overlaps no other node's
+//! block and no Service range.
 //!
-//! [`Memory`] hears of all nodes and holds the blocks ([`Allocator`], [`CidrSet`]). It makes one reconciliation for each node
-//! that has none ([`Memory::begin`]); [`decide`] leads it, and [`Memory::conclude`] keeps what comes of it. Nothing is
-//! handed out before all nodes were listed once, so that what they have is known.
+//! [`Memory`] observes all nodes and tracks the blocks ([`Allocator`], [`CidrSet`]). It starts one reconciliation for
+//! each node without pod CIDRs ([`Memory::begin`]); [`decide`] drives it, and [`Memory::conclude`] stores the result.
+//! Nothing is allocated before all nodes were listed once, so that their pod CIDRs are known.
 //!
-//! Guarantees: pod CIDRs that a node has are never changed or removed, whatever is wrong with them (IPAM-028); a block is
-//! promised to one node at a time, and free again when that node is gone, or when it is certain that nothing was written.
-//! The condition NetworkUnavailable is not touched.
+//! Guarantees: existing pod CIDRs of a node are never changed or removed, even if they are invalid (IPAM-028); a block
+//! is reserved for one node at a time, and freed when that node is gone, or when it is certain that nothing was
+//! written. The condition NetworkUnavailable is not touched.
 
 mod allocator;
 mod bits;
@@ -30,16 +30,16 @@ pub use flags::{PodNetworkFlags, PodNetworks};
 pub use holder::Holder;
 pub use memory::Memory;
 
-/// Upstream's reason where a range has no block left (IPAM-025).
+/// Upstream's Event reason when a range has no block left (IPAM-025).
 const NOT_AVAILABLE: &str = "CIDRNotAvailable";
-/// Upstream's reason where blocks could not be written (IPAM-027).
+/// Upstream's Event reason when pod CIDRs could not be written (IPAM-027).
 const NOT_ASSIGNED: &str = "CIDRAssignmentFailed";
-/// Ours, where a node has pod CIDRs that cannot be right.
+/// Event reason of this project when a node has invalid pod CIDRs.
 const INVALID: &str = "InvalidPodCIDR";
-/// What may pass by itself is told when it has lasted so many attempts: upstream's number (IPAM-026).
+/// Failures that may resolve by themselves are reported after this many attempts: upstream's number (IPAM-026).
 const PATIENCE: u32 = 3;
 
-/// What to do next about the node in `facts`. Pure.
+/// Decides what to do next about the node in `facts`. Pure.
 pub fn decide(facts: &Facts) -> Decision {
     let node = &facts.node;
     if facts.is_over() {
@@ -51,7 +51,7 @@ pub fn decide(facts: &Facts) -> Decision {
     if !pod_cidrs(node).is_empty() {
         return report(facts);
     }
-    // It is going, and its pods with it (IPAM-024).
+    // The node is being deleted, and its pods with it (IPAM-024).
     if node.metadata.deletion_timestamp.is_some() {
         return Decision::Done(When::AwaitChange);
     }
@@ -64,7 +64,7 @@ pub fn decide(facts: &Facts) -> Decision {
     }
 }
 
-/// IPAM-026.
+/// Writes the reserved blocks (IPAM-026).
 fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision {
     if blocks.is_empty() {
         return Decision::Done(When::AwaitChange);
@@ -76,7 +76,8 @@ fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision {
     Decision::Do(vec![Effect::PatchPodCidrs(node_ref(&facts.node), patch)])
 }
 
-/// IPAM-025. A block that is freed wakes who waits for one; to come back by itself is for what nobody has told of.
+/// No block is free (IPAM-025). Freeing a block wakes a waiting node; the timed retry covers releases that were not
+/// noticed.
 fn wait(facts: &Facts, exhausted: Exhausted) -> Decision {
     if facts.past.told != Some(NOT_AVAILABLE) && !facts.has_told() {
         return say(facts, NOT_AVAILABLE, &exhausted.to_string());
@@ -87,7 +88,7 @@ fn wait(facts: &Facts, exhausted: Exhausted) -> Decision {
     })
 }
 
-/// IPAM-027.
+/// The write failed (IPAM-027).
 fn failed(facts: &Facts, error: &ClusterError) -> Decision {
     let failures = facts.past.failures.saturating_add(1);
     let is_worth_it = !matches!(error, ClusterError::Unavailable(_)) || failures >= PATIENCE;
@@ -100,7 +101,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision {
     })
 }
 
-/// The node has pod CIDRs. What is wrong with them people have to change.
+/// The node has pod CIDRs. Reports what is wrong with them; a person has to fix it.
 fn report(facts: &Facts) -> Decision {
     if facts.invalid_pod_cidrs.is_empty() || facts.has_told() {
         return Decision::Done(When::AwaitChange);
@@ -112,7 +113,7 @@ fn report(facts: &Facts) -> Decision {
     Decision::Do(effects.collect())
 }
 
-/// Upstream's form of what it says of a node, and why.
+/// An Event in upstream's format.
 fn say(facts: &Facts, reason: &'static str, why: &str) -> Decision {
     let name = name(&facts.node);
     let message = format!("Node {name} status is now: {reason} ({why})");

@@ -1,17 +1,17 @@
-//! The election of a leader by a Lease, as client-go does it: decides what to ask of the API server next, and
-//! what its answers mean. Sends nothing and reads no clock.
+//! Leader election by a Lease, as client-go does it: decides the next request to the API server and interprets its
+//! answers. Sends nothing and reads no clock.
 //!
 //! ```text
 //! turn ──Ask──► (the request) ──► heard ──► turn ──Rest──► … ──► turn ──Lost
 //! ```
 //!
-//! Others' leases are measured on our own clock: one is over when its record has not changed for as long as it says,
-//! counted from when *we* saw it change. The timestamps in the record are never compared with anything, so that wrong
-//! clocks do no harm; clocks that run at different speeds do none as long as the speeds differ by less than
+//! Another holder's lease is measured on our own clock: it has expired when its record has not changed for the duration
+//! that it states, counted from when *we* saw it change. The timestamps in the record are never compared, so that wrong
+//! clocks do no harm; neither do clocks of different speeds, as long as these differ by less than
 //! `leaseDuration / renewDeadline`.
 //!
-//! Ours is counted from when the last successful renewal was *sent*. An answer that was lost renews nothing, even
-//! when the record says later that the write was made.
+//! Our own lease is counted from when the last successful renewal was *sent*. A lost answer renews nothing, even when
+//! the record shows later that the write was made.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,14 +22,14 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::moment::Moment;
 
-/// What client-go's start check allows for the jitter of retries (PROC-041).
+/// Jitter factor that client-go's start check assumes for retries (PROC-041).
 const JITTER_OF_CHECK: f64 = 1.2;
-/// How much longer than a retry period a candidate waits at most. client-go's 1.2 would mean up to 4.4 s between two
-/// looks at a lease that may have been given back; with this it is 2.4 s, at one small read in 2.2 s on average
-/// instead of one in 3.2 s. What jitter is for, that candidates do not all come in one moment, it still does.
+/// Maximum jitter of a candidate's wait, as a fraction of the retry period. client-go's 1.2 would mean up to 4.4 s
+/// between two looks at a lease that may have been released; with this it is 2.4 s, at one small read in 2.2 s on
+/// average instead of one in 3.2 s. Candidates still do not all come at the same moment.
 const JITTER: f64 = 0.2;
-/// How often within one try a leader reads again after a conflict. Each means that somebody else, such as our own
-/// record of spent budgets, wrote the Lease in between.
+/// Maximum re-reads by a leader after conflicts within one try. Each conflict means that another writer, such as our
+/// own budget store, wrote the Lease in between.
 const MOST_CONFLICTS: u32 = 8;
 
 /// The three durations of an election.
@@ -39,12 +39,12 @@ pub struct Timing {
     pub lease_duration: Duration,
     /// How long a leader acts after its last renewal.
     pub renew_deadline: Duration,
-    /// Between two tries.
+    /// Time between two tries.
     pub retry_period: Duration,
 }
 
 impl Timing {
-    /// What is wrong with the durations (PROC-041). Nobody may be elected with any of it.
+    /// Errors in the durations (PROC-041). With any of them no election may start.
     pub fn mistakes(&self) -> Vec<&'static str> {
         let jittered = self.retry_period.mul_f64(JITTER_OF_CHECK);
         [
@@ -74,7 +74,7 @@ impl Timing {
         .collect()
     }
 
-    /// How long one request of the election may take (PROC-040).
+    /// Timeout of one request of the election (PROC-040).
     pub fn request_time(&self) -> Duration {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
@@ -93,31 +93,31 @@ pub enum Ask {
     Read,
     /// Create it. It must not exist.
     Create(Box<Lease>),
-    /// Replace it. It must not have changed since it was read: resourceVersion and uid are in there.
+    /// Replace it. It must not have changed since it was read: it contains resourceVersion and uid.
     Replace(Box<Lease>),
 }
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// The Lease as it is now.
+    /// The current Lease.
     Lease(Box<Lease>),
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// Somebody else was faster.
+    /// Another writer was faster.
     Conflict,
-    /// Refused, or no answer in time. Whether a write was made is not known.
+    /// Refused, or timed out. Whether a write was made is unknown.
     Failed,
 }
 
 /// What to do now.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LeaseAction {
-    /// Send this and tell [`Elector::heard`] what came of it.
+    /// Send this request and pass its result to [`Elector::heard`].
     Ask(Ask),
-    /// Nothing for this long.
+    /// Wait for this long.
     Rest(Duration),
-    /// The lease was ours and is not any more. This is said again at every turn.
+    /// The lease was ours and is lost. Every further turn returns this again.
     Lost(Lost),
 }
 
@@ -126,7 +126,7 @@ pub enum LeaseAction {
 pub enum Lost {
     /// No renewal succeeded within the renew deadline.
     Expired,
-    /// Somebody else holds it.
+    /// Another holder has taken it.
     Taken(String),
 }
 
@@ -139,10 +139,10 @@ impl fmt::Display for Lost {
     }
 }
 
-/// What was read or written last.
+/// The Lease as read or written last.
 #[derive(Debug, Clone, PartialEq)]
 enum View {
-    /// Nothing that the next write could stand on.
+    /// Unknown: it has to be read before the next write.
     Unknown,
     Absent,
     Lease(Box<Lease>),
@@ -151,12 +151,12 @@ enum View {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Role {
     Candidate,
-    /// The last successful renewal was sent then.
+    /// Holder; the last successful renewal was sent at this moment.
     Holder(Moment),
     Lost(Lost),
 }
 
-/// One participant of an election. See the module's documentation.
+/// One participant of an election.
 #[derive(Debug)]
 pub struct Elector {
     namespace: String,
@@ -165,16 +165,16 @@ pub struct Elector {
     timing: Timing,
     standing: Role,
     view: View,
-    /// The record that was seen last, and when it was first seen like this.
+    /// The last record seen, and when it was first seen in this form.
     observed: Option<(LeaseSpec, Moment)>,
-    /// Before that, nothing is sent.
+    /// No request is sent before this moment.
     next_try: Option<Moment>,
     conflicts: u32,
 }
 
 impl Elector {
-    /// A candidate for the Lease `namespace/name`. `identity` is nobody else's, also not that of an earlier life of
-    /// the same process.
+    /// A candidate for the Lease `namespace/name`. `identity` must be unique, also among earlier runs of the same
+    /// process.
     pub fn new(namespace: String, name: String, identity: String, timing: Timing) -> Elector {
         Elector {
             namespace,
@@ -189,7 +189,7 @@ impl Elector {
         }
     }
 
-    /// When the last successful renewal was sent, of a lease that is ours.
+    /// When the last successful renewal was sent, if the lease is ours.
     pub fn renewed(&self) -> Option<Moment> {
         match self.standing {
             Role::Holder(sent) => Some(sent),
@@ -197,12 +197,12 @@ impl Elector {
         }
     }
 
-    /// Who holds the Lease, as far as it was seen; nobody is `""`.
+    /// Last known holder of the Lease; `""` if it has none.
     pub fn holder(&self) -> Option<&str> {
         self.observed.as_ref().map(|(record, _)| holder(record))
     }
 
-    /// The Lease as it was read or written last.
+    /// The Lease as read or written last.
     pub fn lease(&self) -> Option<&Lease> {
         match &self.view {
             View::Lease(lease) => Some(lease),
@@ -210,7 +210,7 @@ impl Elector {
         }
     }
 
-    /// What to do at `now`, which is `wall` on people's clocks.
+    /// What to do at `now`; `wall` is the wall-clock time.
     pub fn turn(&mut self, now: Moment, wall: Timestamp) -> LeaseAction {
         if let Role::Holder(sent) = self.standing
             && now > sent.after(self.timing.renew_deadline)
@@ -232,7 +232,7 @@ impl Elector {
         }
     }
 
-    /// Until the next try, or until the deadline of a holder if that is earlier.
+    /// Time until the next try, or until a holder's deadline if that is earlier.
     fn rest(&self, now: Moment, next: Moment) -> Duration {
         let end = match self.standing {
             Role::Holder(sent) => next.min(sent.after(self.timing.renew_deadline)),
@@ -242,14 +242,14 @@ impl Elector {
         now.until(end).max(Duration::from_millis(1))
     }
 
-    /// `ask` was sent at `sent`, and now its end is known. `chance` is anything from 0 to 1.
+    /// Takes the answer to `ask`, which was sent at `sent`. `chance` is a random number from 0 to 1.
     pub fn heard(&mut self, ask: &Ask, sent: Moment, now: Moment, answer: Answer, chance: f64) {
         match (ask, answer) {
             (Ask::Read, Answer::Lease(lease)) => self.read(lease, now, chance),
             (Ask::Create(_) | Ask::Replace(_), Answer::Lease(lease)) => {
                 self.written(lease, sent, now, chance);
             }
-            // Read: there is none. Replaced: it was deleted meanwhile.
+            // Read: it does not exist. Replace: it was deleted meanwhile.
             (Ask::Read | Ask::Replace(_), Answer::Absent) => self.view = View::Absent,
             (_, Answer::Conflict) => {
                 self.view = View::Unknown;
@@ -259,10 +259,10 @@ impl Elector {
                     self.try_again(now, chance);
                 }
             }
-            // A Lease that cannot be created because something is absent has no namespace.
+            // If a Lease cannot be created because something is absent, its namespace is missing.
             (_, Answer::Failed) | (Ask::Create(_), Answer::Absent) => {
                 self.view = View::Unknown;
-                // Counted from when it was sent: whoever waited for an answer that did not come has waited enough.
+                // Counted from the sending: a request that timed out has waited long enough.
                 self.try_again(sent, chance);
             }
         }
@@ -295,13 +295,13 @@ impl Elector {
             self.next_try = Some(sent.after(self.timing.retry_period));
             return;
         }
-        // Something between us and the store has changed what we wrote.
+        // An intermediary, such as an admission webhook, has changed our write.
         self.view = View::Unknown;
         self.check_holder(&record);
         self.try_again(now, chance);
     }
 
-    /// A tenure is over as soon as somebody else holds the Lease, however much of its time is left.
+    /// A tenure ends as soon as another holder is seen, however much of its time is left.
     fn check_holder(&mut self, record: &LeaseSpec) {
         let holder = holder(record);
         if matches!(self.standing, Role::Holder(_)) && !holder.is_empty() && holder != self.identity
@@ -310,8 +310,7 @@ impl Elector {
         }
     }
 
-    /// The rule of observed changes: only another record starts the clock again. Labels and annotations are no part
-    /// of it.
+    /// Rule of observed changes: only a changed record restarts the clock. Labels and annotations do not count.
     fn observe(&mut self, lease: &Lease, now: Moment) {
         let record = lease.spec.clone().unwrap_or_default();
         if self.observed.as_ref().map(|(seen, _)| seen) != Some(&record) {
@@ -319,7 +318,7 @@ impl Elector {
         }
     }
 
-    /// Whether the Lease may be taken by us.
+    /// Whether we may take the Lease.
     fn is_free(&self, record: &LeaseSpec, now: Moment) -> bool {
         let holder = holder(record);
         if holder.is_empty() || holder == self.identity {
@@ -328,7 +327,7 @@ impl Elector {
         let Some((_, since)) = &self.observed else {
             return false;
         };
-        // Whoever does not say how long is given as long as we take.
+        // Without a stated duration our own applies.
         let seconds = record.lease_duration_seconds;
         let lasts = seconds.map_or(self.timing.lease_duration, |seconds| {
             Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
@@ -339,14 +338,14 @@ impl Elector {
     fn try_again(&mut self, since: Moment, chance: f64) {
         let jitter = match self.standing {
             Role::Candidate => chance.clamp(0.0, 1.0) * JITTER,
-            // A leader that cannot renew has no time to lose.
+            // A leader that cannot renew retries without jitter.
             Role::Holder(_) | Role::Lost(_) => 0.0,
         };
         self.conflicts = 0;
         self.next_try = Some(since.after(self.timing.retry_period.mul_f64(1.0 + jitter)));
     }
 
-    /// The Lease of a cluster that has none.
+    /// A new Lease, for a cluster that has none.
     fn first(&self, wall: Timestamp) -> Lease {
         Lease {
             metadata: ObjectMeta {
@@ -365,7 +364,7 @@ impl Elector {
         }
     }
 
-    /// `lease` with us as its holder. What is not part of the election stays as it is.
+    /// `lease` with us as its holder. Fields outside of the election are kept.
     fn claimed(&self, lease: &Lease, wall: Timestamp) -> Lease {
         let mut claimed = lease.clone();
         let record = claimed.spec.get_or_insert_default();
@@ -381,8 +380,7 @@ impl Elector {
     }
 }
 
-/// `lease` without a holder, so that the next candidate need not wait; `None` when it is not `identity` that holds
-/// it.
+/// `lease` without a holder, so that the next candidate need not wait; `None` when `identity` does not hold it.
 pub fn released(lease: &Lease, identity: &str, wall: Timestamp) -> Option<Lease> {
     let mut released = lease.clone();
     let record = released.spec.get_or_insert_default();

@@ -1,17 +1,19 @@
-//! Decides what a cloud-controller-manager should do.
+//! Decides what a cloud-controller-manager should do. Performs nothing itself.
 //!
-//! One reconcile is a short reconciliation about one object:
+//! One reconciliation is a short loop about one object:
 //!
 //! ```text
 //! facts ──decide──► Do(effects) ──perform──► outcomes ──absorb──► facts ──decide──► … ──► Done(when to come back)
 //! ```
 //!
-//! Only `decide` and `absorb` live here. The crate has no async runtime, no Kubernetes client, no Wasm
-//! engine and reads no clock, file or variable: its manifest and `clippy.toml` hold that true.
+//! Only `decide` and `absorb` live here. The crate has no async runtime, no Kubernetes client, no Wasm engine and reads
+//! no clock, file or environment variable: its manifest and `clippy.toml` enforce that.
 //!
-//! Reading order, from the ground up: [`names`], [`syntax`], [`settings`], [`tenure`], [`lease`], [`permit`], [`cloud`] and
-//! [`load_balancer`] and [`cloud_route`] (the port to the clouds), [`provider_id`], [`selector`], [`ownership`], [`patch`], [`effect`], [`event`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer`],
-//! [`node_index`], [`cloud_node`]; then what the controllers decide: [`node`], [`node_lifecycle`], [`service`], [`route`], [`ipam`].
+//! Reading order, from the ground up: [`well_known`], [`name_syntax`], [`settings`], [`tenure`], [`lease`], [`permit`],
+//! [`cloud`] and [`load_balancer`] and [`cloud_route`] (the port to the clouds), [`provider_id`], [`selector`],
+//! [`ownership`], [`patch`], [`effect`], [`event`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer_check`],
+//! [`node_index`], [`cloud_node`]; then the controllers' decisions: [`node`], [`node_lifecycle`], [`service`],
+//! [`route`], [`ipam`].
 #![forbid(unsafe_code)]
 
 pub mod answer_check;

@@ -1,5 +1,5 @@
-//! The nouns of load balancers: what a provider is asked to make for a Service, and what it answers. They mirror the
-//! contract in `wit/` and are ours; their meaning is unchecked (see `service`).
+//! Data types for load balancers: requests to a provider for a Service, and its replies. They mirror the contract in
+//! `wit/` but are defined here; their contents are unchecked (see `service`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,14 +14,14 @@ use crate::cloud::instance::{CloudEvent, CloudNode};
 pub enum Protocol {
     /// The default of the Kubernetes API.
     Tcp,
-    /// Not every cloud has it.
+    /// Not supported by every cloud.
     Udp,
-    /// Few clouds have it.
+    /// Supported by few clouds.
     Sctp,
 }
 
 impl Protocol {
-    /// The spelling of the Kubernetes API.
+    /// The Kubernetes API's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Protocol::Tcp => "TCP",
@@ -30,7 +30,7 @@ impl Protocol {
         }
     }
 
-    /// Reads the spelling of the Kubernetes API; `None` for one that it does not define.
+    /// Parses the Kubernetes API's spelling; `None` for an undefined one.
     pub fn parse(text: &str) -> Option<Protocol> {
         [Protocol::Tcp, Protocol::Udp, Protocol::Sctp]
             .into_iter()
@@ -52,46 +52,46 @@ pub enum IpFamily {
 pub enum IpFamilyPolicy {
     /// One family.
     SingleStack,
-    /// Both, where the cluster has both.
+    /// Both families, if the cluster has both.
     PreferDualStack,
-    /// Both.
+    /// Both families.
     RequireDualStack,
 }
 
 /// `spec.externalTrafficPolicy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrafficPolicy {
-    /// Any node takes the traffic.
+    /// Any node accepts the traffic.
     Cluster,
-    /// Only nodes with endpoints, told apart by `healthCheckNodePort`.
+    /// Only nodes with endpoints, detected by `healthCheckNodePort`.
     Local,
 }
 
 /// One port of a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ServicePort {
-    /// Its name; none where there is only one port.
+    /// Name of the port; may be `None` if it is the only one.
     pub name: Option<String>,
-    /// Its protocol.
+    /// Transport protocol.
     pub protocol: Protocol,
     /// `appProtocol`.
     pub app_protocol: Option<String>,
-    /// 1 to 65535: what the load balancer listens on.
+    /// Port on which the load balancer listens, 1 to 65535.
     pub port: u16,
-    /// The port on every node; none when node ports are not allocated.
+    /// Port on every node; `None` when node ports are not allocated.
     pub node_port: Option<u16>,
 }
 
-/// A Service of type LoadBalancer as a provider sees it. The default one has no name and asks for nothing.
+/// A Service of type LoadBalancer as a provider sees it. The default value has no name and no ports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CloudService {
     /// `metadata.namespace`.
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-    /// `metadata.uid`: what cloud objects are owned by.
+    /// `metadata.uid`: identifies the owner of cloud objects.
     pub uid: String,
-    /// `metadata.annotations`, without kubectl's copy of the object and without ours.
+    /// `metadata.annotations`, without kubectl's copy of the object and this project's own.
     pub annotations: BTreeMap<String, String>,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
@@ -101,7 +101,7 @@ pub struct CloudService {
     pub class: Option<String>,
     /// `spec.loadBalancerIP`.
     pub requested_ip: Option<String>,
-    /// `spec.loadBalancerSourceRanges`, or those of the annotation (SVC-090). Empty: everybody.
+    /// `spec.loadBalancerSourceRanges`, or those of the annotation (SVC-090). Empty: no restriction.
     pub source_ranges: Vec<String>,
     /// `spec.externalTrafficPolicy`.
     pub external_traffic_policy: Option<TrafficPolicy>,
@@ -111,7 +111,7 @@ pub struct CloudService {
     pub ip_families: Vec<IpFamily>,
     /// `spec.ipFamilyPolicy`.
     pub ip_family_policy: Option<IpFamilyPolicy>,
-    /// Seconds of `spec.sessionAffinity: ClientIP`; none without affinity.
+    /// Timeout of `spec.sessionAffinity: ClientIP` in seconds; `None` without affinity.
     pub session_affinity_seconds: Option<u32>,
     /// `spec.clusterIPs`.
     pub cluster_ips: Vec<String>,
@@ -122,14 +122,14 @@ pub struct CloudService {
 /// How kube-proxy treats an ingress IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IpMode {
-    /// Traffic from within the cluster goes past the load balancer.
+    /// Traffic from within the cluster bypasses the load balancer.
     Vip,
-    /// Traffic from within the cluster goes to the load balancer, too.
+    /// Traffic from within the cluster goes through the load balancer.
     Proxy,
 }
 
 impl IpMode {
-    /// The spelling of the Kubernetes API.
+    /// The Kubernetes API's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             IpMode::Vip => "VIP",
@@ -141,29 +141,29 @@ impl IpMode {
 /// The state of one port of an ingress.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PortStatus {
-    /// 1 to 65535.
+    /// Port number, 1 to 65535.
     pub port: u16,
-    /// Its protocol.
+    /// Transport protocol.
     pub protocol: Protocol,
-    /// CamelCase reason or a qualified name; none: it works.
+    /// CamelCase reason or a qualified name; `None`: the port works.
     pub error: Option<String>,
 }
 
-/// One way in.
+/// One ingress point of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Ingress {
-    /// As the provider spells it.
+    /// IP address in the provider's spelling.
     pub ip: Option<String>,
-    /// A DNS name.
+    /// DNS name.
     pub hostname: Option<String>,
-    /// Only with an IP; none: the cluster's default.
+    /// Only with an IP; `None`: the cluster's default.
     pub ip_mode: Option<IpMode>,
-    /// Per port; may be empty.
+    /// State per port; may be empty.
     pub ports: Vec<PortStatus>,
 }
 
 impl Ingress {
-    /// The IP in its canonical form, if there is one and it is one.
+    /// The IP in canonical form, if there is a valid one.
     pub fn canonical_ip(&self) -> Option<IpAddr> {
         let ip: IpAddr = self.ip.as_deref()?.parse().ok()?;
         Some(ip.to_canonical())
@@ -177,116 +177,116 @@ pub struct LoadBalancerStatus {
     pub ingress: Vec<Ingress>,
 }
 
-/// What to call again with, and when.
+/// An unfinished operation: when to call again, and with which hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
-    /// Between 100 ms and 10 min: the host clamps.
+    /// Between 100 ms and 10 min: the host clamps it.
     pub retry_after: Duration,
-    /// At most 4 KiB, to be handed back. Only a hint.
+    /// At most 4 KiB, passed back in the next call. Only a hint.
     pub hint: Option<Arc<[u8]>>,
 }
 
-/// One wish about an annotation of the Service.
+/// A requested change of one annotation of the Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnnotationChange {
-    /// The key.
+    /// The annotation key.
     pub key: String,
-    /// None removes it.
+    /// The new value; `None` removes the annotation.
     pub value: Option<String>,
 }
 
-/// One request to make the cloud agree with a Service.
+/// A request to bring the cloud in line with a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnsureRequest {
     /// The Service.
     pub service: Arc<CloudService>,
-    /// The nodes that are to receive traffic, sorted by name. Many Services share one list.
+    /// The nodes that receive traffic, sorted by name. Many Services share one list.
     pub targets: Arc<[CloudNode]>,
-    /// Only after a conflict: the owner that is not alive, or empty for a thing without an owner.
+    /// Only after a conflict: the owner that no longer exists, or empty for an object without an owner.
     pub adopt: Option<String>,
-    /// What the last `pending` about this Service carried.
+    /// The hint of the last `pending` reply about this Service.
     pub hint: Option<Arc<[u8]>>,
 }
 
-/// How far `ensure` came.
+/// Progress of `ensure`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ensured {
-    /// The cloud agrees with the Service.
+    /// The cloud matches the Service.
     Ready(LoadBalancerStatus),
-    /// Begun.
+    /// Begun, not finished.
     Pending(Pending),
 }
 
-/// The answer to `ensure`.
+/// The reply to `ensure`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnsureReply {
-    /// How far it came.
+    /// The progress.
     pub ensured: Ensured,
-    /// To be recorded about the Service.
+    /// Events to record about the Service.
     pub events: Vec<CloudEvent>,
-    /// Wishes about its annotations.
+    /// Requested annotation changes.
     pub annotations: Vec<AnnotationChange>,
 }
 
-/// One request to change the set of nodes behind a load balancer.
+/// A request to change the set of nodes behind a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateRequest {
     /// The Service.
     pub service: Arc<CloudService>,
     /// The complete new set, sorted by name.
     pub targets: Arc<[CloudNode]>,
-    /// What the last `pending` about this Service carried.
+    /// The hint of the last `pending` reply about this Service.
     pub hint: Option<Arc<[u8]>>,
 }
 
-/// One request to remove what belongs to a Service.
+/// A request to remove all cloud objects of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeleteRequest {
-    /// The Service, as it was when it was known last.
+    /// The last known state of the Service.
     pub service: Arc<CloudService>,
-    /// What the last `pending` about this Service carried.
+    /// The hint of the last `pending` reply about this Service.
     pub hint: Option<Arc<[u8]>>,
 }
 
-/// How far a change or a deletion came.
+/// Progress of a change or a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// To the end.
+    /// Finished.
     Done,
-    /// Begun.
+    /// Begun, not finished.
     Pending(Pending),
 }
 
-/// The answer to `update-targets` and `delete`.
+/// The reply to `update-targets` and `delete`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgressReply {
-    /// How far it came.
+    /// The progress.
     pub progress: Progress,
-    /// To be recorded about the Service.
+    /// Events to record about the Service.
     pub events: Vec<CloudEvent>,
-    /// Wishes about its annotations.
+    /// Requested annotation changes.
     pub annotations: Vec<AnnotationChange>,
 }
 
-/// What `get` found.
+/// The result of `get`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// There is one, with this status.
+    /// The load balancer exists, with this status.
     Present(LoadBalancerStatus),
     /// The provider says that there is none.
     Absent,
 }
 
-/// The answer to `get`.
+/// The reply to `get`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetReply {
-    /// What it found.
+    /// The result.
     pub found: Found,
     /// Whether the answer may prove absence: as [`crate::cloud::instance::FindReply::complete`].
     pub complete: bool,
 }
 
-/// How many ways in are named in a line of text; the contract allows sixteen.
+/// How many ingress points the `Display` output names; the contract allows sixteen.
 const SHOWN: usize = 4;
 
 impl fmt::Display for LoadBalancerStatus {

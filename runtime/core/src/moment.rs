@@ -1,16 +1,16 @@
-//! Moments and the clocks that they are on. Reads no clock: whoever decides is told the moment.
+//! Moments and the clocks that they are on. Reads no clock: callers pass the moment in.
 
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-/// A moment on a clock that never goes back and goes on during suspend (Linux: `CLOCK_BOOTTIME`),
-/// counted from an unspecified start.
+/// A moment on a monotonic clock that goes on during suspend (Linux: `CLOCK_BOOTTIME`), counted from an unspecified
+/// start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub Duration);
 
 impl Moment {
-    /// The moment `duration` later, or the last one there is.
+    /// The moment `duration` later; saturates.
     pub fn after(self, duration: Duration) -> Moment {
         Moment(self.0.saturating_add(duration))
     }
@@ -24,8 +24,8 @@ impl Moment {
 /// The moment of a decision, on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// What everything but ages and dates is measured on.
+    /// The monotonic clock: for everything but ages and dates.
     pub moment: Moment,
-    /// The wall's clock.
+    /// The wall clock.
     pub wall: Timestamp,
 }

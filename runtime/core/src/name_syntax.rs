@@ -1,13 +1,13 @@
-//! The syntax of names: DNS names, and label keys and values as the Kubernetes API takes them. Predicates over single
-//! texts; everything in this program that reads such a name asks here.
+//! The syntax of DNS names and of label keys and values of the Kubernetes API. Predicates over single texts, used by
+//! all code in this program that reads such names.
 //!
-//! The rules for Kubernetes are those of `k8s.io/apimachinery/pkg/util/validation` (0.34). Its subdomain is 253 bytes at
-//! most and has no limit for each part, unlike a DNS name: `IsDNS1123Subdomain` matches a regular expression, and only
-//! `IsDNS1123Label` asks for 63 bytes.
+//! The Kubernetes rules are those of `k8s.io/apimachinery/pkg/util/validation` (0.34). Its subdomain has at most 253
+//! bytes and, unlike a DNS name, no limit per part: `IsDNS1123Subdomain` matches a regular expression, and only
+//! `IsDNS1123Label` limits the length to 63 bytes.
 
-/// The longest DNS name, in bytes (RFC 1123, section 2.1, less the final dot), and the longest prefix of a label key.
+/// Longest DNS name, in bytes (RFC 1123, section 2.1, without the final dot), and longest prefix of a label key.
 pub const MAX_DNS_NAME: usize = 253;
-/// The longest part of a DNS name, the longest name of a label key, and the longest label value, in bytes.
+/// Longest part of a DNS name, longest name of a label key, and longest label value, in bytes.
 pub const MAX_PART: usize = 63;
 
 /// A DNS label in lower case: letters, digits and inner dashes, at most [`MAX_PART`] bytes (`IsDNS1123Label`).
@@ -21,8 +21,8 @@ pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= MAX_DNS_NAME && text.split('.').all(is_lower_case_part)
 }
 
-/// A DNS name in either case, as clouds and people write both: parts of letters, digits and inner dashes, joined by dots
-/// (RFC 1123).
+/// A DNS name in either case, because clouds and people write both: parts of letters, digits and inner dashes, joined
+/// by dots (RFC 1123).
 pub fn is_dns_name(text: &str) -> bool {
     let is_part = |part: &str| {
         part.len() <= MAX_PART
@@ -34,8 +34,8 @@ pub fn is_dns_name(text: &str) -> bool {
     text.len() <= MAX_DNS_NAME && text.split('.').all(is_part)
 }
 
-/// A label key, an annotation key in lower case or a load balancer class: a name of at most [`MAX_PART`] bytes, and before
-/// it perhaps a subdomain and `/` (`IsQualifiedName`).
+/// A label key, an annotation key in lower case or a load balancer class: a name of at most [`MAX_PART`] bytes,
+/// optionally after a subdomain and `/` (`IsQualifiedName`).
 pub fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         None => is_name(text),
@@ -56,7 +56,7 @@ fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// Of any length but none: a subdomain has no limit for its parts.
+/// Any length except zero: the parts of a subdomain have no limit.
 fn is_lower_case_part(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     has_plain_ends(text) && text.bytes().all(is_inner)

@@ -1,14 +1,14 @@
-//! The node controller's decisions: initialise a tainted node, keep labels and addresses true.
+//! The node controller's decisions: initialise a tainted node, keep its labels and addresses correct.
 //!
-//! Flow of an initialisation: ask the provider once; where others could speak for the node, too, hear what they say;
-//! check what it says; write the addresses; then, in
-//! one patch, the provider ID, the labels, the owner, and the taint's removal; then say so in an Event.
+//! Initialisation: ask the provider once; with several candidate providers, cast a vote and read the verdict; check the
+//! answer; write the addresses; then, in one patch, write the provider ID, the labels and the owner and remove the
+//! taint; then record an Event.
 //!
-//! Guarantees: a node keeps its taint until its addresses and its provider ID are stored. A stored
-//! provider ID never changes. What another provider owns is not touched. Nothing here deletes anything.
+//! Guarantees: a node keeps its taint until its addresses and its provider ID are stored. A stored provider ID never
+//! changes. Nodes of other providers are not touched. Nothing here deletes anything.
 //!
-//! Assumes that the node in [`Facts`] may be old: every write is refused by the API server when the
-//! object is another one by now, and the taint's removal also when it has changed at all.
+//! Assumes that the node in [`Facts`] may be outdated: the API server refuses every write when the object has been
+//! replaced, and the taint's removal also when the object has changed at all.
 
 pub mod addresses;
 mod claims;
@@ -36,8 +36,7 @@ pub use confirm::{Proposal, proposal};
 pub use facts::{Facts, RetainedState};
 use waiting::Obstacle;
 
-/// What to do next about the node in `facts`. Pure: the same facts and the same moment give the same
-/// decision.
+/// Decides what to do next about the node in `facts`. Pure: the same facts and moment give the same decision.
 pub fn decide(facts: &Facts, now: Moment) -> Decision {
     if facts.is_over() {
         return Decision::Done(When::AwaitChange);
@@ -55,7 +54,7 @@ pub fn decide(facts: &Facts, now: Moment) -> Decision {
     }
 }
 
-/// NODE-013 and section 2.3, in our order (departs from NODE-044 and NODE-045).
+/// NODE-013 and section 2.3, in this project's order (departs from NODE-044 and NODE-045).
 fn initialise(facts: &Facts, now: Moment) -> Decision {
     let node = &facts.node;
     let others = match owner(node, &facts.ownership) {
@@ -77,7 +76,7 @@ fn initialise(facts: &Facts, now: Moment) -> Decision {
         Found::Not(obstacle) => return waiting::wait(facts, now, obstacle),
         Found::Instance(checked) => checked,
     };
-    // NODE-025: the annotation has to be satisfiable, even if no addresses were answered.
+    // NODE-025: the annotation has to match, even if the answer has no addresses.
     if let Some(provided) = provided_node_ip(node)
         && let Err(error) = addresses::prefer(&checked.instance.addresses, provided)
     {
@@ -97,14 +96,14 @@ fn initialise(facts: &Facts, now: Moment) -> Decision {
     Decision::Do(effects)
 }
 
-/// An initialised node: its labels at every change (NODE-012), its addresses in the periodic pass.
+/// An initialised node: labels on every change (NODE-012), addresses in the periodic pass.
 fn maintain(facts: &Facts, now: Moment) -> Decision {
     let node = &facts.node;
     let owner = owner(node, &facts.ownership);
     if !matches!(owner, Owner::Recorded | Owner::Implied) {
         return Decision::Done(When::AwaitChange);
     }
-    // The answer to the last write of the initialisation was lost, and the write was not.
+    // The last write of the initialisation was made, but its response was lost.
     if facts.is_unanswered() && owner == Owner::Recorded {
         return Decision::Do(vec![Effect::RecordNodeEvent(node_ref(node), synced())]);
     }
@@ -143,13 +142,13 @@ fn maintain(facts: &Facts, now: Moment) -> Decision {
     Decision::Done(When::AwaitChange)
 }
 
-/// What is known about the node's instance.
+/// The state of the look-up of the node's instance.
 enum Found<'a> {
-    /// Nothing yet.
+    /// The provider has to be asked first.
     Ask(Decision),
-    /// Nothing that could be written down.
+    /// There is no answer that may be written.
     Not(Obstacle<'a>),
-    /// An instance whose every part may be written down.
+    /// An instance of which every part may be written.
     Instance(Box<Checked>),
 }
 
@@ -184,7 +183,8 @@ fn found(facts: &Facts) -> Found<'_> {
     }
 }
 
-/// Another node on the same machine. Where one of the two has it written down, only the other one is held.
+/// Another node with the same machine. If only one of the two has the provider ID stored, only the other one is
+/// blocked.
 fn twin<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
     let twin = looked.clashes.twin.as_ref()?;
     let stored = stored_provider_id(&facts.node);
@@ -201,8 +201,8 @@ fn twin<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
     })
 }
 
-/// Addresses of other nodes that this one does not have already: what is stored is not taken away because a
-/// second node claims it.
+/// Addresses of other nodes that this one does not have stored: a stored address is not removed because a second node
+/// claims it.
 fn new_clashes(node: &Node, clashes: &[AddressClash]) -> Vec<AddressClash> {
     let is_new = |clash: &&AddressClash| {
         let mut stored = stored_addresses(node).iter().filter_map(addresses::read);
@@ -211,7 +211,7 @@ fn new_clashes(node: &Node, clashes: &[AddressClash]) -> Vec<AddressClash> {
     clashes.iter().filter(is_new).cloned().collect()
 }
 
-/// What is to be done next so that the stored addresses become right, if they are not (NODE-056).
+/// The next effect that corrects the stored addresses; `None` if they are correct (NODE-056).
 fn write_addresses<'a>(
     facts: &Facts,
     now: Moment,
@@ -236,7 +236,7 @@ fn write_addresses<'a>(
     Ok(Some(Effect::PatchNodeStatus(node_ref(node), patch)))
 }
 
-/// What the stored addresses should become; `None` when they are right.
+/// The new value of the stored addresses; `None` if they are correct.
 fn next_addresses(
     facts: &Facts,
     checked: &Checked,
@@ -248,7 +248,7 @@ fn next_addresses(
     )
 }
 
-/// Provider ID, labels, owner and the taint's removal, for exactly the version of the node in `facts`.
+/// Sets provider ID, labels and owner and removes the taint, for exactly the version of the node in `facts`.
 fn initial_patch(facts: &Facts, checked: &Checked) -> NodePatch {
     let node = &facts.node;
     let stored = stored_labels(node);
@@ -287,7 +287,7 @@ fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
     [(OWNER_LABEL.to_owned(), facts.ownership.name.clone())].into()
 }
 
-/// What the provider wants recorded, and what was left out of its answer.
+/// The provider's Events, and one that lists what was left out of its answer.
 fn events(facts: &Facts, checked: &Checked) -> Vec<Effect> {
     let mut events = provider_events(facts.looked().and_then(|looked| looked.as_ref().ok()));
     events.extend(answer_check::faults_event(&checked.faults));
@@ -298,7 +298,7 @@ fn events(facts: &Facts, checked: &Checked) -> Vec<Effect> {
         .collect()
 }
 
-/// The provider's own events that are fit to be recorded.
+/// The provider's own Events that pass the check.
 fn provider_events(looked: Option<&Looked>) -> Vec<CloudEvent> {
     let events = looked
         .map(|looked| looked.events.as_slice())
@@ -309,7 +309,7 @@ fn provider_events(looked: Option<&Looked>) -> Vec<CloudEvent> {
         .collect()
 }
 
-/// NODE-046.
+/// The Event after an initialisation (NODE-046).
 fn synced() -> CloudEvent {
     CloudEvent {
         event_type: EventType::Normal,
@@ -330,7 +330,7 @@ fn stored_labels(node: &Node) -> &BTreeMap<String, String> {
     node.metadata.labels.as_ref().unwrap_or(&NONE)
 }
 
-/// The annotation, if it exists, even as an empty string (NODE-025).
+/// The value of the annotation, if it exists, even if empty (NODE-025).
 fn provided_node_ip(node: &Node) -> Option<&str> {
     let annotations = node.metadata.annotations.as_ref()?;
     annotations.get(PROVIDED_NODE_IP).map(String::as_str)

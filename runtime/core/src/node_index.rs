@@ -1,6 +1,5 @@
-//! What all nodes together say: which machine is whose, and which address. An answer about one node is held
-//! against it, so that a provider cannot give one node's machine or address to another one. An index;
-//! decides nothing.
+//! An index over all nodes: which node has which machine and which address. Answers about one node are checked against
+//! it, so that a provider cannot assign one node's machine or address to another node. Decides nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -15,7 +14,7 @@ use crate::node::addresses;
 use crate::node::object::is_ready;
 use crate::ownership::stored_provider_id;
 
-/// See the module's documentation. Nodes are known by name; one that was made again replaces the old one.
+/// All nodes by name, with look-up by provider ID and address. A node that was recreated replaces the old one.
 #[derive(Debug, Default)]
 pub struct NodeIndex {
     nodes: BTreeMap<Arc<str>, Neighbour>,
@@ -25,28 +24,28 @@ pub struct NodeIndex {
     by_address: HashMap<IpAddr, Names>,
 }
 
-/// Whoever has something: one name nearly always. In order, so that the same world gives the same answer.
+/// The nodes with one provider ID or address; nearly always one. Sorted, so that results are deterministic.
 type Names = Vec<Arc<str>>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Neighbour {
     uid: String,
-    /// The provider ID that is written down.
+    /// The stored provider ID.
     stored: Option<Arc<str>>,
-    /// The provider ID that was answered last, and by which provider.
+    /// The provider ID answered last, and the provider that answered.
     answered: Option<(Arc<str>, Arc<str>)>,
-    /// When it was answered last that the machine exists.
+    /// When the machine was last reported to exist.
     found: Option<Moment>,
-    /// How many complete answers in a row have called the machine gone since the node was Ready.
+    /// Consecutive complete answers that reported the machine gone since the node was last Ready.
     gone: u32,
-    /// Addresses of a Ready node. One that is not may be a machine that is gone, whose address has a new owner.
+    /// Addresses of a Ready node. A node that is not Ready may have lost its machine, and its address a new owner.
     internal: Vec<IpAddr>,
     external: Vec<IpAddr>,
-    /// All addresses, whether it is Ready or not: nobody else's traffic is to go there.
+    /// All addresses, whether the node is Ready or not: no other object's traffic may be sent to them.
     all: Vec<IpAddr>,
 }
 
-/// What of an answer about one node is another node's.
+/// What an answer about one node shares with other nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Clashes {
     /// Another node with the same provider ID.
@@ -58,9 +57,9 @@ pub struct Clashes {
 /// Another node with the same provider ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DuplicateProviderId {
-    /// Its name.
+    /// The other node's name.
     pub name: String,
-    /// Whether the provider ID is written down there. Otherwise it was answered, and nothing is decided.
+    /// Whether the other node has the provider ID stored. Otherwise it was only answered, and nothing is settled.
     pub is_stored: bool,
 }
 
@@ -74,17 +73,17 @@ pub struct AddressClash {
 }
 
 impl NodeIndex {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there is no node.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// `node` is like this now.
+    /// Updates the index with the current state of `node`.
     pub fn apply(&mut self, node: &Node) {
         let Some(name) = node.metadata.name.as_deref() else {
             return;
@@ -120,23 +119,23 @@ impl NodeIndex {
         }
     }
 
-    /// There is no node of this name any more.
+    /// Removes the node with this name.
     pub fn forget(&mut self, name: &str) {
         self.replace(name, None);
     }
 
-    /// Only these nodes are left.
+    /// Removes all other nodes.
     pub fn keep(&mut self, is_left: impl Fn(&str) -> bool) {
         let names = self.nodes.keys().filter(|name| !is_left(name));
         let gone: Vec<Arc<str>> = names.cloned().collect();
         gone.iter().for_each(|name| self.forget(name));
     }
 
-    /// `reply` is what the provider `by` answers at `at` about `nodes`.
+    /// Records the `reply` of the provider `by` about `nodes`, received at `at`.
     pub fn answered(&mut self, by: &str, nodes: &[CloudNode], reply: &FindReply, at: Moment) {
         let by: Arc<str> = by.into();
         for (node, lookup) in nodes.iter().zip(&reply.lookups) {
-            // Whoever was deleted, or made again, while the provider was asked has no say.
+            // Skip nodes that were deleted or recreated while the provider was asked.
             let Some(known) = self
                 .nodes
                 .get_mut(node.name.as_str())
@@ -159,7 +158,7 @@ impl NodeIndex {
                 Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => None,
             };
             let before = known.answered.as_ref();
-            // That one provider does not know a machine takes nothing away from the one that does.
+            // One provider not knowing a machine does not discard the answer of the provider that does.
             let is_anothers = before.is_some_and(|(_, who)| *who != by);
             if answered.is_none() && is_anothers || before.map(|(id, _)| &**id) == answered {
                 continue;
@@ -172,14 +171,14 @@ impl NodeIndex {
         }
     }
 
-    /// When it was answered last that the machine of this node exists.
+    /// When the machine of this node was last reported to exist.
     pub fn found(&self, name: &str, uid: &str) -> Option<Moment> {
         let known = self.nodes.get(name).filter(|known| known.uid == uid);
         known?.found
     }
 
-    /// What of `instance`, answered about the node `name`, is another node's. Two nodes may share an
-    /// ExternalIP: machines behind one gateway do.
+    /// What the answer `instance` about the node `name` shares with other nodes. Two nodes may share an ExternalIP:
+    /// machines behind one gateway do.
     pub fn clashes(&self, name: &str, instance: &Instance) -> Clashes {
         let own = self.nodes.get(name).and_then(|own| own.stored.as_ref());
         let id = match instance.provider_id.as_str() {
@@ -210,15 +209,15 @@ impl NodeIndex {
         }
     }
 
-    /// A node that has this address, inside or outside. One that is not Ready and was called gone twice has none any more:
-    /// clouds give addresses out again at once.
+    /// A node that has this address, internal or external. A node that is not Ready and was reported gone twice no
+    /// longer counts, because clouds reassign addresses at once.
     pub fn holder(&self, address: IpAddr) -> Option<&str> {
         let is_there = |name: &&Arc<str>| self.nodes.get(*name).is_none_or(|one| one.gone < 2);
         let mut names = self.by_address.get(&address)?.iter();
         names.find(is_there).map(|name| &**name)
     }
 
-    /// Another node with this provider ID; one that has it written down, if there is one.
+    /// Another node with this provider ID; preferably one that has it stored.
     fn twin(&self, name: &str, provider_id: &str) -> Option<DuplicateProviderId> {
         let names = self.by_provider_id.get(provider_id)?;
         let others = names.iter().filter(|other| ***other != *name);

@@ -1,14 +1,14 @@
-//! The node lifecycle controller's decisions: taint what is switched off, untaint what is back, and delete the
-//! nodes of machines that are gone, and no others.
+//! Decisions of the node lifecycle controller: taint nodes whose machine is switched off, untaint those that run again,
+//! and delete only the nodes whose machine is gone.
 //!
-//! Every `--node-monitor-period` one pass: [`Memory::begin`] says about which NotReady nodes the provider is to be
-//! asked, in one look-up for each provider ID scheme; [`Memory::absorb`] takes the answers; [`Memory::facts`] makes of
-//! them one reconciliation for each node about which there is something to do; [`decide`] leads it, and
-//! [`Memory::conclude`] keeps what the next pass has to know.
+//! Every `--node-monitor-period` runs one pass: [`Memory::begin`] selects the NotReady nodes to ask the provider about,
+//! in one look-up per provider ID scheme; [`Memory::absorb`] takes the answers; [`Memory::facts`] creates a
+//! reconciliation for each node that needs action; [`decide`] drives it; [`Memory::conclude`] stores its result for the
+//! next pass.
 //!
-//! Guarantees: the provider is never asked about a Ready node but to vouch for its answers, nothing is deleted
-//! without every condition in [`deletion_guard`], and a node of somebody else is never touched, nor one that several
-//! providers could speak for: who calls such a node gone may just not be its owner.
+//! Guarantees: the provider is asked about a Ready node only as a witness for its answers; nothing is deleted unless
+//! every condition in [`deletion_guard`] holds; and a node of another owner is never touched, nor one that several
+//! providers could own: a provider that calls such a node gone may not be its owner.
 
 mod contradictions;
 pub mod deletion_guard;
@@ -46,11 +46,11 @@ pub use lookup_verdict::vouches;
 pub use memory::{Memory, Pass};
 pub use survey::{Survey, witnesses};
 
-/// How long the same thing about the same node is not said again: as long as client-go's recorder counts an
-/// Event up.
+/// How long the same hold of the same node is not reported again: the time in which client-go's recorder aggregates an
+/// Event.
 const SAID: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// What to do next about the node in `facts`. Pure.
+/// Returns the next effect for the node in `facts`, or when to ask again. Pure.
 pub fn decide(facts: &Facts, now: Now) -> Decision {
     if facts.is_over() {
         return Decision::Done(When::AwaitChange);
@@ -61,7 +61,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
     if let Some(error) = facts.trouble() {
         return failed(facts, error);
     }
-    // Whatever was found was found about a node of ours.
+    // The finding only applies while the node is ours.
     if !owner(&facts.node, &facts.ownership).is_ours() {
         return Decision::Done(When::AwaitChange);
     }
@@ -79,8 +79,8 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
     }
 }
 
-/// LIFE-013, LIFE-014: only while the brake has budget. A provider that calls every machine switched off would
-/// otherwise empty the cluster (F17).
+/// LIFE-013, LIFE-014: only while the brake has budget. Otherwise a provider that calls every machine switched off
+/// would empty the cluster (F17).
 fn taint(facts: &Facts, now: Now) -> Decision {
     let node = &facts.node;
     if taints(node).iter().any(is_shutdown_taint) {
@@ -96,7 +96,7 @@ fn taint(facts: &Facts, now: Now) -> Decision {
             say(facts, "BrakeEngaged", &why).unwrap_or(Decision::Done(When::Blocked { why }))
         }
         Ok(()) => {
-            // One with the same key and effect, whatever its value, is replaced where it stands (LIFE-014).
+            // Replaces a taint with the same key and effect in place, whatever its value (LIFE-014).
             let mut all = taints(node).to_vec();
             let ours = shutdown_taint();
             match all.iter_mut().find(|one| has_shutdown_key_and_effect(one)) {
@@ -110,19 +110,19 @@ fn taint(facts: &Facts, now: Now) -> Decision {
 
 /// Why a change may not be made yet.
 enum Unpaid {
-    /// This comes first.
+    /// Perform this first.
     First(Decision),
-    /// There is nothing left until then.
+    /// The budget is exhausted until this moment.
     Braked(Moment),
 }
 
-/// Whether the change is paid for, in this reconciliation or by one before that has led to nothing.
+/// Whether budget was taken for the change, in this reconciliation or in an earlier one whose change was not made.
 fn pay(facts: &Facts, brake: Brake, now: Now) -> Result<(), Unpaid> {
     let credit = facts.past.reservation.credit(brake, now.moment);
     match (facts.budget(brake), credit) {
         (Some(Ok(())), _) | (None, Reservation::Covered) => Ok(()),
         (Some(Err(free)), _) => Err(Unpaid::Braked(free)),
-        // A deletion that was refused is tried again at its own pace, and pays each time.
+        // A refused deletion is retried at its own pace, and takes budget each time.
         (None, Reservation::InVain(until)) if brake == Brake::ShutdownTaint => {
             let why = why_in_vain(brake);
             let after = now.moment.until(until);
@@ -139,7 +139,7 @@ fn pay(facts: &Facts, brake: Brake, now: Now) -> Result<(), Unpaid> {
     }
 }
 
-/// LIFE-005, LIFE-015; and as soon as the cloud says that the machine runs again (EDGE-011).
+/// LIFE-005, LIFE-015; also as soon as the cloud says that the machine runs again (EDGE-011).
 fn untaint(facts: &Facts) -> Decision {
     let mut all = taints(&facts.node).to_vec();
     let before = all.len();
@@ -164,8 +164,8 @@ fn write(facts: &Facts, taints: Vec<Taint>, change: TaintChange) -> Decision {
     Decision::Do(vec![Effect::PatchNode(node_ref(node), patch)])
 }
 
-/// LIFE-010, after every condition of the guard. The node is read from the API server itself first: the cache may
-/// be old, and a node that is Ready there by now stays.
+/// LIFE-010, after every condition of the guard. The node is re-read from the API server first: the cache may be stale,
+/// and a node that is Ready by now stays.
 fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decision {
     let is_wanted = facts.is_drained() || deletion_guard::is_wanted(&facts.node, &facts.rules, now);
     if let Err(held) = deletion_guard::check(&facts.node, evidence, &facts.rules, is_wanted, now) {
@@ -187,7 +187,7 @@ fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decis
     }
     let name = name(&facts.node);
     let mut effects = Vec::new();
-    // The failure that follows is said instead, as long as it does.
+    // While deletions fail, only the failure is reported.
     if facts.past.failures == 0 && !facts.has_told() {
         let message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
@@ -207,7 +207,7 @@ fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decis
     Decision::Do(effects)
 }
 
-/// Held, unless somebody has emptied the node on purpose, which is looked at only now.
+/// Holds the deletion, unless the node was drained on purpose, which is checked only now.
 fn unless_drained(facts: &Facts, held: &Held, now: Now) -> Decision {
     match held.yields_to_meaning() && facts.may_be_drained() {
         true => Decision::Do(vec![Effect::ReadPods(node_ref(&facts.node))]),
@@ -215,7 +215,7 @@ fn unless_drained(facts: &Facts, held: &Held, now: Now) -> Decision {
     }
 }
 
-/// Not now: said when it is new, and every ten minutes. The ordinary wait of half a minute is not worth an Event.
+/// Holds the deletion; reported when the condition is new, and every 10 min. The usual half-minute wait is no Event.
 fn hold(facts: &Facts, held: &Held, now: Now) -> Decision {
     let after = held.again(now);
     let told = held.told(now);
@@ -248,12 +248,12 @@ fn say_held(facts: &Facts, held: &Held, why: &str, now: Now) -> Option<Decision>
     Some(Decision::Do(vec![effect, told]))
 }
 
-/// The API server would not. DeletingNodeFailed is said once for each cause (LIFE-010, EDGE-006).
+/// A request to the API server failed. DeletingNodeFailed is reported once per cause (LIFE-010, EDGE-006).
 fn failed(facts: &Facts, error: &ClusterError) -> Decision {
     let failures = facts.past.failures.saturating_add(1);
     let is_final = error.is_final();
     let after = match &facts.finding {
-        // Each try costs a look-up at the cloud, too (EDGE-006).
+        // Each try also costs a look-up at the cloud (EDGE-006).
         Finding::Gone(_) if is_final => FORBIDDEN.after(failures),
         Finding::Gone(_) => retry::cluster(error).after(failures).max(FORBIDDEN.first),
         _ => retry::cluster(error).after(failures),
@@ -274,17 +274,16 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision {
     Decision::Done(When::Retry { after, why })
 }
 
-/// The next pass: by then the cache should have what the API server has.
+/// The next pass; by then the cache should match the API server.
 const SOON: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// A deletion that has failed is not tried again before the next pass but one, and one that is refused waits for a
-/// person.
+/// A failed deletion skips at least one pass before its retry; a forbidden one needs a person.
 const FORBIDDEN: retry::Backoff = retry::Backoff {
     first: std::time::Duration::from_secs(10),
     most: std::time::Duration::from_secs(300),
 };
 
-/// `None`: it was said in this reconciliation or lately.
+/// `None`: already reported, in this reconciliation or recently.
 fn say(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision> {
     if facts.has_said(reason) || facts.past.said == Some(reason) {
         return None;
@@ -307,7 +306,7 @@ fn event(facts: &Facts, event_type: EventType, reason: &str, message: &str) -> E
     Effect::RecordNodeEvent(node_ref(&facts.node), event)
 }
 
-/// LIFE-013.
+/// The taint of LIFE-013.
 fn shutdown_taint() -> Taint {
     Taint {
         key: SHUTDOWN_TAINT.to_owned(),
@@ -320,7 +319,7 @@ fn is_shutdown_taint(taint: &Taint) -> bool {
     has_shutdown_key_and_effect(taint) && taint.value.as_deref().unwrap_or_default().is_empty()
 }
 
-/// This taint is matched by key and effect (LIFE-005, LIFE-014).
+/// The taint is matched by key and effect (LIFE-005, LIFE-014).
 fn has_shutdown_key_and_effect(taint: &Taint) -> bool {
     taint.key == SHUTDOWN_TAINT && taint.effect == "NoSchedule"
 }

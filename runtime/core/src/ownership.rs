@@ -1,6 +1,7 @@
-//! Which provider speaks for a node. What is written down decides; then the scheme of the provider ID, and the selector
-//! where several providers have that scheme; and before anything is written, those whose selector matches are asked.
-//! Nobody is an answer. Never changes an owner: a recorded one stays, also when the configuration says otherwise.
+//! Which provider owns a node. The recorded owner label decides; without one, the scheme of the provider ID, and the
+//! node selectors where several providers share that scheme; without a provider ID, all providers whose selector
+//! matches are candidates and are asked. A node may have no owner. Never changes an owner: a recorded one stays even
+//! when the configuration contradicts it.
 
 mod claim_registry;
 mod mistakes;
@@ -14,69 +15,69 @@ use crate::well_known::OWNER_LABEL;
 pub use claim_registry::{ClaimRegistry, Claimed, Heard, Verdict, Vote};
 pub use mistakes::mistakes;
 
-/// What the configuration says about the nodes of a provider.
+/// The node-related part of a provider's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeClaim {
-    /// The provider ID schemes that it owns; none: those of its module.
+    /// The provider ID schemes that the provider owns; empty: those of its module.
     pub schemes: Vec<String>,
-    /// Which nodes it may speak for; without one any.
+    /// Nodes that the provider may own; `None`: any.
     pub selector: Option<Selector>,
 }
 
-/// What one provider claims of the nodes.
+/// The nodes that one provider claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The provider's name.
     pub name: String,
     /// The provider ID schemes that it owns.
     pub schemes: Vec<String>,
-    /// Which nodes it may speak for; without one any.
+    /// Nodes that it may own; `None`: any.
     pub selector: Option<Selector>,
 }
 
-/// Who a provider is, as far as ownership of nodes goes, and who the others are.
+/// One provider's view of node ownership: its own claim and those of the other providers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnershipContext {
     /// The provider's name.
     pub name: String,
     /// The provider ID schemes that it owns.
     pub schemes: Vec<String>,
-    /// Which nodes it may speak for; without one any.
+    /// Nodes that it may own; `None`: any.
     pub selector: Option<Selector>,
-    /// Whether it knows machines at all. Who only makes load balancers owns no node.
+    /// Whether it implements instances. A provider that only makes load balancers owns no node.
     pub has_instances: bool,
-    /// The other providers that know machines.
+    /// The other providers that implement instances.
     pub others: Vec<Claim>,
-    /// The other providers that make routes. Who is not among `others`, too, knows no machines.
+    /// The other providers that make routes. Those that are not also in `others` do not implement instances.
     pub routers: Vec<Claim>,
 }
 
-/// Who speaks for a node, seen from one provider.
+/// The owner of a node, seen from one provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
-    /// This provider, by its recorded name.
+    /// This provider, by the recorded owner label.
     Recorded,
-    /// This provider, because the provider ID has one of its schemes; not written down yet. So are nodes
-    /// that another cloud-controller-manager initialised.
+    /// This provider, because it owns the scheme of the provider ID; not recorded yet. Includes nodes that another
+    /// cloud-controller-manager initialised.
     Implied,
-    /// Nobody yet, and nobody but this provider could: no owner and no provider ID.
+    /// No owner and no provider ID yet, and only this provider is a candidate.
     Nobody,
-    /// Nobody yet, and this provider is one of several that could; these are the others.
+    /// No owner and no provider ID yet, and this provider is one of several candidates; contains the others.
     Candidates(Vec<String>),
-    /// Somebody else; the text says who.
+    /// Another owner; the text names it.
     Other(String),
-    /// Nobody here, although somebody evidently waits for one of us; the text says why.
+    /// No provider here, although the node waits for one; the text says why.
     Unserved(String),
 }
 
 impl Owner {
-    /// Whether this provider may do something about the node, or be asked about it alone.
+    /// Whether this provider may act on the node, and needs to ask no other candidate.
     pub fn is_ours(&self) -> bool {
         matches!(self, Owner::Recorded | Owner::Implied | Owner::Nobody)
     }
 }
 
-/// Who a node belongs to, seen from nowhere.
+/// The owner of a node, independent of any one provider's view.
 enum Whose<'a> {
     Recorded(&'a str),
     Scheme(&'a str, Vec<&'a str>),
@@ -95,7 +96,7 @@ impl Claim {
 }
 
 impl OwnershipContext {
-    /// The only provider there is.
+    /// The context of the only provider.
     pub fn alone(name: impl Into<String>, schemes: Vec<String>) -> OwnershipContext {
         OwnershipContext {
             name: name.into(),
@@ -107,8 +108,8 @@ impl OwnershipContext {
         }
     }
 
-    /// Whether there is something for this provider's controllers to do about `node`: it may speak for it, or it is the
-    /// first of all and says what nobody here speaks for.
+    /// Whether this provider's controllers have to look at `node`: either the provider may own it, or it is the first
+    /// provider by name, which reports nodes that no provider here serves.
     pub fn is_concerned(&self, node: &Node) -> bool {
         match owner(node, self) {
             Owner::Recorded | Owner::Implied | Owner::Nobody | Owner::Candidates(_) => true,
@@ -116,9 +117,9 @@ impl OwnershipContext {
         }
     }
 
-    /// Whether this provider's load balancers may send traffic to `node`. A cloud reaches its own machines; those of
-    /// another provider here are not handed to it, since it would look for them in vain or, where numbers are given
-    /// twice, find somebody else's. Who has no machines of his own may reach any.
+    /// Whether this provider's load balancers may send traffic to `node`. A cloud reaches its own machines. Machines of
+    /// another provider here are left out: the cloud would not find them or, where IDs overlap, would find a different
+    /// machine. A provider without instances may reach any node.
     pub fn reaches(&self, node: &Node) -> bool {
         if !self.has_instances {
             return true;
@@ -129,13 +130,13 @@ impl OwnershipContext {
         }
     }
 
-    /// Whether this provider, which knows no machines, makes the routes of `node`, so that nobody else does. A node's
-    /// owner makes them, if it makes any, and so does whoever may still become its owner. Of several that know no
-    /// machines it is whoever is written down, or the first by name of those whose selectors match.
+    /// Whether this provider, which does not implement instances, makes the routes of `node`. If the node's owner, or a
+    /// provider that may still become its owner, makes routes, that one does. Among several providers without instances
+    /// it is the recorded one, or else the first by name whose selector matches.
     pub fn routes_without_machine(&self, node: &Node) -> bool {
         let owners = match self.whose(node) {
             Whose::Recorded(name) if name == self.name => return true,
-            // What an owner makes that is not here, but may have its place here, nobody knows.
+            // The recorded owner is not here but may exist elsewhere, and may make routes itself.
             Whose::Recorded(name) if !self.others.is_empty() && !self.is_here(name) => {
                 return false;
             }
@@ -156,7 +157,7 @@ impl OwnershipContext {
         all.any(|other| other.name == name)
     }
 
-    /// Whether one of the others speaks for `node`, and this one does not.
+    /// Whether another provider here owns `node` or is a candidate for it, and this one is not.
     fn is_others(&self, node: &Node) -> bool {
         let is_other = |name: &str| self.others.iter().any(|other| other.name == name);
         match self.whose(node) {
@@ -168,7 +169,7 @@ impl OwnershipContext {
         }
     }
 
-    /// Who says what concerns all of them equally: one, and always the same one.
+    /// Whether this provider reports problems that concern all providers: always the same one, the first by name.
     fn is_first(&self) -> bool {
         self.others.iter().all(|other| self.name < other.name)
     }
@@ -190,7 +191,7 @@ impl OwnershipContext {
         };
         let is_ours = self.schemes.iter().any(|ours| ours == id.scheme);
         let others: Vec<&Claim> = others.filter(|other| other.has_scheme(id.scheme)).collect();
-        // The selector decides only where the scheme does not.
+        // The selector only decides where several providers share the scheme.
         let is_shared = others.len() + usize::from(is_ours) > 1;
         let us = (is_ours && (selects || !is_shared)).then_some(&*self.name);
         let others = others.into_iter();
@@ -200,14 +201,14 @@ impl OwnershipContext {
     }
 }
 
-/// Who speaks for `node`, as `ownership` has to see it.
+/// The owner of `node`, seen from the provider of `ownership`.
 pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
     let us = &*ownership.name;
     match ownership.whose(node) {
         Whose::Recorded(name) if name == us => Owner::Recorded,
         Whose::Recorded(name) => {
             let is_here = ownership.others.iter().any(|other| other.name == name);
-            // Where there is only one provider here, the other one may well have a manager of its own.
+            // With a single provider here, the other one may have a manager of its own.
             match is_here || ownership.others.is_empty() {
                 true => Owner::Other(format!("the provider {name:?}")),
                 false => Owner::Unserved(format!(
@@ -246,7 +247,7 @@ fn selects(selector: Option<&Selector>, node: &Node) -> bool {
     })
 }
 
-/// The owner that is written down on `node`. An empty label is none.
+/// The owner label of `node`. An empty label counts as absent.
 pub fn recorded_owner(node: &Node) -> Option<&str> {
     let labels = node.metadata.labels.as_ref()?;
     labels
@@ -255,7 +256,7 @@ pub fn recorded_owner(node: &Node) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// `spec.providerID`, if it is set and not empty.
+/// `spec.providerID`, if set and not empty.
 pub fn stored_provider_id(node: &Node) -> Option<&str> {
     node.spec
         .as_ref()?

@@ -1,8 +1,8 @@
-//! What we write to the cluster, as typed patches that print themselves as JSON. Each names only the
-//! fields that we own. Sends nothing.
+//! Writes to the cluster as typed patches that serialise to JSON. Each contains only fields that this manager owns.
+//! Sends nothing.
 //!
-//! All are strategic merge patches. The UID is always part of them: the API server refuses the patch when
-//! the object was deleted and made again under the same name.
+//! All are strategic merge patches. The UID is always included: the API server refuses the patch when the object was
+//! deleted and recreated under the same name.
 
 mod pod_network;
 mod service;
@@ -21,16 +21,16 @@ pub use service::{ConditionChange, FinalizerChange, ServicePatch};
 /// A patch of `nodes/<name>/status`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NodeStatusPatch {
-    /// `metadata.uid` of the node that is meant.
+    /// `metadata.uid` of the node.
     pub uid: String,
-    /// The complete new list, in its order.
+    /// The complete new list, in order.
     pub addresses: Vec<Address>,
 }
 
 impl NodeStatusPatch {
-    /// The body. The API declares `status.addresses` to be merged by `type`, which would drop one of two
-    /// addresses of a type and never remove any; the `$patch: replace` element makes the list ours as a
-    /// whole (NODE-058; unlike upstream also when the stored list is empty, EDGE-033).
+    /// The patch body. The API merges `status.addresses` by `type`, which would drop one of two addresses of a type and
+    /// never remove any; the `$patch: replace` element replaces the whole list (NODE-058; unlike upstream also when the
+    /// stored list is empty, EDGE-033).
     pub fn to_json(&self) -> Value {
         let mut addresses: Vec<Value> = self
             .addresses
@@ -45,34 +45,34 @@ impl NodeStatusPatch {
 /// A patch of `nodes/<name>`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NodePatch {
-    /// `metadata.uid` of the node that is meant.
+    /// `metadata.uid` of the node.
     pub uid: String,
-    /// `spec.providerID`, only where the node has none.
+    /// `spec.providerID`, only if the node has none.
     pub provider_id: Option<String>,
-    /// Labels to be set; those that are not named stay.
+    /// Labels to set; all others stay.
     pub labels: BTreeMap<String, String>,
-    /// The taints, if they change.
+    /// The new taints, if they change.
     pub taints: Option<Taints>,
 }
 
-/// `spec.taints` is an atomic list: whoever changes it writes all of it. So the patch is valid for one
-/// version of the object only, and a taint that somebody else adds meanwhile is not lost (EDGE-012).
+/// `spec.taints` is an atomic list, so a change writes all of it. The patch is therefore valid for one version of the
+/// object only, and a taint that another client adds meanwhile is not lost (EDGE-012).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Taints {
-    /// `metadata.resourceVersion` of the object that `taints` was made from.
+    /// `metadata.resourceVersion` of the object that `taints` is based on.
     pub resource_version: String,
     /// The complete new list, in the old order.
     pub taints: Vec<Taint>,
-    /// What of it is new, for people.
+    /// The change, for log lines.
     pub change: TaintChange,
 }
 
-/// What a patch does about taints, by the last part of their key.
+/// The change of taints, by the last part of their key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaintChange {
-    /// One that was not there.
+    /// A taint was added.
     Added(&'static str),
-    /// All with this key.
+    /// All taints with this key were removed.
     Removed(&'static str),
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for TaintChange {
 }
 
 impl NodePatch {
-    /// The body.
+    /// The patch body.
     pub fn to_json(&self) -> Value {
         let mut metadata = Map::new();
         metadata.insert("uid".to_owned(), json!(self.uid));

@@ -1,8 +1,8 @@
 //! What one cloud call may still do: until when, in which mode, and how many changes.
 //!
-//! A permit is made by whoever performs effects and is asked by the egress before *each* HTTP request
-//! of the call, below buffers and pools. It is the one place where a cloud mutation is counted and
-//! reported. It reads no clock: the moment is an argument.
+//! The effect executor creates a permit, and the egress asks it before *each* HTTP request of the call, below buffers
+//! and pools. It is the only place where a cloud mutation is counted and reported. It reads no clock: the moment is an
+//! argument.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,20 +16,20 @@ use crate::brake::{Brake, SharedBudget};
 use crate::moment::Moment;
 use crate::tenure::Tenure;
 
-/// Whether the manager acts.
+/// Whether the manager makes changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Acts.
+    /// Makes changes.
     #[default]
     Enforce,
-    /// Reads, says what it would change, and changes nothing.
+    /// Reads, reports what it would change, and changes nothing.
     Plan,
-    /// Reads and reports, and does not even work out changes at the cloud.
+    /// Reads and reports, and does not even compute changes at the cloud.
     Observe,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Mode; 3] = [Mode::Enforce, Mode::Plan, Mode::Observe];
 
     /// A fixed word, for settings, logs and errors.
@@ -42,8 +42,8 @@ impl Mode {
     }
 }
 
-/// Whether a request changes anything at the cloud. Said by the rule that admits the request, never
-/// guessed from its method.
+/// Whether a request changes anything at the cloud. Stated by the rule that admits the request, never guessed from its
+/// method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Changes nothing.
@@ -52,14 +52,14 @@ pub enum Access {
     Write,
 }
 
-/// One HTTP request, as far as a permit has to know it. Never holds a credential, a query or a body.
+/// The properties of an HTTP request that a permit needs. Never contains a credential, a query or a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudRequest {
     /// The provider that sends it, and its module.
     pub author: Author,
     /// The granted target's name.
     pub target: String,
-    /// The target's host, with its port unless that is the scheme's own.
+    /// The target's host, with its port unless that is the scheme's default.
     pub host: String,
     /// The method, upper case.
     pub method: String,
@@ -69,25 +69,25 @@ pub struct CloudRequest {
     pub template: String,
     /// The whole rule, for people.
     pub rule: String,
-    /// Of a change: SHA-256 of method, URL and body, in lower-case hexadecimal digits. Empty for a read.
+    /// For a change: SHA-256 of method, URL and body, in lower-case hexadecimal digits. Empty for a read.
     pub sha256: String,
-    /// What the matching rule says.
+    /// The access that the matching rule states.
     pub access: Access,
 }
 
-/// How a request that was allowed ended.
+/// Result of a permitted request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// The cloud answered with this status, and calls the request so.
+    /// The cloud answered with this status and request ID.
     Answered(u16, Option<String>),
-    /// No complete answer; whether the cloud acted is not known.
+    /// No complete answer; whether the cloud acted is unknown.
     Failed,
 }
 
 /// Why a request may not be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The permit's time is over: the caller may no longer be leader, or the call is too old.
+    /// The permit has expired: the caller may no longer be leader, or the call is too old.
     #[error("the permit of this call has expired")]
     Expired,
     /// The tenure is over: leadership is lost or in doubt, or the manager is stopping.
@@ -96,23 +96,23 @@ pub enum Refusal {
     /// Plan or observe mode.
     #[error("changes are not made in {0} mode")]
     Mode(&'static str),
-    /// The call has used up its mutations.
+    /// The call has used all of its mutations.
     #[error("the call has made all {0} changes that it may make")]
     Budget(u32),
-    /// A brake is engaged; there is something again from this moment on.
+    /// A brake is engaged; budget is available again from this moment on.
     #[error("the brake {brake} is engaged")]
     Brake {
-        /// Which.
+        /// The brake.
         brake: Brake,
-        /// When.
+        /// When budget is available again.
         again: Moment,
     },
-    /// It could not be recorded.
+    /// The change could not be recorded.
     #[error("changes are not made while the audit log cannot be written")]
     Unaudited,
 }
 
-/// See the module's documentation. One permit per cloud call.
+/// Permission for one cloud call.
 pub struct Permit {
     valid_until: Moment,
     mode: Mode,
@@ -126,12 +126,11 @@ pub struct Permit {
     has_withheld: AtomicBool,
 }
 
-/// What is kept of a provider's words in one call.
+/// Maximum number of characters kept of a provider's log line.
 const MOST_SAID: usize = 512;
 
 impl Permit {
-    /// A permit for at most `mutations` changes until `valid_until`. `tenure` is shared by all permits
-    /// of one leadership.
+    /// A permit for at most `mutations` changes until `valid_until`. All permits of one leadership share `tenure`.
     pub fn new(
         valid_until: Moment,
         mode: Mode,
@@ -159,13 +158,13 @@ impl Permit {
         self
     }
 
-    /// The same permit, whose changes are taken out of a budget that other calls take from, too.
+    /// The same permit, whose changes also count against a budget shared with other calls.
     pub fn sharing(mut self, budget: Arc<SharedBudget>) -> Permit {
         self.shared = Some(budget);
         self
     }
 
-    /// A permit that lets nothing but reads through, for calls that only look.
+    /// A permit for reads only.
     pub fn read_only(valid_until: Moment) -> Permit {
         Permit::new(
             valid_until,
@@ -176,8 +175,8 @@ impl Permit {
         )
     }
 
-    /// A permit for reads in the same tenure, about the same object, until `valid_until`: for whoever asks the same once
-    /// more. Attempts to change something are refused and heard by the same audit sink.
+    /// A permit for reads in the same tenure and about the same object, until `valid_until`: for repeating a question.
+    /// Attempted changes are refused and reported to the same audit sink.
     pub fn reading(&self, valid_until: Moment) -> Permit {
         Permit::new(
             valid_until,
@@ -189,54 +188,54 @@ impl Permit {
         .about(self.subject.clone())
     }
 
-    /// The moment by which the call has to be over: its own end, or that of the tenure if that is earlier as it
-    /// stands now. A renewal moves the latter.
+    /// When the call has to end: its own limit, or the present end of the tenure if that is earlier. A renewal moves
+    /// the latter.
     pub fn valid_until(&self) -> Moment {
         self.valid_until.min(self.tenure.ends())
     }
 
-    /// The tenure that the call is made in, for whoever has to ask it again.
+    /// The tenure of the call, for repeating it.
     pub fn tenure(&self) -> &Arc<Tenure> {
         &self.tenure
     }
 
-    /// The mode the call runs in.
+    /// The mode of the call.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// How many mutations were made so far.
+    /// Number of mutations made so far.
     pub fn mutations_made(&self) -> u32 {
         self.mutations - self.mutations_left.load(Ordering::Acquire)
     }
 
-    /// Whether a change was refused for the mode alone. What the call ended with is then no answer of the cloud.
+    /// Whether a change was refused only because of the mode. The call's result is then not an answer of the cloud.
     pub fn has_withheld(&self) -> bool {
         self.has_withheld.load(Ordering::Acquire)
     }
 
-    /// The provider said this in its log. The last words before a change that is refused are part of the plan.
+    /// Keeps a log line of the provider. The last one before a refused change becomes part of the plan.
     pub fn say(&self, line: &str) {
         let line = line.chars().take(MOST_SAID).collect();
         *self.said() = Some(line);
     }
 
-    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    /// No operation under this lock can panic half-way, so a poisoned value is valid.
     fn said(&self) -> MutexGuard<'_, Option<String>> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks whether `request` may be written to the wire at `now`. A mutation that is allowed is
-    /// counted and announced to the audit sink before this returns; the caller then owes [`Permit::ended`].
+    /// Asks whether `request` may be sent at `now`. A permitted mutation is counted and announced to the audit sink
+    /// before this returns; the caller must then call [`Permit::ended`].
     ///
     /// # Errors
-    /// The reason for which the request must not be sent; the audit sink has heard it.
+    /// Why the request must not be sent; the audit sink has been told.
     pub fn ask(&self, now: Moment, request: &CloudRequest) -> Result<(), Refusal> {
         let verdict = self.judge(now, request.access).and_then(|()| {
             if request.access == Access::Read {
                 return Ok(());
             }
-            // What was counted for a change that cannot be recorded is not given back: nothing is lost by it.
+            // The count of a change that cannot be recorded is not returned, which does no harm.
             self.audit.before(request).map_err(|_| Refusal::Unaudited)
         });
         if let Err(refusal) = verdict {
@@ -254,7 +253,7 @@ impl Permit {
         verdict
     }
 
-    /// Reports at `now` how a mutation has ended that [`Permit::ask`] allowed at `asked`. Reads are not reported.
+    /// Reports at `now` the result of a mutation that [`Permit::ask`] permitted at `asked`. Reads are not reported.
     pub fn ended(
         &self,
         asked: Moment,
@@ -289,12 +288,12 @@ impl Permit {
         });
     }
 
-    /// What the call is about.
+    /// The object that the call is about.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// Reports something that was asked for and is not granted. Nothing of it is counted.
+    /// Reports a request that is not granted. It is not counted.
     pub fn attempted(&self, attempt: &Attempt<'_>) {
         self.audit.attempted(attempt);
     }
@@ -309,7 +308,7 @@ impl Permit {
         if access == Access::Read {
             return Ok(());
         }
-        // First what no mode would let through: it is no part of any plan.
+        // Checked first, because no mode permits it: it is not part of a plan.
         if self.mutations == 0 {
             return Err(Refusal::Budget(0));
         }
@@ -325,7 +324,7 @@ impl Permit {
             return Ok(());
         };
         shared.take(now).map_err(|again| {
-            // The call did not make it.
+            // The call did not make the change.
             self.mutations_left.fetch_add(1, Ordering::AcqRel);
             Refusal::Brake {
                 brake: shared.brake(),

@@ -1,13 +1,11 @@
-//! What would be changed if changes were made: of each object the first write to the cluster and the first request to a
-//! cloud that each controller worked out and did not make. What follows a first change depends on its answer, which
-//! nobody has. There is no line for an object that needs nothing. Holds and prints; makes nothing and hears of nothing by
-//! itself.
+//! Changes that would be made in enforce mode: for each object and controller the first write to the cluster and the
+//! first request to a cloud that were withheld. Later changes depend on the answer to the first, which is unknown. An
+//! object that needs no change has no line. Holds and prints; performs nothing.
 //!
-//! What nothing can be said about is kept apart, with the reason: a plan with something in there is never called empty,
-//! and neither is one for which not everything was looked at.
+//! Objects that cannot be judged are listed separately, with the reason: a plan that contains such objects is never
+//! called empty, and neither is one made before everything was looked at.
 //!
-//! Events are not changes of an object, and neither is what the manager writes down for itself: both are left
-//! out, and not written either.
+//! Events and the manager's own records are not changes of an object: the plan omits them, and they are not written.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,30 +17,30 @@ use crate::effect::{Effect, ServiceEffect};
 use crate::permit::CloudRequest;
 use crate::well_known::{ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 
-/// A plan with more changes than this only counts the rest: what a provider would change is its own to say, and
-/// must not fill the memory.
+/// Maximum number of changes in a plan; further ones are only counted. Providers determine the number of changes, and
+/// must not exhaust the memory.
 const MOST_CHANGES: usize = 20_000;
 
-/// Why a plan that nobody has begun says nothing.
+/// Default reason of a partial plan.
 const NOT_LOOKED: &str = "not everything was looked at yet";
 
-/// The kinds of objects that there are in plans.
+/// Kinds of objects in plans.
 pub const KINDS: [&str; 4] = ["node", "service", "route", "cloud"];
 
-/// One change that was not made.
+/// One withheld change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
-    /// The kind of the object, one of [`KINDS`]; `cloud` when it is about no single object.
+    /// Kind of the object, one of [`KINDS`]; `cloud` if the change concerns no single object.
     pub kind: &'static str,
-    /// The object, as `node/NAME` or `service/NAMESPACE/NAME`; or the target and the rule.
+    /// The object, as `node/NAME` or `service/NAMESPACE/NAME`; otherwise the target and the rule.
     pub object: String,
-    /// What would be done to it: `patch`, `patch status`, `delete`, or the method and the rule's path.
+    /// The operation: `patch`, `patch status`, `delete`, or the method and the rule's path.
     pub verb: String,
     /// The whole change in one line, for people.
     pub what: String,
-    /// What the provider logged before it, for people.
+    /// Last log line of the provider before it, for people.
     pub said: Option<String>,
-    /// The controller that worked it out; empty for a request to a cloud that is about no single object.
+    /// The controller that decided it; empty for a cloud request that concerns no single object.
     pub by: &'static str,
     /// Where it would be made.
     pub place: Place,
@@ -70,10 +68,10 @@ impl Place {
     }
 }
 
-/// What a plan amounts to.
+/// Summary of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything was judged, and nothing would be changed: a promise.
+    /// Everything was judged, and nothing would be changed: a guarantee.
     Empty,
     /// Something would be changed.
     Changes,
@@ -82,7 +80,7 @@ pub enum Verdict {
 }
 
 impl Planned {
-    /// The change of an effect of this controller that writes to the cluster; `None` for all others.
+    /// The change by this controller's effect, if it writes to the cluster; `None` otherwise.
     pub fn of_effect(effect: &Effect, by: &'static str) -> Option<Planned> {
         let (node, verb) = match effect {
             Effect::PatchNodeStatus(node, _) => (node, "patch status"),
@@ -122,7 +120,7 @@ impl Planned {
         })
     }
 
-    /// The change of a request to a cloud that was refused for the mode alone.
+    /// The change by a cloud request that was refused only because of the mode.
     pub fn of_request(refused: &Refused<'_>) -> Planned {
         let CloudRequest {
             author,
@@ -148,7 +146,7 @@ impl Planned {
                 "{method} {path} on target {target}, which is a change by the rule {rule}"
             ),
             said: refused.said.map(str::to_owned),
-            // Nobody else may change anything about these.
+            // No other controller may change anything for these.
             by: match kind {
                 "service" => SERVICE_CONTROLLER,
                 "route" => ROUTE_CONTROLLER,
@@ -197,26 +195,26 @@ impl fmt::Display for Planned {
     }
 }
 
-/// Which object, whether at a cloud, and the controller. What is to be written to an object comes before what is asked of
-/// the cloud, as it does when it is done.
+/// Object, whether at a cloud, and controller. In this order a write to an object precedes its cloud request, as in
+/// enforce mode.
 type Key = (String, bool, &'static str);
 
-/// See the module's documentation.
+/// The withheld changes, and the objects that cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     changes: BTreeMap<Key, Planned>,
     more: usize,
-    /// By object and controller, the reason.
+    /// Reasons by object and controller.
     unsure: BTreeMap<(String, &'static str), String>,
     view: View,
 }
 
-/// How much of the world was looked at.
+/// How much of the cluster was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum View {
     /// Everything, once.
     Whole,
-    /// Not all of it, for this reason.
+    /// Not everything, for this reason.
     Partial(String),
 }
 
@@ -227,7 +225,7 @@ impl Default for View {
 }
 
 impl Plan {
-    /// Adds a change that was not made. Says whether it is the first one of its kind.
+    /// Adds a withheld change. Returns whether it is the first for its object, place and controller.
     pub fn add(&mut self, planned: Planned) -> bool {
         let key = planned.key();
         if self.changes.contains_key(&key) {
@@ -241,13 +239,13 @@ impl Plan {
         true
     }
 
-    /// This controller has nothing to do about the object any more: somebody else has made the change. What another
-    /// one would do stays. Says whether something was in the plan.
+    /// Removes this controller's changes of the object, which needs none any more; those of other controllers stay.
+    /// Returns whether there were any.
     pub fn settled(&mut self, object: &str, by: &str) -> bool {
         self.remove(object, |planned| planned.by == by)
     }
 
-    /// There is no such object any more. Says whether something was in the plan.
+    /// Removes an object that no longer exists. Returns whether it had changes.
     pub fn gone(&mut self, object: &str) -> bool {
         self.unsure.retain(|(theirs, _), _| theirs != object);
         self.remove(object, |_| true)
@@ -264,7 +262,7 @@ impl Plan {
         !over.is_empty()
     }
 
-    /// This controller cannot say yet what it would do about the object, for this reason; `None`: it can.
+    /// Notes why this controller cannot judge the object yet; `None`: it can.
     pub fn set_unsure(&mut self, object: &str, by: &'static str, why: Option<&str>) {
         let key = (object.to_owned(), by);
         match why {
@@ -283,12 +281,12 @@ impl Plan {
         self.view = View::Whole;
     }
 
-    /// Somebody has come who has not looked at anything yet.
+    /// More has to be looked at before the plan is complete.
     pub fn set_partial(&mut self) {
         self.view = View::default();
     }
 
-    /// Where not everything was looked at, this is why.
+    /// Sets the reason of a partial plan.
     pub fn explain(&mut self, why: String) {
         if let View::Partial(reason) = &mut self.view {
             *reason = why;
@@ -300,12 +298,12 @@ impl Plan {
         self.view == View::Whole
     }
 
-    /// Whether everything was looked at once, and something can be said about all of it.
+    /// Whether everything was looked at once and could be judged.
     pub fn is_sure(&self) -> bool {
         self.is_whole() && self.unsure.is_empty()
     }
 
-    /// What the plan amounts to.
+    /// Summary of the plan.
     pub fn verdict(&self) -> Verdict {
         match (self.changes.is_empty() && self.more == 0, self.is_sure()) {
             (false, _) => Verdict::Changes,
@@ -319,18 +317,18 @@ impl Plan {
         self.changes.values()
     }
 
-    /// The objects about which nothing can be said yet, each with the reason.
+    /// Objects that cannot be judged yet, each with the reason.
     pub fn unsure(&self) -> impl Iterator<Item = (&str, &str)> {
         let unsure = self.unsure.iter();
         unsure.map(|((object, _), why)| (object.as_str(), why.as_str()))
     }
 
-    /// How many objects of each kind would be changed.
+    /// Number of objects of each kind that would be changed.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         let mut last = None;
         for planned in self.changes() {
-            // Those of one object stand together.
+            // Changes of one object are adjacent.
             if last.replace(&planned.object) != Some(&planned.object) {
                 *counts.entry(planned.kind).or_default() += 1;
             }
@@ -356,8 +354,8 @@ impl Plan {
         })
     }
 
-    /// The whole plan as a table, for people: one line for each change, one for each object about which nothing can be
-    /// said, and the sum.
+    /// The whole plan as a table, for people: one line for each change, one for each object that cannot be judged, and
+    /// the summary.
     pub fn table(&self) -> String {
         let width = |pick: fn(&Planned) -> &str| {
             let lengths = self.changes().map(|planned| pick(planned).chars().count());

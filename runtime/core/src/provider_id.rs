@@ -1,44 +1,44 @@
-//! Provider IDs: `<scheme>://<id>`. Reads and checks; never guesses a scheme.
+//! Provider IDs: `<scheme>://<id>`. Parses and validates; never guesses a scheme.
 
 use thiserror::Error;
 
-/// The longest provider ID that is accepted, in bytes (the contract's `instance.provider-id`).
+/// Longest accepted provider ID, in bytes (the contract's `instance.provider-id`).
 pub const MAX_BYTES: usize = 512;
 
-/// A provider ID in its two parts, borrowed from its text.
+/// The two parts of a provider ID, borrowed from its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderId<'a> {
-    /// Before `://`: says whose it is.
+    /// Before `://`: identifies the owner.
     pub scheme: &'a str,
-    /// After `://`: the cloud's own name for the instance. May begin with `/`, as at AWS.
+    /// After `://`: the cloud's own ID of the instance. May begin with `/`, as on AWS.
     pub id: &'a str,
 }
 
 /// Why a text is not a provider ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ProviderIdError {
-    /// Nothing at all (NODE-022).
+    /// Empty (NODE-022).
     #[error("it is empty")]
     Empty,
     /// Longer than [`MAX_BYTES`].
     #[error("it is longer than {MAX_BYTES} bytes")]
     TooLong,
-    /// No `://`, or a scheme with other characters than a URI scheme has (RFC 3986, section 3.1; lower case).
+    /// No `://`, or characters that a URI scheme does not allow (RFC 3986, section 3.1; lower case only).
     #[error("it does not begin with a scheme, as in `hcloud://42`")]
     Scheme,
     /// Nothing after `://`.
     #[error("there is nothing after `://`")]
     NoId,
-    /// Blanks, control characters or anything outside ASCII.
+    /// Blanks, control characters or non-ASCII characters.
     #[error("it has characters other than visible ASCII")]
     Characters,
 }
 
 impl<'a> ProviderId<'a> {
-    /// Reads `text`.
+    /// Parses `text`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first problem found.
     pub fn parse(text: &'a str) -> Result<ProviderId<'a>, ProviderIdError> {
         if text.is_empty() {
             return Err(ProviderIdError::Empty);

@@ -1,55 +1,54 @@
-//! When to come back after something failed. One table; no randomness and no clock.
+//! When to retry after a failure. One table; no randomness and no clock.
 //!
-//! There is no jitter on purpose: nodes that failed in one batch come back together, and so are asked
-//! in one batch again.
+//! There is no jitter on purpose: nodes that failed in one batch are retried together, and so are asked in one batch
+//! again.
 
 use std::time::Duration;
 
 use crate::cloud::error::ProviderError;
 use crate::effect::ClusterError;
 
-/// A growing delay: `first · 2ⁿ` after n failures, never more than `most`.
+/// Exponential backoff: `first · 2ⁿ⁻¹` after n failures, at most `most`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure.
+    /// Delay after the first failure.
     pub first: Duration,
-    /// The ceiling.
+    /// Upper bound.
     pub most: Duration,
 }
 
-/// When somebody else is always faster: client-go's per-item limiter (NODE-003), without its token bucket
-/// that all items share, because priority and fairness is the API server's.
+/// After repeated write conflicts: client-go's per-item limiter (NODE-003), without its token bucket shared by all
+/// items, because the API server's priority and fairness does that.
 pub const CONTENDED: Backoff = Backoff {
     first: Duration::from_millis(5),
     most: Duration::from_secs(1000),
 };
 
-/// While the API server does not answer. It is no object's fault, and the API server protects itself: so
-/// that a long outage is not followed by a longer wait, the ceiling is lower than NODE-003 has it.
+/// While the API server does not answer. No object causes that, and the API server protects itself. The ceiling is
+/// lower than in NODE-003, so that a long outage is not followed by a long wait.
 pub const AWAY: Backoff = Backoff {
     first: Duration::from_millis(5),
     most: Duration::from_secs(30),
 };
 
-/// While the cloud does not answer, or does not know a machine yet. One second is the pace at which new
-/// machines appear in clouds' inventories; five minutes is how long a user waits after an outage, at worst.
+/// While the cloud does not answer, or does not know a machine yet. New machines appear in clouds' inventories at a
+/// pace of about one second; a user waits at most five minutes after an outage.
 pub const CLOUD: Backoff = Backoff {
     first: Duration::from_secs(1),
     most: Duration::from_secs(300),
 };
 
-/// When a person has to change something first. Slower at the start, so that a wrong credential does not
-/// get an account locked.
+/// When a person has to change something first. Starts slower, so that a wrong credential does not lock an account.
 pub const PERSON: Backoff = Backoff {
     first: Duration::from_secs(10),
     most: Duration::from_secs(300),
 };
 
-/// What a cloud may ask for when it throttles; anything outside is moved to the nearest end.
+/// Bounds for the delay that a throttling cloud requests; values outside are clamped.
 const ASKED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 
 impl Backoff {
-    /// The delay after `failures` failures in a row, the latest included; one is the least.
+    /// The delay after `failures` consecutive failures, the latest included; 0 counts as 1.
     pub fn after(self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
         self.first.saturating_mul(1 << doublings).min(self.most)
@@ -59,15 +58,15 @@ impl Backoff {
 /// Whether and when a failed cloud call is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// After this long, or earlier when the object changes.
+    /// After this delay, or earlier when the object changes.
     After(Duration),
-    /// After this long and not earlier, whatever changes: the cloud asked for it.
+    /// After this delay and not earlier, whatever changes: the cloud requested it.
     NotBefore(Duration),
-    /// Not at all, until the object changes.
+    /// Only when the object changes.
     OnChange,
 }
 
-/// What to do after a cloud call ended with `error`, for the `failures`-th time in a row (from 1).
+/// What to do after a cloud call failed with `error`, for the `failures`-th time in a row (from 1).
 pub fn after(error: &ProviderError, failures: u32) -> Retry {
     match error {
         ProviderError::Throttled {
@@ -89,17 +88,17 @@ pub fn after(error: &ProviderError, failures: u32) -> Retry {
     }
 }
 
-/// How long to wait after the API server has not done what was asked.
+/// The backoff after the API server has not performed a request.
 pub fn cluster(error: &ClusterError) -> Backoff {
     match error {
         ClusterError::Conflict(_) => CONTENDED,
         ClusterError::Unavailable(_) => AWAY,
-        // Sending the same again does not help; somebody has to change something.
+        // Repeating the request does not help; a person has to change something.
         ClusterError::Rejected(_) | ClusterError::Denied(_) => CLOUD,
     }
 }
 
-/// Whether the error stays until a person changes something, so that it is worth an Event at once.
+/// Whether the error persists until a person changes something, so that it justifies an Event at once.
 pub fn needs_a_person(error: &ProviderError) -> bool {
     matches!(
         error,

@@ -1,6 +1,5 @@
-//! How a new version of a provider takes over, and when it is taken back: what is written down about it ([`Record`]),
-//! what people order ([`Orders`]), and the decision that follows. Fetches, compiles, runs and writes nothing; time is
-//! an argument.
+//! How a new version of a provider is introduced and rolled back: its persistent [`Record`], people's [`Orders`], and
+//! the resulting decision. Fetches, compiles, runs and writes nothing; time is an argument.
 //!
 //! ```text
 //! offered → fetched → verified → inspected ─┬→ compiled → self-tested → planned → shadow → canary → active → previous
@@ -12,14 +11,14 @@
 //!
 //! # Guarantees
 //! - A rejected digest never serves and is never tried, until a person orders `retry`.
-//! - A version that requests more than the one that serves is not started before somebody approves it: also where the one
-//!   that is written down as serving cannot be had any more, and this one would stand in for it.
-//! - One that would change many load balancers which the one that serves leaves alone answers no call before somebody
+//! - A version that requests more than the active one is not started before a person approves it; also when the
+//!   recorded active version can no longer be loaded and this one would replace it.
+//! - A version that would change many load balancers which the active one leaves alone answers no call before a person
 //!   allows it.
-//! - What is at fault decides what follows: a module's own fault rejects it; the operator's side (grants,
-//!   configuration, trust) is waited for; a fault of the host, the network or the cloud is tried again.
-//! - One thing at a time is loaded, and only the latest offer: what came and went meanwhile is never begun.
-//! - Whoever does not lead writes nothing down and tries nothing; it loads what is written down.
+//! - The cause of a failure decides what follows: the module's own fault rejects it; the operator's side (grants,
+//!   configuration, trust) is waited for; a fault of the host, the network or the cloud is retried.
+//! - One version is loaded at a time, and only the latest offer: an offer superseded meanwhile is never started.
+//! - A follower writes nothing and tries nothing; it loads the recorded version.
 
 mod decide;
 mod facts;

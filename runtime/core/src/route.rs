@@ -1,15 +1,17 @@
-//! Decides which routes a provider's cloud has to have so that pods reach each other, and what nodes say of it.
+//! Decides which routes a provider's cloud needs so that pods reach each other, and the nodes' condition
+//! NetworkUnavailable.
 //!
-//! A pass is one listing, and a reconciliation for each node whose routes differ from what it wants and for each
-//! destination with routes that nobody wants. [`Memory::begin`] says that routes are to be listed, and with which nodes;
-//! [`Memory::absorb`] takes the answer; [`Memory::next`] makes of it one reconciliation after another; [`decide`] leads it,
-//! and [`Memory::conclude`] keeps what the next pass has to know. Nothing changed and nothing due: no listing but the
-//! slow resync (EDGE-080).
+//! A pass is one listing, then one reconciliation for each node whose routes differ from the desired ones and for each
+//! destination with routes that no node wants. [`Memory::begin`] starts a listing and returns the nodes to send;
+//! [`Memory::absorb`] takes the answer and plans; [`Memory::next`] returns one reconciliation after another; [`decide`]
+//! drives it; [`Memory::conclude`] stores its result for the next pass. With no change and nothing due, only the slow
+//! resync lists (EDGE-080).
 //!
 //! Guarantees: a route is removed only when its destination lies wholly in the cluster's networks, a complete answer
-//! says that it leads to nothing, or to a node of ours that does not want it, and the brake has budget. One that leads to
-//! something alive that is no node goes only when it is known to have been ours. What nobody knows is reported and
-//! stays (F24). Networks are compared as networks (EDGE-082), and another's condition is never overwritten (EDGE-081).
+//! says that it leads to nothing or to a node of ours that does not want it, and the brake has budget. A route to
+//! something alive that is not a node is removed only when it is known to have been ours. An unknown route is reported
+//! and left alone (F24). Networks are compared by value (EDGE-082). A condition set by another writer is never
+//! overwritten (EDGE-081).
 
 mod change;
 mod condition;
@@ -43,19 +45,19 @@ pub use memory::{Foreign, Memory, Pass};
 pub use network::read as read_network;
 pub use route_diff::Tally;
 
-/// What a provider may ask for when it has begun something; anything outside is moved to the nearest end.
+/// Range of the retry delay that a provider may request for a pending operation; values outside are clamped.
 const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
 
-/// What has begun and has brought nothing for [`PATIENCE`] is asked about so, each time after a listing.
+/// Retry delays for an operation that has been pending without progress for [`PATIENCE`]; each retry follows a listing.
 const BEGUN: Backoff = Backoff {
     first: Duration::from_secs(1),
     most: Duration::from_secs(30),
 };
 
-/// So long the cloud is believed that it is at it, after anything has come of anything.
+/// How long a pending operation counts as progressing, from its start or the last completed change of any route.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What to do next about the routes in `facts`. Pure.
+/// Returns the next effect for the routes in `facts`, or when to reconcile again. Pure.
 pub fn decide(facts: &Facts, now: Now) -> Decision {
     if facts.state.is_over {
         return Decision::Done(When::AwaitChange);
@@ -89,7 +91,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
     Decision::Done(end(facts, now))
 }
 
-/// When the reconciliation's next one is: as soon as one of its changes is due again.
+/// When to reconcile again: as soon as the first unfinished change is due.
 fn end(facts: &Facts, now: Now) -> When {
     let again = facts.changes.iter().filter_map(|change| again(change, now));
     let soonest = again.min_by_key(|again| again.after);
@@ -106,15 +108,15 @@ fn end(facts: &Facts, now: Now) -> When {
 
 fn after_trouble(facts: &Facts, error: &crate::effect::ClusterError) -> Duration {
     let after = retry::cluster(error).after(facts.failures.saturating_add(1));
-    // Each try costs a listing.
+    // Each retry costs a listing.
     after.max(BEGUN.first)
 }
 
-/// When a change that has not come to its end is tried again, and why it has not.
+/// When to retry an unfinished change, and why it is unfinished.
 #[derive(Debug)]
 struct Again {
     after: Duration,
-    /// Not earlier either when the node changes.
+    /// Do not retry earlier, even when the node changes.
     is_firm: bool,
     why: String,
 }
@@ -168,7 +170,7 @@ fn again(change: &Change, now: Now) -> Option<Again> {
                     is_firm: true,
                     why,
                 },
-                // Somebody else removes it, or nobody.
+                // Retrying cannot help: only a change elsewhere can, and that may never come.
                 Retry::OnChange => again(retry::PERSON.most, why),
             })
         }
@@ -183,7 +185,7 @@ fn warning(reason: &str, message: &str) -> CloudEvent {
     }
 }
 
-/// How a listing that failed is said.
+/// Result of a failed listing.
 fn not_listed(error: &ProviderError, after: Duration) -> When {
     let why = format!("the routes could not be listed: {error}");
     When::NotBefore { after, why }

@@ -1,11 +1,11 @@
-//! Kubernetes' label selectors: which nodes a provider may speak for. Reads their text, matches labels, and says
-//! whether two selectors could ever match the same object. Knows no objects.
+//! Kubernetes label selectors, which define the nodes that a provider may own. Parses them, matches labels, and decides
+//! whether two selectors could match the same object. Knows no objects.
 //!
-//! kube's `Selector` cannot replace this one: it reads no text and proves nothing about overlaps, and this crate has no
-//! client.
+//! kube's `Selector` cannot replace this one: it does not parse text and proves nothing about overlaps, and this crate
+//! has no client.
 //!
-//! `<` and `>`, which Kubernetes has for nodes' affinities, are refused: whether two of them overlap is nothing that a
-//! person sees at once.
+//! `<` and `>`, which Kubernetes supports for node affinity, are refused: people cannot easily see whether two such
+//! requirements overlap.
 
 mod parse;
 
@@ -18,7 +18,7 @@ pub use parse::SelectorError;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selector(Vec<Requirement>);
 
-/// What is required of one label.
+/// A requirement on one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Requirement {
     key: String,
@@ -27,20 +27,20 @@ struct Requirement {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Of {
-    /// It is there, with one of these values.
+    /// The label exists with one of these values.
     In(BTreeSet<String>),
-    /// It is not there, or has none of these values.
+    /// The label is absent or has none of these values.
     NotIn(BTreeSet<String>),
-    /// It is there.
+    /// The label exists.
     Exists,
-    /// It is not there.
+    /// The label is absent.
     Absent,
 }
 
-/// What all requirements about one label say together.
+/// All requirements on one label combined.
 #[derive(Default)]
 struct Together<'a> {
-    /// One of these, if anybody says which.
+    /// The allowed values, if restricted.
     allowed: Option<BTreeSet<&'a str>>,
     refused: BTreeSet<&'a str>,
     is_there: bool,
@@ -62,8 +62,8 @@ impl Selector {
         self.0.iter().all(holds)
     }
 
-    /// Whether there could be an object that both select. `false` is a proof: some label would have to be two things
-    /// at once.
+    /// Whether an object could exist that both selectors match. `false` is a proof: some label would need two
+    /// contradicting states.
     pub fn may_overlap(&self, other: &Selector) -> bool {
         let mut labels: BTreeMap<&str, Together<'_>> = BTreeMap::new();
         for one in self.0.iter().chain(&other.0) {
@@ -90,7 +90,8 @@ impl<'a> Together<'a> {
         }
     }
 
-    /// Whether a label can be like this. There are more values than anybody refuses.
+    /// Whether any state of the label fulfils all requirements. Unrestricted labels have more values than can be
+    /// refused.
     fn is_possible(&self) -> bool {
         let has_value = self
             .allowed

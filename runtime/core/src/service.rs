@@ -1,15 +1,15 @@
-//! What the service controller decides about one Service of type LoadBalancer (`tests/conformance.md`, SVC). Pure:
+//! Decides what the service controller does about one Service of type LoadBalancer (`tests/conformance.md`, SVC). Pure:
 //! nothing here talks to a cluster or a cloud, and the time is an argument.
 //!
-//! Flow of a creation: finalizer and owner are written down, in one patch; the provider is asked; what it says is
-//! checked; then status and condition are written, in one patch; then it is said in an Event. Of a removal: budget;
-//! the provider removes; a second look proves that nothing is left; then finalizer and owner go.
+//! Creation: one patch writes finalizer and owner; the provider is called; its answer is checked; one patch writes
+//! status and condition; an Event reports it. Removal: take budget; the provider deletes; a second look proves that
+//! nothing is left; then finalizer and owner are removed.
 //!
-//! Guarantees: no load balancer is made for a Service that does not say whose it is, no finalizer goes before a
-//! complete answer has proven that there is nothing left, and a Service that is somebody else's is not written at all.
+//! Guarantees: no load balancer is created before its Service records its owner, no finalizer is removed before a
+//! complete answer has proven that nothing is left, and a Service of another owner is never written.
 //!
-//! Assumes that the Service in [`Facts`] may be old: every write is refused by the API server when the object is
-//! another one by now, and whatever is wanted is worked out from what is there, not from what has changed.
+//! Assumes that the Service in [`Facts`] may be stale: the API server refuses every write to an object that has been
+//! replaced or changed, and decisions follow from the current state, not from changes.
 
 mod account_proof;
 mod addresses;
@@ -61,7 +61,8 @@ pub use world::World;
 use stored_state::{class, is_deleting};
 use waiting::Obstacle;
 
-/// What to do next about the Service in `facts`. Pure: the same facts and the same moment give the same decision.
+/// Returns the next effects for the Service in `facts`, or when to reconcile again. Pure: equal facts and moments give
+/// equal decisions.
 pub fn decide(facts: &Facts, now: Now) -> Decision {
     match step(facts, now) {
         Step::Do(effects) => {
@@ -75,26 +76,26 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
     }
 }
 
-/// What comes next.
+/// Next step of a reconciliation.
 enum Step<'a> {
-    /// These.
+    /// Perform these effects.
     Do(Vec<ServiceEffect>),
-    /// Something stands in the way.
+    /// An obstacle delays or blocks the reconciliation.
     Wait(Obstacle<'a>),
-    /// Nothing is missing.
+    /// Nothing to do.
     Rest,
-    /// It is not for this provider, although somebody thinks so.
+    /// Not this provider's Service, although it was evidently meant for one of ours; the reason.
     Stay(String),
 }
 
-/// What the provider has to do with the Service.
+/// This provider's role for a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// It speaks for it.
+    /// It owns the Service.
     Owner,
-    /// It has spoken for it, and now the Service has a class that is somebody else's.
+    /// It owned the Service, whose class now belongs to another implementation.
     Former,
-    /// It has nothing to do with it.
+    /// It neither owns nor owned it.
     None,
 }
 
@@ -136,13 +137,14 @@ fn role(facts: &Facts) -> Role {
         return Role::None;
     }
     let is_recorded = recorded_owner(service).is_some();
-    // Somebody else's finalizer has the same name, and no class says whose it is any more (EDGE-067).
+    // The finalizer, whose name is shared, is another implementation's, and no class tells its owner any more
+    // (EDGE-067).
     if facts.past.was_foreign && !is_recorded && !is_load_balancer(service) {
         return Role::None;
     }
     let is_ours = |claim: &Claim| claim.name == world.ownership.name;
-    // What is written down decides also when classes change in the configuration; not when the Service itself has got
-    // another one, which it cannot without having been of another type in between (SVC-046).
+    // The recorded owner also decides when the configured classes change; but not when the Service's own class changes,
+    // which requires another type in between (SVC-046).
     let asked = facts.past.asked.as_ref();
     let has_left = asked.is_some_and(|asked| asked.service.class.as_deref() != class(service))
         && is_load_balancer(service)
@@ -153,7 +155,7 @@ fn role(facts: &Facts) -> Role {
     }
 }
 
-/// Whether there may be a load balancer that is not wanted any more.
+/// Whether there may be a load balancer that is no longer wanted.
 fn is_to_go(facts: &Facts) -> bool {
     let service = &*facts.service;
     let is_traced = has_finalizer(service) || recorded_owner(service).is_some();
@@ -163,7 +165,7 @@ fn is_to_go(facts: &Facts) -> bool {
     is_traced && (is_deleting(service) || !is_load_balancer(service))
 }
 
-/// Said where somebody evidently waits for us; once.
+/// Reports, once, a Service that evidently expects one of our providers.
 fn leave_alone(facts: &Facts) -> Step<'_> {
     if !facts.world.is_speaker {
         return Step::Rest;
@@ -193,7 +195,7 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
     Step::Do(vec![warning(REASON, &why)])
 }
 
-/// In observe mode changes are not even worked out: the provider is asked what there is, and that is all.
+/// In observe mode no changes are computed: the only call is a look-up at the provider.
 fn only_look(facts: &Facts) -> Option<Step<'_>> {
     if facts.world.mode != Mode::Observe {
         return None;
@@ -210,12 +212,12 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
     })
 }
 
-/// Whether finalizer and owner are written down.
+/// Whether finalizer and owner are recorded in the Service.
 fn is_marked(service: &Service, world: &World) -> bool {
     has_finalizer(service) && recorded_owner(service) == Some(world.ownership.name.as_str())
 }
 
-/// Finalizer and owner, as far as they are missing.
+/// Patch with the missing ones of finalizer and owner.
 fn mark(facts: &Facts) -> ServicePatch {
     let service = &*facts.service;
     let mut patch = ServicePatch::new(stored_state::uid(service));
@@ -239,7 +241,7 @@ fn is_mark(patch: &ServicePatch) -> bool {
         || matches!(patch.annotations.get(SERVICE_OWNER), Some(Some(_)))
 }
 
-/// Whether a patch takes finalizer or owner away.
+/// Whether a patch removes finalizer or owner.
 fn is_release(patch: &ServicePatch) -> bool {
     matches!(patch.finalizer, Some(FinalizerChange::Remove(_)))
         || matches!(patch.annotations.get(SERVICE_OWNER), Some(None))

@@ -1,5 +1,5 @@
-//! What the controllers are told, as meaning: no strings to be parsed and no defaults. The binary reads
-//! flags and files, checks them, and fills these in.
+//! The controllers' settings as typed values: no strings to be parsed and no defaults from flags. The binary reads
+//! flags and files, validates them, and fills these in.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,161 +14,159 @@ use crate::selector::Selector;
 /// The node controller's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// `--node-status-update-frequency` (upstream's default 5 min): from the end of one pass over all
-    /// initialised nodes to the beginning of the next (NODE-050).
+    /// `--node-status-update-frequency` (upstream's default 5 min): from the end of one pass over all initialised nodes
+    /// to the beginning of the next (NODE-050).
     pub status_update_frequency: Duration,
-    /// `--concurrent-node-syncs`: how many nodes are initialised at the same time. Waiting for a
-    /// look-up does not count, so that look-ups can be asked in batches.
+    /// `--concurrent-node-syncs`: how many nodes are initialised concurrently. Nodes that wait for a look-up do not
+    /// count, so that look-ups can be batched.
     pub concurrent_syncs: NonZeroUsize,
-    /// `--concurrent-node-status-updates`: how many known nodes are written at the same time. `None`,
-    /// the flag's 0, means the value of `concurrent_syncs` (NODE-050).
+    /// `--concurrent-node-status-updates`: how many initialised nodes are written concurrently. `None`, the flag's 0,
+    /// means the value of `concurrent_syncs` (NODE-050).
     pub concurrent_status_updates: Option<NonZeroUsize>,
-    /// What decisions about nodes are held against.
+    /// Rules for decisions about nodes.
     pub rules: NodeRules,
 }
 
-/// What decisions about nodes are held against.
+/// Rules for decisions about nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRules {
-    /// `--reconcile-node-labels`: whether type, zone and region of known nodes follow the cloud after a resize
-    /// or a move. Off, as upstream (NODE-055): volumes and workloads are placed by these labels.
+    /// `--reconcile-node-labels`: whether type, zone and region of initialised nodes follow the cloud after a resize or
+    /// a move. Off, as upstream (NODE-055): volumes and workloads are placed by these labels.
     pub reconcile_labels: bool,
     /// Which addresses a node may get.
     pub addresses: AddressRules,
-    /// `--node-change-confirm-after`: how long after the first answer a second one that is equal counts, where one answer
-    /// is not enough. Ten
-    /// seconds is longer than clouds and guests keep an answer by default.
+    /// `--node-change-confirm-after`: minimum time between the first answer and an equal second one, where one answer
+    /// is not enough. Ten seconds is longer than clouds and guests cache an answer by default.
     pub confirm_after: Duration,
-    /// How much of what is dangerous may be changed in a while.
+    /// Budgets for dangerous changes.
     pub allowances: Allowances,
 }
 
-/// Which addresses a node may get, besides what holds everywhere.
+/// Which addresses a node may get, in addition to the general checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AddressRules {
-    /// Networks that no machine is in: the range of the Services. An address in them would have the node's
-    /// traffic sent to something else.
+    /// Networks that contain no machines: the Service ranges. An address in them would send the node's traffic
+    /// elsewhere.
     pub refused: Vec<IpNet>,
-    /// The API server's addresses, which only a node of the control plane may have.
+    /// The API server's addresses, which only a control-plane node may have.
     pub api_server: Vec<IpAddr>,
-    /// `--node-internal-ip-cidrs`: an InternalIP is in one of these. Empty: it may be anywhere.
+    /// `--node-internal-ip-cidrs`: every InternalIP has to be in one of these. Empty: no restriction.
     pub internal: Vec<IpNet>,
 }
 
 /// The node lifecycle controller's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LifecycleSettings {
-    /// `--node-monitor-period` (upstream's default 5 s): from one pass over the NotReady nodes to the next
-    /// (LIFE-002).
+    /// `--node-monitor-period` (upstream's default 5 s): interval between passes over the NotReady nodes (LIFE-002).
     pub monitor_period: Duration,
-    /// What decisions are held against.
+    /// Rules for decisions about NotReady nodes.
     pub rules: LifecycleRules,
 }
 
-/// What has to hold before a node is deleted; `node_lifecycle::deletion_guard` has the conditions.
+/// Conditions for deleting a node; `node_lifecycle::deletion_guard` applies them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LifecycleRules {
-    /// `--node-deletion-not-ready`: how long a node has to be NotReady. Half a minute is longer than a kubelet takes to restart, and leaves two
-    /// thirds of the 90 s in which a node that is gone should go.
+    /// `--node-deletion-not-ready`: how long a node has to be NotReady. Half a minute is longer than a kubelet restart
+    /// takes, and leaves two thirds of the 90 s within which a node without a machine should be deleted.
     pub not_ready: Duration,
-    /// `--node-deletion-min-age`: how old it has to be. Machines are in every cloud's inventory after five minutes.
+    /// `--node-deletion-min-age`: minimum age of the node. Every cloud's inventory lists a machine after five minutes.
     pub min_age: Duration,
-    /// `--node-deletion-confirm-after`: how long after the first answer a second one counts: longer than clouds and guests
-    /// keep an answer by default.
+    /// `--node-deletion-confirm-after`: minimum time between the first and the second answer: longer than clouds and
+    /// guests cache an answer by default.
     pub confirm_after: Duration,
-    /// `--node-deletion-mass-hold`: how long a mass of nodes has to be called gone before it is believed. A quarter of an hour is time for
-    /// somebody to be woken and to look.
+    /// `--node-deletion-mass-hold`: how long a mass of nodes has to be reported gone before it is believed. A quarter
+    /// of an hour is enough for an operator to be paged and to look.
     pub mass_hold: Duration,
-    /// `--node-deletion-wanted-selector`: the nodes of which it is always meant that they go with their machine.
+    /// `--node-deletion-wanted-selector`: nodes that are always meant to be deleted with their machine.
     pub wanted: Option<Selector>,
-    /// `--delete-last-node`: whether the nodes of a scheme may go although none of them is left that could vouch for
-    /// the answers.
+    /// `--delete-last-node`: whether the nodes of a scheme may be deleted although no node is left that vouches for the
+    /// answers.
     pub delete_last_node: bool,
 }
 
 /// The service controller's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceSettings {
-    /// `--concurrent-service-syncs`: how many Services are worked on at the same time. Waiting for what the cloud has
-    /// begun does not count.
+    /// `--concurrent-service-syncs`: how many Services are processed concurrently. Services that wait for a pending
+    /// cloud operation do not count.
     pub concurrent_syncs: NonZeroUsize,
-    /// How long the set of nodes has to be quiet before it is handed to load balancers: nodes come and go in groups,
-    /// and each change costs a request for every load balancer.
+    /// How long the set of nodes has to stay unchanged before it is sent to load balancers: nodes come and go in
+    /// groups, and each change costs one request per load balancer.
     pub node_quiet: Duration,
-    /// The longest that a change of the set of nodes waits for quiet.
+    /// Maximum delay of a change of the set of nodes.
     pub node_wait: Duration,
-    /// How often each load balancer is looked at although nothing changed, give or take half of it. `None`: never.
+    /// How often each load balancer is checked without a change, plus or minus half of it. `None`: never.
     pub drift_check: Option<Duration>,
-    /// What decisions are held against.
+    /// Rules for decisions about Services.
     pub rules: ServiceRules,
 }
 
-/// What decisions about Services are held against.
+/// Rules for decisions about Services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceRules {
     /// `spec.loadBalancerClass` values that the provider serves.
     pub classes: BTreeSet<String>,
-    /// Whether it serves Services without a class.
+    /// Whether the provider serves Services without a class.
     pub is_default: bool,
-    /// Whether a load balancer whose owner is not alive, or that has none, may be taken over.
+    /// Whether a load balancer without an owner, or whose owner no longer exists, may be adopted.
     pub adoption: bool,
     /// Which addresses a Service may get.
     pub ingress: IngressRules,
-    /// `--load-balancer-removal-confirm-after`: how long after the first wish a removal of most targets, or of all
-    /// addresses, is believed.
+    /// `--load-balancer-removal-confirm-after`: minimum time between the first and the confirming request to remove
+    /// most targets or all addresses.
     pub confirm_removal: Duration,
-    /// How much of what is dangerous may be changed in a while.
+    /// Budgets for dangerous changes.
     pub allowances: Allowances,
 }
 
-/// Which addresses a Service may get, besides what holds everywhere.
+/// Which addresses a Service may get, in addition to the general checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IngressRules {
-    /// Networks inside the cluster: the ranges of Services and pods. Traffic to an address in them would be taken
-    /// from somebody else (CVE-2020-8554).
+    /// Networks inside the cluster: Service and pod ranges. An address in them would divert other workloads' traffic
+    /// (CVE-2020-8554).
     pub refused: Vec<IpNet>,
     /// The API server's addresses.
     pub api_server: Vec<IpAddr>,
-    /// `ingressCIDRs`: every address is in one of these. Empty: it may be anywhere.
+    /// `ingressCIDRs`: every address has to be in one of these. Empty: no restriction.
     pub allowed: Vec<IpNet>,
 }
 
 /// The route controller's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteSettings {
-    /// `--cluster-cidr`: the pods' networks, one or one of each family. Empty: the controller does not run.
+    /// `--cluster-cidr`: the pod networks, one or one per family. Empty: the controller does not run.
     pub cluster_cidrs: Vec<IpNet>,
-    /// `--route-reconciliation-period`: how often all routes are listed although nothing changed.
+    /// `--route-reconciliation-period`: how often all routes are listed without a change.
     pub resync: Duration,
-    /// How many routes are changed at the same time.
+    /// How many routes are changed concurrently.
     pub concurrent_syncs: NonZeroUsize,
-    /// How long the nodes have to be quiet before routes are listed for them: they come and go in groups, and each
-    /// listing costs requests.
+    /// How long the nodes have to stay unchanged before routes are listed for them: nodes come and go in groups, and
+    /// each listing costs requests.
     pub node_quiet: Duration,
-    /// The longest that a change of the nodes waits for quiet.
+    /// Maximum delay after a change of the nodes.
     pub node_wait: Duration,
 }
 
-/// The node IPAM controller's settings. One entry for each family that the cluster has.
+/// The node IPAM controller's settings, with one entry for each IP family of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IpamSettings {
-    /// In the order in which a node's CIDRs stand: one, or one of each family.
+    /// In the order of a node's CIDRs: one, or one per family.
     pub families: Vec<PodNetwork>,
-    /// The ranges of the Services: nothing of them is handed out.
+    /// The Service ranges: no block in them is allocated.
     pub service_cidrs: Vec<IpNet>,
-    /// How many nodes are written at the same time.
+    /// How many nodes are written concurrently.
     pub concurrent_syncs: NonZeroUsize,
-    /// How long after the first list of all nodes nothing is handed out yet: what the leader before has sent last is
-    /// heard of by then.
+    /// How long nothing is allocated after the first list of all nodes, so that the last writes of the previous leader
+    /// have been observed.
     pub settle: Duration,
 }
 
-/// One range of pod addresses, and how much of it each node gets.
+/// One pod address range, and the size of each node's block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodNetwork {
-    /// Of `--cluster-cidr`.
+    /// From `--cluster-cidr`.
     pub cluster_cidr: IpNet,
-    /// The prefix length of what a node gets.
+    /// Prefix length of a node's block.
     pub node_mask: u8,
 }
 
@@ -243,7 +241,7 @@ impl Default for NodeRules {
 }
 
 impl NodeSettings {
-    /// How many known nodes are written at the same time.
+    /// How many initialised nodes are written concurrently.
     pub fn status_updates(&self) -> NonZeroUsize {
         self.concurrent_status_updates
             .unwrap_or(self.concurrent_syncs)

@@ -1,13 +1,13 @@
-//! How long this process may act: the time in which it holds the lease. Whoever renews the lease writes it,
-//! whoever sends a request asks it, on every thread and without a lock. Reads no clock: the moment is an argument.
+//! How long this process may act: while it holds the Lease. The Lease renewer writes the tenure; every request sender
+//! reads it, on every thread and without a lock. Reads no clock: the moment is an argument.
 //!
-//! Two limits, both counted from when the last successful renewal was *sent*, because the others count from when
-//! they saw it, which is later: no request begins after `renewDeadline`, and none is waited for longer than
-//! `leaseDuration`. Between the two nobody begins anything.
+//! Two limits, both counted from when the last successful renewal was *sent*, because the other replicas count from
+//! when they observed it, which is later: no request begins after `renewDeadline`, and none is waited for longer than
+//! `leaseDuration`. Between the two no replica begins anything.
 //!
-//! It ends in two steps. After [`Tenure::end`] nothing begins, but what was begun is still written: a stopping
-//! process finishes its requests under a lease that it goes on renewing. After [`Tenure::close`] not one byte more
-//! is written: the lease is lost.
+//! A tenure ends in two steps. After [`Tenure::end`] nothing begins, but requests already begun are still written: a
+//! stopping process finishes them while it keeps renewing the Lease. After [`Tenure::close`] no further byte is
+//! written: the Lease is lost.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,20 +15,20 @@ use std::time::Duration;
 
 use crate::moment::Moment;
 
-/// See the module's documentation.
+/// The two deadlines and the two end flags, as atomics.
 pub struct Tenure {
     /// Nanoseconds on the clock of [`Moment`]: no request begins later.
     begins_until: AtomicU64,
-    /// The same: every request is over by then.
+    /// Nanoseconds on the clock of [`Moment`]: every request is over by then.
     ends: AtomicU64,
-    /// Never taken back.
+    /// Set by [`Tenure::end`]; never reset.
     is_over: AtomicBool,
-    /// Never taken back.
+    /// Set by [`Tenure::close`]; never reset.
     is_closed: AtomicBool,
 }
 
 impl Tenure {
-    /// Of a process that asks nobody: without leader election, and in tests.
+    /// Without limits: for processes without leader election, and for tests.
     pub fn unlimited() -> Tenure {
         Tenure {
             begins_until: AtomicU64::new(u64::MAX),
@@ -38,7 +38,7 @@ impl Tenure {
         }
     }
 
-    /// Of a process that does not hold the lease yet: nothing may begin.
+    /// For a process that does not hold the Lease yet: nothing may begin.
     pub fn pending() -> Tenure {
         Tenure {
             begins_until: AtomicU64::new(0),
@@ -48,22 +48,22 @@ impl Tenure {
         }
     }
 
-    /// The lease was renewed by a request that was sent at `sent`. Never shortens what was granted before.
+    /// The Lease was renewed by a request sent at `sent`. Never shortens what was granted before.
     pub fn renewed(&self, sent: Moment, renew_deadline: Duration, lease_duration: Duration) {
-        // The end first: whoever may begin sees an end that is not the old one.
+        // Order matters: the end is stored first, so that a request that may begin never sees the old end.
         self.ends
             .fetch_max(nanos(sent.after(lease_duration)), Ordering::AcqRel);
         self.begins_until
             .fetch_max(nanos(sent.after(renew_deadline)), Ordering::AcqRel);
     }
 
-    /// The process is stopping: nothing begins any more, and what was begun may be finished. Not taken back.
+    /// The process is stopping: nothing new begins, requests already begun may finish. Irreversible.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// The lease is lost or given back: nothing begins, and nothing that was begun is written to its end. Not taken
-    /// back.
+    /// The Lease is lost or released: nothing begins, and requests already begun are not written any further.
+    /// Irreversible.
     pub fn close(&self) {
         self.end();
         self.is_closed.store(true, Ordering::Release);
@@ -74,8 +74,8 @@ impl Tenure {
         !self.is_over() && nanos(now) <= self.begins_until.load(Ordering::Acquire)
     }
 
-    /// Whether bytes of a request may be written at `now`. Asked where they are handed to the operating system: a
-    /// request that waited for its connection until the right to begin was over is never seen by the server.
+    /// Whether bytes of a request may be written at `now`. Checked where they are handed to the operating system: a
+    /// request that waited for its connection until the deadline passed never reaches the server.
     pub fn may_write(&self, now: Moment) -> bool {
         !self.is_closed() && nanos(now) <= self.begins_until.load(Ordering::Acquire)
     }
@@ -90,7 +90,7 @@ impl Tenure {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// The last moment at which a request may begin, as it stands now. A renewal moves it.
+    /// The last moment at which a request may begin, as of now. A renewal moves it.
     pub fn begins_until(&self) -> Moment {
         Moment(Duration::from_nanos(
             self.begins_until.load(Ordering::Acquire),
@@ -113,7 +113,7 @@ impl fmt::Debug for Tenure {
     }
 }
 
-/// 584 years fit.
+/// Saturates; a `u64` holds 584 years in nanoseconds.
 fn nanos(moment: Moment) -> u64 {
     u64::try_from(moment.0.as_nanos()).unwrap_or(u64::MAX)
 }

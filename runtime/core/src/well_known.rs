@@ -1,12 +1,12 @@
-//! Every name that the outside world gave us or that we gave it: labels, taints, annotations and
-//! controller names, each once. Other people's programs match on them: do not change any. Holds no logic.
+//! Names shared with other programs: labels, taints, annotations and controller names, each defined once. Other
+//! programs match on them: do not change any. Holds no logic.
 
-/// Who speaks for a node, a Service or a cloud object: the provider's name. Written at initialisation.
+/// The provider that owns a node, a Service or a cloud object; the value is its name. Written at initialisation.
 pub const OWNER_LABEL: &str = "wasm-ccm.dev/provider";
-/// The domain of our own labels and annotations; no provider may write under it.
+/// Domain of this project's labels and annotations; no provider may write under it.
 pub const OUR_DOMAIN: &str = "wasm-ccm.dev";
 
-/// The same on a Service, as an annotation: written before the first load balancer is made.
+/// The owner of a Service, as an annotation: written before the first load balancer is made.
 pub const SERVICE_OWNER: &str = OWNER_LABEL;
 /// Keeps a Service until its load balancer is gone (SVC-031).
 pub const LOAD_BALANCER_FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -16,21 +16,21 @@ pub const EXCLUDE_FROM_LOAD_BALANCERS: &str =
 /// Source ranges as an annotation, for Services without `spec.loadBalancerSourceRanges` (SVC-090).
 pub const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
-/// Whether a Service's load balancer is as it should be: our condition of its status.
+/// This project's Service condition: whether the load balancer is in its desired state.
 pub const LOAD_BALANCER_CONDITION: &str = "wasm-ccm.dev/LoadBalancer";
 /// Kubernetes' own condition: ports of a Service that its load balancer does not serve.
 pub const PORTS_CONDITION: &str = "LoadBalancerPortsError";
 
-/// Set by a person on a node: its deletion is wanted until then (RFC 3339), although no known-good node vouches for the
-/// answers or the node has no provider ID, and whatever brake is engaged. On a Service: its load balancer is given up until
-/// then, although nothing that is known to exist was found in the provider's account.
+/// Set by a person. On a node: its deletion is wanted until this time (RFC 3339), even if no known-good node vouches
+/// for the answers or the node has no provider ID, and whatever brake is engaged. On a Service: its load balancer is
+/// given up until then, even if no object that is known to exist was found in the provider's account.
 pub const DELETE_UNTIL: &str = "wasm-ccm.dev/delete-until";
 
-/// The group of our own kinds.
+/// API group of this project's kinds.
 pub const PROVIDER_GROUP: &str = OUR_DOMAIN;
-/// Its version.
+/// API version of this project's kinds.
 pub const PROVIDER_VERSION: &str = "v1alpha1";
-/// The object that holds what is written down about one provider's versions.
+/// Kind of the object that records one provider's versions.
 pub const PROVIDER_KIND: &str = "Provider";
 /// The same in URLs.
 pub const PROVIDER_PLURAL: &str = "providers";
@@ -38,30 +38,30 @@ pub const PROVIDER_PLURAL: &str = "providers";
 pub const PIN: &str = "wasm-ccm.dev/pin";
 /// Set by a person on a Provider: no new version is tried, unless its value is a false truth value.
 pub const PAUSE: &str = "wasm-ccm.dev/pause";
-/// Set by a person on a Provider: back to the previous version. Taken away when it is done.
+/// Set by a person on a Provider: return to the previous version. Removed when done.
 pub const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";
-/// Set by a person on a Provider: the wider requests of this digest are approved.
+/// Set by a person on a Provider: approves the wider requests of this digest.
 pub const APPROVE: &str = "wasm-ccm.dev/approve";
-/// Set by a person on a Provider: this digest may be tried again. Taken away when it is done.
+/// Set by a person on a Provider: this digest may be tried again. Removed when done.
 pub const RETRY: &str = "wasm-ccm.dev/retry";
-/// Set by a person on a Provider: this digest may be older than what has served and than the minimum version.
+/// Set by a person on a Provider: this digest may be older than versions that have served and than the minimum version.
 pub const ALLOW_DOWNGRADE: &str = "wasm-ccm.dev/allow-downgrade";
-/// Set by a person on a Provider: this digest may change many load balancers that the version that serves leaves alone.
+/// Set by a person on a Provider: this digest may change many load balancers that the active version leaves alone.
 pub const ALLOW_CHANGES: &str = "wasm-ccm.dev/allow-changes";
 /// Source component of the Events about Providers.
 pub const PROVIDER_EVENTS: &str = "ccm";
 
-/// Set by us on nodes whose machine is switched off (LIFE-013).
+/// Set by this manager on nodes whose machine is shut down (LIFE-013).
 pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// Set by the cluster autoscaler on nodes whose machine it is about to remove.
 pub const TO_BE_DELETED_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 /// Set by a person on nodes whose machine will not come back.
 pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
-/// Set by Karpenter on nodes whose machine it is about to remove, since its API v1.
+/// Set by Karpenter, since its API v1, on nodes whose machine it is about to remove.
 pub const KARPENTER_DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
-/// The same in its API v1beta1.
+/// The same in Karpenter's API v1beta1.
 pub const KARPENTER_DISRUPTION_TAINT: &str = "karpenter.sh/disruption";
-/// Whoever sets one of these takes the node's machine away.
+/// Taints that announce the removal of the node's machine.
 pub const LEAVING_TAINTS: [&str; 4] = [
     TO_BE_DELETED_TAINT,
     OUT_OF_SERVICE_TAINT,
@@ -69,10 +69,10 @@ pub const LEAVING_TAINTS: [&str; 4] = [
     KARPENTER_DISRUPTION_TAINT,
 ];
 
-/// Set by the kubelet under `--cloud-provider=external`, removed by us (NODE-011, IFACE-063).
+/// Set by the kubelet under `--cloud-provider=external`, removed by this manager (NODE-011, IFACE-063).
 pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// The kubelet's `--node-ip`, handed on (NODE-025, NODE-084).
+/// The kubelet's `--node-ip` (NODE-025, NODE-084).
 pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 /// kubectl's copy of the whole object: never shown to a provider, never cached.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -90,26 +90,26 @@ pub const REGION: &str = "topology.kubernetes.io/region";
 /// Region, deprecated name, still written (NODE-032).
 pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
 
-/// Marks a node of the control plane. Whoever has only a kubelet's rights cannot set it.
+/// Marks a control-plane node. Cannot be set with a kubelet's permissions.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
-/// Source component of the node controller's events, its name in logs and in `--controllers` (NODE-001).
+/// The node controller's Event source component, and its name in logs and in `--controllers` (NODE-001).
 pub const NODE_CONTROLLER: &str = "cloud-node-controller";
 /// The same for the node lifecycle controller (LIFE-001).
 pub const NODE_LIFECYCLE_CONTROLLER: &str = "cloud-node-lifecycle-controller";
-/// The same for the service controller (SVC-001); its Events come from `service-controller`.
+/// The service controller's name (SVC-001); its Events come from `service-controller`.
 pub const SERVICE_CONTROLLER: &str = "service-lb-controller";
 /// Source component of the service controller's Events (SVC-001).
 pub const SERVICE_EVENTS: &str = "service-controller";
-/// The same for the route controller; its Events come from `route_controller` (ROUTE-006).
+/// The route controller's name; its Events come from `route_controller` (ROUTE-006).
 pub const ROUTE_CONTROLLER: &str = "node-route-controller";
 /// Source component of the route controller's Events (ROUTE-006).
 pub const ROUTE_EVENTS: &str = "route_controller";
-/// The same for the node IPAM controller; its Events come from `cidrAllocator` (IPAM-001, IPAM-029).
+/// The node IPAM controller's name; its Events come from `cidrAllocator` (IPAM-001, IPAM-029).
 pub const IPAM_CONTROLLER: &str = "node-ipam-controller";
 /// Source component of the node IPAM controller's Events (IPAM-029).
 pub const IPAM_EVENTS: &str = "cidrAllocator";
-/// The condition of a node whose pods cannot reach others: written by the route controller, and by network plugins.
+/// Node condition: pods on the node cannot reach others. Written by the route controller and by network plugins.
 pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
-/// The field manager of every write that we make.
+/// Field manager of every write of this manager.
 pub const FIELD_MANAGER: &str = "ccm";

@@ -1,32 +1,32 @@
-//! What the API server has refused in one reconciliation about one object, and what follows: the object is read again, or
-//! the reconciliation has failed. Decides nothing, and knows no object.
+//! Tracks the API server's refusals in one reconciliation of one object, and what follows: the object is read again, or
+//! the reconciliation has failed. Decides nothing else, and stores no object.
 
 use crate::effect::ClusterError;
 
-/// See the module's documentation. After `MOST_CONFLICTS` a reconciliation gives up, and comes back later.
+/// Refusals so far. After `MOST_CONFLICTS` conflicts the reconciliation fails and is retried later.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Refusals<const MOST_CONFLICTS: u32> {
     conflicts: u32,
     has_to_read_again: bool,
-    /// What is believed only when the object is still the one that it was about.
+    /// A rejection that counts only if the object turns out to be the same one after a read.
     suspect: Option<ClusterError>,
     trouble: Option<ClusterError>,
 }
 
 impl<const MOST_CONFLICTS: u32> Refusals<MOST_CONFLICTS> {
-    /// What was known before is not enough: the object is read before anything else.
+    /// The known state does not suffice: read the object before anything else.
     pub(crate) fn read_first(&mut self) {
         self.has_to_read_again = true;
     }
 
-    /// A write was not made, or it is not known whether it was.
+    /// A write failed, or its result is unknown.
     pub(crate) fn write_failed(&mut self, error: ClusterError) {
         match error {
             ClusterError::Conflict(_) if self.conflicts < MOST_CONFLICTS => {
                 self.conflicts += 1;
                 self.has_to_read_again = true;
             }
-            // A patch with a UID that is no longer the object's is rejected too: look before it is believed.
+            // A patch with an outdated UID is rejected, too: read the object before believing the rejection.
             ClusterError::Rejected(_) => {
                 self.suspect = Some(error);
                 self.has_to_read_again = true;
@@ -49,17 +49,17 @@ impl<const MOST_CONFLICTS: u32> Refusals<MOST_CONFLICTS> {
         self.trouble = self.suspect.take();
     }
 
-    /// The reconciliation has failed by this, and reading would not help.
+    /// The reconciliation has failed with this error; reading again would not help.
     pub(crate) fn fail(&mut self, error: ClusterError) {
         self.trouble = Some(error);
     }
 
-    /// The object has to be read from the API server before anything else.
+    /// Whether the object has to be read from the API server before anything else.
     pub(crate) fn has_to_read_again(&self) -> bool {
         self.has_to_read_again
     }
 
-    /// What the API server would not do, once nothing is left to be tried.
+    /// The error that the reconciliation failed with, when there is nothing left to try.
     pub(crate) fn trouble(&self) -> Option<&ClusterError> {
         self.trouble.as_ref()
     }
@@ -73,7 +73,7 @@ mod tests {
 
     type Kind = fn(String) -> ClusterError;
 
-    /// So many conflicts were answered by reading before.
+    /// Refusals after this many conflicts that were each followed by a read.
     fn after(conflicts: u32) -> Refusals<MOST> {
         let mut refusals = Refusals::default();
         for _ in 0..conflicts {

@@ -1,24 +1,26 @@
-//! The generations of one provider: the one that serves, and the one that is tried. Sends each call to one of them,
-//! counts how their calls end, and never decides what follows from it: that is `core::rollout`.
+//! The generations of one provider: the one that serves and the one on trial. Routes each call to one of them and
+//! counts how calls end. Never decides on the counts: that is `core::rollout`.
 //!
 //! | Call | Shadow | Canary |
 //! |---|---|---|
-//! | `find` | serves; one in ten is asked of the candidate once more, afterwards, and compared | every second one is the candidate's; what it cannot answer, the one that serves is asked |
-//! | `find_fresh`, `get_load_balancer` | serves | serves: nothing is let go of on a candidate's word |
-//! | the other ones about load balancers | serves | half of the Services, by their UIDs, are the candidate's |
-//! | `list_routes` | serves; the first of a trial and one in ten is asked of the candidate once more, afterwards, and compared | serves; the candidate is asked as often, and only its errors count |
-//! | `create_route`, `delete_route` | serves | serves: see below |
+//! | `find` | serving; one in ten compared | every second one: candidate, or serving if the candidate cannot answer |
+//! | `find_fresh`, `get_load_balancer` | serving | serving: nothing is released on a candidate's answer |
+//! | other load balancer calls | serving | candidate for half of the Services, chosen by UID |
+//! | `list_routes` | serving; first of a trial and one in ten compared | serving; candidate as often, only for errors |
+//! | `create_route`, `delete_route` | serving | serving: see below |
 //!
-//! Routes are one list for all nodes, and what differs from it is made and removed at once. Two versions that spell a
-//! destination, an identification or a node's address in two ways would undo each other's work, and half of the pods would
-//! lose their way meanwhile. A list shows such a difference without any risk, so that only lists are compared.
+//! Compared: the candidate is afterwards asked the same, and the answers are compared.
 //!
-//! Before it is tried at all, a candidate says in plan mode what it would change of load balancers that are as they should
-//! be: see [`Active::plans`].
+//! Routes are one list for all nodes, and deviations from it are created and deleted at once. Two versions that format
+//! a destination, an ID or a node's address differently would undo each other's work, and half of the pods would lose
+//! connectivity meanwhile. Comparing lists reveals such differences without risk, so only lists are compared.
 //!
-//! A call ends on the generation that it began with, whatever is put in its place meanwhile. Generations share no kept
-//! answers, no `state`, no hints and no connections: only what the cloud asked the one that serves to wait for, and the budgets of
-//! requests, of which a candidate has a tenth.
+//! Before the trial, a candidate reports in plan mode what it would change of load balancers that are already as they
+//! should be: see [`Active::plans`].
+//!
+//! A call ends on the generation that it began with, even if that is replaced meanwhile. Generations share no response
+//! cache, no `state`, no hints and no connections. They share only the rate-limit hold of the serving generation and
+//! the request budgets, of which a candidate has a tenth.
 
 mod calls;
 mod compare;
@@ -44,12 +46,12 @@ use plan::Settled;
 use reads::Seen;
 use trial::{Kind, Trial};
 
-/// A provider that can be a generation. [`Provider`] is; so are the scripted ones of tests.
+/// A provider that can be a generation: [`Provider`], and the scripted providers of tests.
 pub trait Holding: CloudProvider + 'static {
-    /// How long the cloud still wants to be left alone, or the operator wants it to be, if one of them does.
+    /// Longest remaining wait for a cloud's rate limit or a spent request budget; `None` if there is none.
     fn held_for(&self) -> Option<Duration>;
 
-    /// It answers all calls from now on, and is on trial no more.
+    /// Marks the provider as serving: it answers all calls and is no longer on trial.
     fn serves(&self);
 }
 
@@ -63,21 +65,21 @@ impl Holding for Provider {
     }
 }
 
-/// One module on one set of terms, loaded. The same module on other terms is another generation.
+/// One module loaded under one load policy. The same module under another load policy is another generation.
 pub struct Generation<P = Provider> {
-    /// The module, ready to be called. Its connections close with the last one who has it.
+    /// The loaded module. Its connections close when the last reference is dropped.
     pub provider: Arc<P>,
-    /// Which version it is.
+    /// The version of the module.
     pub release: Release,
-    /// Never used twice in a process: hints of one generation are nothing to another.
+    /// Unique in the process, because hints of one generation are invalid for every other.
     number: u64,
 }
 
-/// The number of the next generation of any provider.
+/// Number of the next generation, counted over all providers.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl<P> Generation<P> {
-    /// A new generation.
+    /// Creates a generation with a new number.
     pub fn new(provider: Arc<P>, release: Release) -> Generation<P> {
         Generation {
             provider,
@@ -87,8 +89,8 @@ impl<P> Generation<P> {
     }
 }
 
-/// A provider as the controllers have it, whichever generation answers. Its shape (schemes, capabilities, annotation
-/// prefixes) never changes: see [`Active::fits`].
+/// A provider as the controllers see it, independent of which generation answers. Its shape (schemes, capabilities,
+/// annotation prefixes) never changes: see [`Active::fits`].
 pub struct Active<P = Provider> {
     name: String,
     schemes: Vec<String>,
@@ -100,20 +102,20 @@ pub struct Active<P = Provider> {
     changed: Arc<Notify>,
 }
 
-/// Who plays what. Replaced as a whole, so that a call sees one state of it.
+/// The serving generation and the trial. Replaced as a whole, so that each call sees a consistent state.
 struct Roles<P> {
     serving: Arc<Generation<P>>,
     trial: Option<Arc<Trial<P>>>,
 }
 
 impl<P: Holding> Active<P> {
-    /// A provider under the name of its entry, with the shape of its first generation.
+    /// Creates a provider with the name of its configuration entry and the shape of its first generation.
     pub fn new(name: impl Into<String>, serving: Arc<Generation<P>>) -> Arc<Active<P>> {
         serving.provider.serves();
         Active::of(name.into(), serving)
     }
 
-    /// A candidate in a canary of its own: for one that has another shape than the version that serves.
+    /// Puts a candidate into a canary of its own, for one whose shape differs from the serving version's.
     pub fn alone(name: impl Into<String>, candidate: Arc<Generation<P>>) -> Arc<Active<P>> {
         let alone = Active::of(name.into(), candidate.clone());
         alone.canary(candidate);
@@ -137,19 +139,19 @@ impl<P: Holding> Active<P> {
         })
     }
 
-    /// The generation that serves.
+    /// The serving generation.
     pub fn serving(&self) -> Arc<Generation<P>> {
         self.roles.load().serving.clone()
     }
 
-    /// The generation that is tried.
+    /// The generation on trial.
     pub fn candidate(&self) -> Option<Arc<Generation<P>>> {
         let roles = self.roles.load();
         roles.trial.as_ref().map(|trial| trial.candidate.clone())
     }
 
-    /// Whether a generation has this provider's shape. One of another shape needs another [`Active`]: controllers
-    /// choose their objects by the shape when they begin.
+    /// Whether a generation has this provider's shape. Another shape needs another [`Active`]: controllers select their
+    /// objects by the shape when they start.
     pub fn fits(&self, generation: &Generation<P>) -> bool {
         let provider = &generation.provider;
         provider.schemes() == self.schemes
@@ -157,8 +159,8 @@ impl<P: Holding> Active<P> {
             && provider.annotation_prefixes() == self.annotation_prefixes
     }
 
-    /// Puts a generation that [fits](Active::fits) in the place of the one that serves, which is returned, and ends a
-    /// trial. New calls go there at once; those under way end where they began.
+    /// Replaces the serving generation with one that [fits](Active::fits), returns the former one, and ends any trial.
+    /// New calls go to the new generation at once; calls in progress end on the one they began with.
     pub fn replace(&self, serving: Arc<Generation<P>>) -> Arc<Generation<P>> {
         serving.provider.serves();
         let former = self.change(|_| Roles {
@@ -168,17 +170,17 @@ impl<P: Holding> Active<P> {
         former.serving.clone()
     }
 
-    /// Begins to compare a candidate with the generation that serves, with an empty tally.
+    /// Starts comparing a candidate with the serving generation, with an empty tally.
     pub fn shadow(&self, candidate: Arc<Generation<P>>) {
         self.begin(Kind::Shadow, candidate);
     }
 
-    /// Gives a candidate a part of the calls, with an empty tally.
+    /// Starts routing a share of the calls to a candidate, with an empty tally.
     pub fn canary(&self, candidate: Arc<Generation<P>>) {
         self.begin(Kind::Canary, candidate);
     }
 
-    /// Takes every further call away from the candidate, at once.
+    /// Ends the trial: the candidate gets no further calls.
     pub fn end_trial(&self) {
         self.change(|roles| Roles {
             serving: roles.serving.clone(),
@@ -186,14 +188,14 @@ impl<P: Holding> Active<P> {
         });
     }
 
-    /// What was counted in the trial that is under way. Empty without one.
+    /// Counts of the current trial; empty without one.
     pub fn tally(&self) -> Tally {
         let roles = self.roles.load();
         let trial = roles.trial.as_ref();
         trial.map(|trial| trial.tally()).unwrap_or_default()
     }
 
-    /// Ends when something was counted since it ended last. For one listener; may be dropped at any moment.
+    /// Completes when something was counted since it last completed. For one listener; cancel-safe.
     pub async fn tally_changed(&self) {
         self.changed.notified().await;
     }
@@ -206,7 +208,7 @@ impl<P: Holding> Active<P> {
         });
     }
 
-    /// Changes the roles, and ends the trial that was under way.
+    /// Replaces the roles and ends the trial in progress.
     fn change(&self, new: impl Fn(&Roles<P>) -> Roles<P>) -> Arc<Roles<P>> {
         let former = self.roles.rcu(|roles| new(roles));
         if let Some(trial) = &former.trial {

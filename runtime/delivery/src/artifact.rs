@@ -1,34 +1,35 @@
-//! A module as it was brought, with what speaks for it. Untrusted until `trust` has looked at it.
+//! A fetched module with its evidence. Untrusted until `trust` has verified it.
 
 use std::sync::Arc;
 
 use ccm_host::Digest;
 
-/// The bytes of a module and what came with them.
+/// The bytes of a module and the data delivered with them.
 #[derive(Clone)]
 pub struct Artifact {
     /// The component, uncompressed. At most [`MODULE_BYTES`].
     pub wasm: Arc<[u8]>,
     /// The SHA-256 of `wasm`.
     pub digest: Digest,
-    /// Where exactly these bytes can be had again; for messages, too.
+    /// Exact location from which these bytes can be fetched again; also used in messages.
     pub origin: String,
-    /// `sha256:<hex>` of the manifest of the OCI artifact that carried it. What registries' signatures are about.
+    /// `sha256:<hex>` of the OCI manifest that referenced the module. Signatures in registries are made over this
+    /// digest.
     pub manifest_digest: Option<String>,
-    /// Whether the operator named these very bytes by a digest in the place they were brought from.
+    /// Whether the operator pinned exactly these bytes by a digest in the location of the source.
     pub is_pinned: bool,
-    /// What claims to vouch for it.
+    /// Signatures, not verified yet.
     pub evidence: Vec<Evidence>,
 }
 
-/// Largest module, in bytes, whatever it comes from. The pre-scan's own limit is the same.
+/// Largest module, in bytes, from any source. Equals the limit of the pre-scan.
 pub const MODULE_BYTES: usize = 32 << 20;
-/// Largest piece of evidence, in bytes, and how many are looked at.
+/// Largest piece of evidence, in bytes.
 pub const EVIDENCE_BYTES: usize = 256 << 10;
-/// See [`EVIDENCE_BYTES`].
+/// Maximum number of pieces of evidence that are examined.
 pub const MOST_EVIDENCE: usize = 16;
 
-/// A signature in one of the forms that are in use. About the module's digest or its OCI manifest's.
+/// A signature in one of the forms in use, made over the module's digest or the digest of its OCI manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
     /// A Sigstore bundle in JSON (`application/vnd.dev.sigstore.bundle.v0.3+json`): over the module's bytes, or over a
@@ -36,13 +37,13 @@ pub enum Evidence {
     Bundle(Vec<u8>),
     /// cosign's older form, from the tag `sha256-<hex>.sig`.
     SimpleSigning {
-        /// The signed text: which manifest's digest it is about.
+        /// The signed text, which names a manifest's digest.
         payload: Vec<u8>,
-        /// Of the payload; not in base64 any more.
+        /// Signature of the payload, decoded from base64.
         signature: Vec<u8>,
         /// PEM of the signer's certificate, for keyless signatures.
         certificate: Option<String>,
-        /// PEM of those above it.
+        /// PEM of the issuing certificates above it.
         chain: Option<String>,
         /// The transparency log's entry, in JSON (`dev.sigstore.cosign/bundle`).
         log_entry: Option<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! What a new version asks for that the old one did not, and the other way round: line by line, as a plan is printed.
-//! Compares what modules request; what is granted is another matter, and so is what follows.
+//! Differences between the requests of an old and a new version, line by line like a plan. Compares only what modules
+//! request, not what is granted, and draws no conclusions.
 //!
 //! ```text
 //! + https DELETE api.hetzner.cloud/v1/volumes/{id}  write
@@ -7,8 +7,8 @@
 //! - https GET api.hetzner.cloud/v1/{kind}/{id}  read
 //! ```
 //!
-//! `+` is wider than everything the old version asked for, `-` is asked for no longer, and `~` is new in its wording
-//! but within what was asked for before. Only `+` makes a version [wider](Difference::is_wider).
+//! `+` is not covered by anything the old version requested, `-` is no longer requested, and `~` is worded differently
+//! but covered by earlier requests. Only `+` makes a version [wider](Difference::is_wider).
 
 mod requests;
 #[cfg(test)]
@@ -22,14 +22,14 @@ use ccm_host::manifest::{Manifest, prefix_covers};
 
 pub use written::Requests;
 
-/// What stands before a line.
+/// Prefix of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
-    /// Not covered by anything that the old version asks for.
+    /// Not covered by any request of the old version.
     Wider,
-    /// Asked for by the new version only, and covered.
+    /// Requested by the new version only, and covered.
     Within,
-    /// Asked for by the old version only.
+    /// Requested by the old version only.
     Gone,
 }
 
@@ -40,7 +40,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Compares what two modules ask for.
+    /// Compares the requests of two modules.
     pub fn between(old: &Requests, new: &Requests) -> Difference {
         let mut difference = Difference::default();
         let (was, is) = (&old.manifest, &new.manifest);
@@ -70,22 +70,22 @@ impl Difference {
         difference
     }
 
-    /// Whether the new version asks for anything that the old one did not.
+    /// Whether the new version requests anything that the old one did not cover.
     pub fn is_wider(&self) -> bool {
         self.changes.iter().any(|(sign, _)| *sign == Sign::Wider)
     }
 
-    /// Whether both ask for the same.
+    /// Whether both request the same.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Everything, a line each.
+    /// All differences, one line each.
     pub fn lines(&self) -> Vec<String> {
         self.changes.iter().map(line).collect()
     }
 
-    /// Only what makes the new version wider.
+    /// Only the lines that make the new version wider.
     pub fn wider_lines(&self) -> Vec<String> {
         let wider = self.changes.iter().filter(|(sign, _)| *sign == Sign::Wider);
         wider.map(line).collect()
@@ -95,7 +95,7 @@ impl Difference {
         self.changes.push((sign, text));
     }
 
-    /// The name gives no rights, but a person should see that this is somebody else.
+    /// The name grants no rights, but a person should see that it has changed.
     fn named(&mut self, old: &str, new: &str) {
         if old != new && !old.is_empty() {
             self.add(
@@ -105,7 +105,7 @@ impl Difference {
         }
     }
 
-    /// Things that are covered one by one.
+    /// Compares lists whose items are covered one by one.
     fn words(
         &mut self,
         what: &str,
@@ -125,7 +125,7 @@ impl Difference {
         }
     }
 
-    /// What a call would get if nobody but the host limited it.
+    /// Compares the limits that a call would get if only the host limited it.
     fn limits(&mut self, old: &Manifest, new: &Manifest) {
         let memory = |manifest: &Manifest| {
             let usual = u64::try_from(MEMORY_BYTES >> 20).unwrap_or(u64::MAX);

@@ -1,10 +1,10 @@
-//! Brings modules: where they come from, who vouches for them, and which of them serves. Never decides what the
-//! controllers do, and gives a module no rights: those are the operator's grants.
+//! Delivery of modules: fetches them from a source, verifies their signatures and chooses the version that serves.
+//! Never decides what the controllers do, and grants a module no rights: those come from the operator's grants.
 //!
 //! ```text
 //! source ──► store ──► trust ──► difference ──► host::Host::load ──► active ──► controllers
-//!    └────────────────── stage performs what core::rollout decides ──┘
-//!                                        └─ record: what is written down, for every replica
+//!    └── rollout_controller performs what core::rollout decides ─────┘
+//!                                        └─ record: the state written for every replica
 //! ```
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,14 @@
-//! On which terms a module is loaded: the operator's side of it. Looks at no module's bytes.
+//! Load policy: what the operator grants and configures for a module. Never reads the module's bytes.
 
 use ccm_host::grant::Grants;
 use ccm_host::{GuestConfig, Inspection};
 
 pub use ccm_host::LimitsGranted;
 
-/// What the operator grants and configures for one provider. Implemented by whoever reads the configuration.
+/// The operator's grants and configuration for one provider. Implemented by the reader of the configuration.
 pub trait LoadPolicyOf: Send + Sync {
-    /// The terms for this module. Built-in ones belong to the bytes of a shipped module; written ones to whatever is
-    /// loaded.
+    /// Load policy for this module. Built-in grants apply to the exact bytes of a shipped module; configured ones to
+    /// any module.
     ///
     /// # Errors
     /// What is missing, for people: one line each.
@@ -18,10 +18,10 @@ pub trait LoadPolicyOf: Send + Sync {
 /// See [`LoadPolicyOf`].
 #[derive(Clone, Default)]
 pub struct LoadPolicy {
-    /// What the module may do.
+    /// Permissions granted to the module.
     pub grants: Grants,
-    /// What it is told.
+    /// Configuration passed to the module.
     pub config: GuestConfig,
-    /// What it may use at most.
+    /// Upper limits of its resources.
     pub limits: LimitsGranted,
 }

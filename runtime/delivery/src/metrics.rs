@@ -1,4 +1,4 @@
-//! What is measured about versions. Holds no logic and starts no server.
+//! Metrics of provider versions. Holds no logic and starts no server.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Of one load: from what comes out of the cache to what runs into the compiler's time.
+/// Histogram buckets of a load, in seconds: from a cache hit to the compiler's time limit.
 const LOADS: [f64; 9] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 90.0];
 
-/// Labels of what serves: provider, digest, version, state.
+/// Labels of the serving version: provider, digest, version, state.
 type Info = [(&'static str, String); 4];
-/// Labels of a change: provider, result.
+/// Labels of a version change: provider, result.
 type Change = [(&'static str, String); 2];
-/// Labels of a provider.
+/// Label of a provider.
 type Of = [(&'static str, String); 1];
 
-/// The metrics of all providers. Clones are the same metrics.
+/// The metrics of all providers. Clones share the same metrics.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     info: Family<Info, Gauge>,
@@ -27,7 +27,7 @@ pub struct Metrics {
 }
 
 impl Default for Metrics {
-    /// Metrics that nobody reads.
+    /// Unregistered metrics.
     fn default() -> Metrics {
         Metrics {
             info: Family::default(),
@@ -38,7 +38,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Makes the metrics and registers them.
+    /// Creates the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Metrics {
         let metrics = Metrics::default();
         registry.register(
@@ -60,7 +60,7 @@ impl Metrics {
         metrics
     }
 
-    /// This is how a provider is doing, and not any more as `before` says.
+    /// Sets the info series of a provider to `now` and removes the series `before`.
     pub(crate) fn stands(&self, before: Option<&Info>, now: &Info) {
         if before == Some(now) {
             return;
@@ -71,12 +71,12 @@ impl Metrics {
         self.info.get_or_create(now).set(1);
     }
 
-    /// The provider is gone.
+    /// Removes the series of a provider that no longer exists.
     pub(crate) fn gone(&self, last: &Info) {
         self.info.remove(last);
     }
 
-    /// A version came or was sent away.
+    /// Counts a version that was activated or turned away.
     pub(crate) fn swapped(&self, provider: &str, result: &str) {
         let labels = [
             ("provider", provider.to_owned()),
@@ -85,7 +85,7 @@ impl Metrics {
         self.swaps.get_or_create(&labels).inc();
     }
 
-    /// A module was loaded.
+    /// Records the duration of a load.
     pub(crate) fn loaded(&self, provider: &str, took: Duration) {
         let labels = [("provider", provider.to_owned())];
         self.loads
@@ -94,7 +94,7 @@ impl Metrics {
     }
 }
 
-/// The labels of what serves.
+/// Builds the labels of the serving version.
 pub(crate) fn info(provider: &str, digest: &str, version: &str, state: &str) -> Info {
     [
         ("provider", provider.to_owned()),

@@ -1,10 +1,10 @@
-//! Where a provider's record is kept: in the object `Provider` of the cluster, or in memory. Decides nothing; what is
-//! read is somebody else's word and is read as such.
+//! Storage of a provider's record: in the cluster's object `Provider`, or in memory. Decides nothing; records read are
+//! untrusted input.
 //!
-//! | Book | Record | Orders |
+//! | Store | Record | Orders |
 //! |---|---|---|
 //! | [`ClusterRecordStore`] | the object's `status`, for every replica | the object's annotations |
-//! | [`MemoryRecordStore`] | this process, and a file if there is a folder | whoever holds the book |
+//! | [`MemoryRecordStore`] | this process, and a file if there is a folder | set by the owner of the store |
 
 mod annotations;
 mod cluster;
@@ -27,42 +27,42 @@ use tokio::sync::watch;
 pub use cluster::ClusterRecordStore;
 pub use memory::MemoryRecordStore;
 
-/// The record of one provider.
+/// Stores the record of one provider.
 pub trait RecordStore: Send + Sync {
-    /// What was read last, and whatever is read from now on.
+    /// Subscribes to what was read last and to every later read.
     fn seen(&self) -> watch::Receiver<Seen>;
 
-    /// Reads what is written down at this moment: whoever begins to lead builds on it.
+    /// Reads the current record from the storage; a new leader starts from it.
     fn read(&self) -> Told<'_, Seen>;
 
-    /// Writes it down.
+    /// Writes the report.
     fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()>;
 
-    /// Takes an order away that is done.
+    /// Removes a completed order.
     fn clear<'a>(&'a self, order: &'a Order) -> Told<'a, ()>;
 
-    /// What stood where the record is kept from now on, once it was read there. Told once.
+    /// The record found in the cluster when storage moved there; returned once.
     fn inherited(&self) -> Option<Box<Record>> {
         None
     }
 
-    /// Tells people. Best effort.
+    /// Publishes an Event for people. Best effort.
     fn tell<'a>(&'a self, event: &'a RolloutEvent) -> Told<'a, ()>;
 }
 
-/// The future of one turn of a page.
+/// Future of one operation of a record store.
 pub type Told<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> + Send + 'a>>;
 
-/// What was read.
+/// Result of reading a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// Nothing yet, for this reason.
+    /// Nothing was read yet, for this reason.
     Unknown(String),
-    /// This.
+    /// The state that was read.
     Known {
-        /// `None`: nothing was ever written down.
+        /// `None`: no record was ever written.
         record: Option<Box<Record>>,
-        /// What people order.
+        /// Orders given by people.
         orders: Orders,
     },
 }
@@ -73,44 +73,44 @@ impl Default for Seen {
     }
 }
 
-/// What is written down, and what only people are interested in.
+/// A record and additional status that only people read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// What replicas go by.
+    /// The record that replicas act on.
     pub record: Record,
-    /// The configured place of the module.
+    /// The configured location of the module.
     pub source: String,
-    /// What is wrong with it; empty: nothing.
+    /// Error of the source; empty if there is none.
     pub source_trouble: String,
     /// Whether a version answers calls in the process that writes.
     pub is_serving: bool,
-    /// What that version may use.
+    /// Limits of the serving version.
     pub limits: Option<Limits>,
 }
 
-/// What the version that serves may use, by the operator's limits, its manifest and the machine of the leader.
+/// Effective limits of the serving version, from the operator's limits, its manifest and the leader's machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
-    /// One call.
+    /// Limits of one call.
     #[serde(flatten)]
     pub call: CallLimits,
-    /// All calls under way together, what the host holds for them included, in MiB. `None`: nothing says how much memory
-    /// there is.
+    /// Memory of all concurrent calls together, including what the host holds for them, in MiB. `None`: the available
+    /// memory is unknown.
     #[serde(rename = "memoryShareMiB")]
     pub memory_share_mib: Option<u32>,
 }
 
-/// Why nothing was written or read.
+/// Why a read or write failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RecordStoreError {
-    /// This process does not lead, or stops to.
+    /// This process does not lead, or is losing the lead.
     #[error("only the leader writes")]
     NotLeader,
-    /// Not now.
+    /// Temporary failure.
     #[error("{0}")]
     Unavailable(String),
-    /// Not like this: what is wrong has to be changed by somebody.
+    /// Permanent failure: somebody has to change the cause.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,10 +1,10 @@
-//! Performs what `core::rollout` decides for one provider: gets modules, has them vouched for and loaded, puts them in
-//! their place, and has it written down. Decides nothing itself, and never waits for another provider.
+//! Rollout controller of one provider: performs the effects that `core::rollout` decides. Fetches, verifies and loads
+//! modules, activates them and has the record written. Decides nothing itself and never waits for another provider.
 //!
 //! ```text
-//! source ─(feed)─► facts ──decide──► effects ─┬─ work: one task at a time (examine, compile, self-test, plan, ask)
-//! book, orders, lead, terms ──► facts         ├─ Active: shadow, canary, replace, end of a trial: at once
-//!                                             └─ pen: record, orders that are done, Events; never waited for
+//! source ─(watcher)─► facts ──decide──► effects ─┬─ work: one task at a time (examine, compile, self-test, plan, ask)
+//! record, orders, lead, policies ──► facts       ├─ Active: shadow, canary, replace, end of a trial: immediately
+//!                                                └─ status writer: record, completed orders, Events; never awaited
 //! ```
 
 mod clock;
@@ -40,60 +40,61 @@ use source_watcher::{Fed, SourceWatcher};
 use status_writer::StatusWriter;
 use work::{Ended, Resources};
 
-/// The right to decide, as long as the tenure lasts.
+/// The right to decide, valid for one tenure.
 #[derive(Debug, Clone)]
 pub struct Lead {
-    /// What every call on trial is made in.
+    /// The tenure under which every trial call is made.
     pub tenure: Arc<Tenure>,
 }
 
-/// What a stage has to show.
+/// What the rollout controller currently offers to the provider controllers.
 #[derive(Clone)]
 pub enum Served {
-    /// Nothing serves yet, and nothing is known that stands against it.
+    /// Nothing serves yet, and no failure is known.
     Starting,
-    /// Nothing serves.
+    /// Nothing serves because of a failure.
     Failed {
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
-        /// Whether a person has to change something first.
+        /// Whether a person has to change something before this can end.
         is_final: bool,
     },
-    /// This answers calls. Another value: controllers have to begin anew with it, because its shape is another one.
+    /// This provider answers calls. A different `Active` means a different shape: the provider controllers must restart
+    /// with it.
     Serving(Arc<Active>),
 }
 
-/// What a stage is made of.
+/// Dependencies and inputs of a [`RolloutController`].
 pub struct StageParts {
-    /// The entry's name, which is the recorded owner.
+    /// Name of the configuration entry, which is also the recorded owner.
     pub name: String,
-    /// Loads modules; one for all providers.
+    /// Loads modules; shared by all providers.
     pub host: Arc<Host>,
-    /// The first is the source; each further one takes its place.
+    /// The first value is the source; each later one replaces it.
     pub sources: mpsc::Receiver<Box<dyn Source>>,
-    /// The modules on this machine.
+    /// Modules stored on this machine.
     pub store: Arc<ModuleStore>,
-    /// Who may vouch for a module.
+    /// Trust policy: whose signatures are accepted for a module.
     pub trust: watch::Receiver<Arc<TrustPolicy>>,
-    /// On which terms modules are loaded.
+    /// Load policy under which modules are loaded.
     pub terms: watch::Receiver<Arc<dyn LoadPolicyOf>>,
-    /// How new versions are tried.
+    /// Rules for trying new versions.
     pub rules: watch::Receiver<RolloutRules>,
-    /// What else people should know, such as a bad edit of the configuration; empty: nothing.
+    /// Additional notice for people, such as a bad edit of the configuration; empty if there is none.
     pub notice: watch::Receiver<String>,
-    /// Where the record is kept.
+    /// Where the record is stored.
     pub store_of_record: Arc<dyn RecordStore>,
-    /// Whether this process leads.
+    /// `Some` while this process leads.
     pub lead: watch::Receiver<Option<Lead>>,
-    /// Outside of [`Mode::Enforce`] nothing is tried and nothing written, as if somebody else led.
+    /// In any mode but [`Mode::Enforce`] the controller acts as a follower: it tries nothing and writes nothing.
     pub mode: Mode,
-    /// What is measured.
+    /// Metrics of all providers.
     pub metrics: Metrics,
-    /// How many seconds of a rollout's clock go by in one: 1, but in demonstrations.
+    /// Speed of the rollout clock: seconds that pass on it per real second. 1 except in demonstrations.
     pub pace: u32,
 }
 
-/// One provider's versions. See the module's documentation.
+/// Manages the versions of one provider. See the module's documentation.
 pub struct RolloutController {
     name: String,
     resources: Arc<Resources>,
@@ -105,26 +106,26 @@ pub struct RolloutController {
     metrics: Metrics,
     served: watch::Sender<Served>,
     active: Option<Arc<Active>>,
-    /// What was brought last.
+    /// The artifact that the source offered last.
     offered: Option<Arc<Artifact>>,
-    /// What is loaded and does not serve yet.
+    /// The generation that is loaded but does not serve yet.
     ready: Option<Generated>,
-    /// What the version that serves says about itself.
+    /// Inspection (manifest, imports, exports) of the serving version.
     serving: Option<Arc<Inspection>>,
-    /// The one work under way.
+    /// The task of the one work in progress.
     works: JoinSet<Ended>,
     check: Check,
     info: Option<[(&'static str, String); 4]>,
 }
 
-/// A generation, and what its module says about itself.
+/// A generation and the inspection of its module.
 #[derive(Clone)]
 struct Generated {
     generation: Arc<Generation>,
     inspection: Arc<Inspection>,
 }
 
-/// What changes from outside.
+/// External inputs that change over time.
 struct Inputs {
     store_of_record: Arc<dyn RecordStore>,
     seen: watch::Receiver<Seen>,
@@ -137,7 +138,7 @@ struct Inputs {
 }
 
 impl RolloutController {
-    /// A stage on which nothing has happened yet.
+    /// Creates a controller to which nothing has been offered yet.
     pub fn new(parts: StageParts) -> RolloutController {
         let StageParts {
             name,
@@ -197,12 +198,12 @@ impl RolloutController {
         }
     }
 
-    /// What there is to serve.
+    /// Subscribes to what currently serves.
     pub fn served(&self) -> watch::Receiver<Served> {
         self.served.subscribe()
     }
 
-    /// Plays until it is dropped.
+    /// Runs until the future is dropped.
     pub async fn run(mut self) {
         self.look();
         loop {
@@ -213,7 +214,7 @@ impl RolloutController {
         }
     }
 
-    /// Decides and performs until there is nothing to do, and says when to look again.
+    /// Decides and performs until nothing is left to do; returns the delay until the next decision, if any.
     fn settle(&mut self) -> Option<Duration> {
         loop {
             let now = self.clock.now();
@@ -234,7 +235,7 @@ impl RolloutController {
         }
     }
 
-    /// Until something happens.
+    /// Waits for the next input, result or wake-up, and handles it.
     async fn wait(&mut self, wake: Option<Duration>) {
         let inputs = &mut self.inputs;
         let is_trying = self.facts.candidate.is_some();
@@ -265,7 +266,7 @@ impl RolloutController {
         }
     }
 
-    /// Looks at everything once that may have been there before.
+    /// Marks inputs as changed whose initial values have not been handled yet.
     fn look(&mut self) {
         self.inputs.lead.mark_changed();
         self.inputs.seen.mark_changed();
@@ -281,7 +282,7 @@ impl RolloutController {
         if self.facts.role == Role::Leader {
             return;
         }
-        // What the last leader wrote a moment ago may not have come here yet.
+        // The watched record may still miss what the previous leader wrote last, so it is read directly.
         match self.inputs.store_of_record.read().await {
             Ok(Seen::Known { record, orders }) => {
                 self.facts.ordered(orders);
@@ -310,7 +311,7 @@ impl RolloutController {
         let is_ordered = self.facts.orders != orders;
         self.facts.read(record.map(|record| *record));
         self.facts.ordered(orders);
-        // Somebody has deleted it, or nothing was ever written. The state that is shown depends on the orders, too.
+        // The record was deleted, or none was ever written. The state in the status also depends on the orders.
         if is_lost || is_ordered {
             self.status_writer.writes_anew();
         }
@@ -329,7 +330,7 @@ impl RolloutController {
             Fed::Place(place) => {
                 tracing::info!(target: "rollout", provider = %self.name, source = %place, "watching the source");
                 self.resources.at(&place);
-                // What another source offered is not offered any more.
+                // Withdraws the offer of the previous source.
                 self.facts.unoffered("", true);
             }
             Fed::Offered(artifact) => {
@@ -358,12 +359,12 @@ impl Drop for RolloutController {
     }
 }
 
-/// Ends when there is something new. A sender that is gone says nothing any more.
+/// Completes when the value changes. Never completes once the sender is dropped.
 async fn changed<T>(receiver: &mut watch::Receiver<T>) {
     if receiver.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// How long a new leader waits before it asks again for what is written down.
+/// Delay before a new leader retries reading the record.
 const READ_AGAIN: Duration = Duration::from_secs(1);

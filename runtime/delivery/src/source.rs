@@ -1,5 +1,4 @@
-//! Where modules come from. A source brings bytes and says what was wrong with them; it trusts nobody and decides
-//! nothing.
+//! Sources of modules. A source fetches bytes and reports errors; it verifies no signatures and decides nothing.
 
 pub mod configmap;
 pub mod embedded;
@@ -18,68 +17,67 @@ pub use location::{ConfigMapKey, FilePlace, Location, LocationError, OciPlace};
 
 use crate::artifact::Artifact;
 
-/// The future of one look at a source.
+/// Future of one fetch from a source.
 pub type Brought<'a> = Pin<Box<dyn Future<Output = Result<Artifact, SourceError>> + Send + 'a>>;
 
-/// One place that a provider's module comes from.
+/// One location that a provider's module comes from.
 pub trait Source: Send {
-    /// Waits for what is offered next and brings it: the first time what is there now, then whatever is there after a
-    /// change, the latest only. An error is an answer, too, given once until it changes; the source itself paces how
-    /// often it looks. May be dropped at any moment: nothing is lost by it.
+    /// Waits for the next offer and fetches it: first the current one, then the latest after each change. An error
+    /// counts as an answer and is returned once until it changes; the source limits its own polling rate. Cancel-safe.
     fn next(&mut self) -> Brought<'_>;
 
-    /// Brings the very bytes of `release` again, if this source can still be asked for them.
+    /// Fetches exactly the bytes of `release` again, if the source still has them.
     fn again<'a>(&'a self, release: &'a Release) -> Brought<'a>;
 
-    /// The place, as the operator wrote it.
+    /// The location, as the operator wrote it.
     fn place(&self) -> &str;
 
-    /// Whether the place names these very bytes by a digest. For bytes that were kept: what comes from the source itself
-    /// carries it already.
+    /// Whether the location pins exactly these bytes by a digest. For stored bytes: artifacts from the source itself
+    /// already carry this flag.
     fn pins(&self, artifact: &Artifact) -> bool {
         Location::parse(self.place()).is_ok_and(|location| location.pins(artifact))
     }
 }
 
-/// Why a source brought nothing.
+/// Why a source returned no artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SourceError {
-    /// There is nothing (yet).
+    /// The source has no module (yet).
     #[error("{place}: there is nothing: {why}")]
     Absent {
-        /// Where.
+        /// The location.
         place: String,
         /// What is missing, for people.
         why: String,
     },
-    /// It cannot be asked now; it will be again.
+    /// Temporary failure; the source tries again.
     #[error("{place}: cannot be asked: {why}")]
     Unavailable {
-        /// Where.
+        /// The location.
         place: String,
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
     },
-    /// It refuses us.
+    /// The source denies access.
     #[error("{place}: access is denied: {why}")]
     Denied {
-        /// Where.
+        /// The location.
         place: String,
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
     },
-    /// What it offers cannot be a module, or is not what it says it is: nothing of it is used until it changes.
+    /// The content cannot be a module or does not match its digest; none of it is used until it changes.
     #[error("{place}: what is there is refused: {why}")]
     Refused {
-        /// Where.
+        /// The location.
         place: String,
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
     },
 }
 
 impl SourceError {
-    /// There is nothing at `place`.
+    /// `place` has no module.
     pub fn absent(place: &str, why: impl Into<String>) -> Self {
         let (place, why) = (place.to_owned(), why.into());
         Self::Absent { place, why }
@@ -91,20 +89,20 @@ impl SourceError {
         Self::Unavailable { place, why }
     }
 
-    /// `place` refuses us.
+    /// `place` denies access.
     pub fn denied(place: &str, why: impl Into<String>) -> Self {
         let (place, why) = (place.to_owned(), why.into());
         Self::Denied { place, why }
     }
 
-    /// What `place` offers is refused.
+    /// The content of `place` is refused.
     pub fn refused(place: &str, why: impl Into<String>) -> Self {
         let (place, why) = (place.to_owned(), why.into());
         Self::Refused { place, why }
     }
 }
 
-/// The answer to [`Source::again`] of places that offer one thing at a time: what is offered now, if it is that.
+/// Implements [`Source::again`] for sources with a single offer: returns the current offer if it is that release.
 fn same_bytes(place: &str, release: &Release, offered: Artifact) -> Result<Artifact, SourceError> {
     if offered.digest.to_string() == release.digest {
         return Ok(offered);
@@ -116,13 +114,13 @@ fn same_bytes(place: &str, release: &Release, offered: Artifact) -> Result<Artif
     ))
 }
 
-/// Runs what takes a while, or may wait for a disk.
+/// Runs long or disk-bound work on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is going away, and this task with it.
+            // The runtime is shutting down, and this task with it.
             Err(_) => std::future::pending().await,
         },
     }

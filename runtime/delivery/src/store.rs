@@ -1,6 +1,6 @@
-//! Modules on this machine: the last good ones, so that a restart needs no source. Each is told by its digest, and what
-//! is read is checked against it every time: a file that somebody changed, or that was written half, is not there.
-//! Keeps no secrets, and trusts nobody: what vouches for a module is kept beside it and verified anew.
+//! Local store of the last good modules, so that a restart needs no source. Modules are identified by digest, which is
+//! verified on every read: a modified or truncated file counts as absent. Stores no secrets and makes no trust
+//! decisions: evidence is stored beside the module and verified again.
 
 mod folder;
 mod memory;
@@ -16,7 +16,7 @@ use crate::source::blocking;
 use folder::Folder;
 use memory::Memory;
 
-/// The modules of one entry of the configuration. Several processes may use one folder.
+/// Modules of one configuration entry. Several processes may share a folder.
 pub struct ModuleStore {
     place: Place,
 }
@@ -27,21 +27,21 @@ enum Place {
     Memory(Memory),
 }
 
-/// Why modules cannot be kept.
+/// Why modules cannot be stored.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// With what.
+        /// The file or folder.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         #[source]
         reason: std::io::Error,
     },
-    /// Somebody else could put files there.
+    /// Other users can write to the folder.
     #[error("{} is not a folder that only this user can write: {what}", path.display())]
     NotOurs {
         /// The folder.
@@ -52,10 +52,11 @@ pub enum StoreError {
 }
 
 impl ModuleStore {
-    /// Opens the folder, or makes it, for this user alone. Without one the last few modules are kept in memory.
+    /// Opens or creates the folder, accessible to this user only. Without a folder the last few modules are kept in
+    /// memory.
     ///
     /// # Errors
-    /// It cannot be made, or others can write there.
+    /// It cannot be created, or others can write to it.
     pub fn open(folder: Option<PathBuf>) -> Result<Self, StoreError> {
         let place = match folder {
             Some(path) => Place::Folder(Arc::new(Folder::open(path)?)),
@@ -64,7 +65,7 @@ impl ModuleStore {
         Ok(Self { place })
     }
 
-    /// Keeps a module with its evidence, whole or not at all. One that is there already gets the newer evidence.
+    /// Stores a module with its evidence atomically. Replaces the evidence of a module that is already stored.
     ///
     /// # Errors
     /// It cannot be written.
@@ -81,8 +82,8 @@ impl ModuleStore {
         }
     }
 
-    /// The module with this digest, if it is there intact. Whether the operator names it by a digest now is not known
-    /// here: ask [`crate::source::Source::pins`].
+    /// The module with this digest, if it is stored intact. The store does not know whether the operator currently pins
+    /// its digest: ask [`crate::source::Source::pins`].
     pub async fn get(&self, digest: &Digest) -> Option<Artifact> {
         match &self.place {
             Place::Folder(folder) => {
@@ -93,7 +94,7 @@ impl ModuleStore {
         }
     }
 
-    /// Removes every other module, except those that came in the last hour: another process may need them.
+    /// Removes all other modules, except those stored in the last hour: another process may need them.
     pub async fn keep(&self, digests: &[Digest]) {
         match &self.place {
             Place::Folder(folder) => {

@@ -1,14 +1,15 @@
-//! Who may vouch for a module, and whether somebody does. Everything is verified offline; nothing is fetched here.
+//! Trust policy and its verification: which signatures a module needs and whether it has one. Everything is verified
+//! offline; nothing is fetched here.
 //!
 //! ```text
 //! pin ──► keys, identities ──► minimum version
-//!          └─ claim: what a piece of evidence says it is about, and over which bytes it was made
-//!               ├─ key: one of the operator's keys made it; the key is the trust, no log and no time stamp is asked for
-//!               └─ keyless: a certificate for an identity made it, at a time that a log or a time stamp tells
+//!          └─ claim: the artifact that a piece of evidence refers to, and the bytes that were signed
+//!               ├─ key: signed with one of the operator's keys; needs neither a log nor a time stamp
+//!               └─ keyless: signed with a certificate of an identity, at a time given by a log or a time stamp
 //! ```
 //!
-//! Evidence is written by whoever can write to the place that the module came from: it is hostile. Each piece is
-//! capped, each is judged alone, and the first that verifies is enough.
+//! Evidence is hostile: anybody who can write to the module's source can write it. Each piece has a size limit and is
+//! verified alone; the first valid one is enough.
 
 mod distrust;
 mod evidence;
@@ -38,34 +39,34 @@ pub use refusal::Refusal;
 pub use trust_roots::Roots;
 pub use version::{Highest, MinimumVersion};
 
-/// Bytes that signatures of one artifact may make us hash in all. A signature over a module has to hash all of it, for
-/// each key that is tried; this is 32 of the largest modules, or about a second.
+/// Maximum number of bytes hashed for all signatures of one artifact. A signature over a module hashes the whole module
+/// once per tried key; this is 32 of the largest modules, or about a second.
 const MOST_HASHED: usize = 32 * crate::artifact::MODULE_BYTES;
 
-/// What an operator demands of a module before it may be compiled. The default trusts nobody and nothing.
+/// The operator's conditions for compiling a module. The default trusts no module.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TrustPolicy {
-    /// Exactly these bytes, or this manifest.
+    /// The required digest of the module or of its manifest.
     pub digest: Option<Pin>,
-    /// Keys that may vouch. When there are keys or identities, one of them has to, whatever else holds.
+    /// Trusted keys. If there are keys or identities, a signature of one of them is required, whatever else holds.
     pub keys: Vec<PublicKey>,
-    /// Identities that may vouch.
+    /// Trusted identities.
     pub keyless: Vec<Keyless>,
-    /// Older versions are refused, whoever vouches for them.
+    /// Older versions are refused, whoever signed them.
     pub minimum_version: Option<MinimumVersion>,
-    /// Whether a module may run for which nobody vouches. Counts only where there is no pin, key or identity.
+    /// Whether an unsigned module may run. Applies only without a pin, keys and identities.
     pub allows_unsigned: bool,
 }
 
-/// The digest of a module, or of the OCI manifest that carries it.
+/// The digest of a module, or of the OCI manifest that references it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin(String);
 
 impl Pin {
-    /// Reads `sha256:` and 64 hexadecimal digits.
+    /// Parses `sha256:` and 64 hexadecimal digits.
     ///
     /// # Errors
-    /// When it is something else.
+    /// The text has another form.
     pub fn parse(text: &str) -> Result<Pin, Misread> {
         let digits = text.strip_prefix("sha256:").unwrap_or_default();
         let is_hex = |digit: char| digit.is_ascii_digit() || ('a'..='f').contains(&digit);
@@ -78,18 +79,18 @@ impl Pin {
         }
     }
 
-    /// Whether it names this module, or the manifest that carried it.
+    /// Whether it is the digest of this module or of its manifest.
     fn names(&self, artifact: &Artifact) -> bool {
         self.0 == artifact.digest.to_string() || artifact.manifest_digest.as_ref() == Some(&self.0)
     }
 }
 
 impl TrustPolicy {
-    /// Whether `artifact`, whose manifest names `version`, may be used, and who vouches for it. Takes up to about a
-    /// second of processor time when its evidence is hostile.
+    /// Checks whether `artifact`, whose manifest names `version`, may be used, and returns its provenance. Hostile
+    /// evidence costs up to about a second of CPU time.
     ///
     /// # Errors
-    /// Why it may not. [`Distrust::TooOld`] is said only of what holds in every other respect.
+    /// The reason for distrust. [`Distrust::TooOld`] implies that all other checks passed.
     pub fn verify(
         &self,
         artifact: &Artifact,
@@ -112,12 +113,12 @@ impl TrustPolicy {
         }
     }
 
-    /// Whether `artifact`, which this policy trusts, may follow versions of which this was the highest, and what the highest
-    /// is once it serves. Whoever is trusted by his signature has signed older versions, too; bytes that are named by their
-    /// digest are meant; and where nobody has to vouch, a version says whatever somebody likes.
+    /// Checks whether the trusted `artifact` may follow versions up to `highest`, and returns the highest version once
+    /// it serves. A trusted signer has signed older versions, too, so a downgrade needs an endorsement; bytes pinned by
+    /// digest are intended; the version of an unsigned module proves nothing and is ignored.
     ///
     /// # Errors
-    /// It is older, and nobody has named it.
+    /// It is older and not endorsed.
     pub fn follow(
         &self,
         highest: &Highest,
@@ -134,9 +135,9 @@ impl TrustPolicy {
         }
     }
 
-    /// Whether the operator named these bytes.
+    /// Whether the operator pinned these bytes.
     fn check_digests(&self, artifact: &Artifact) -> Result<bool, Distrust> {
-        // What is said about the digest below has to be said about the bytes that will run.
+        // The checks below apply to the digest, so it must match the bytes that will run.
         let found = Digest::of(&artifact.wasm);
         if found != artifact.digest {
             return Err(Distrust::OtherDigest {
@@ -171,7 +172,7 @@ impl TrustPolicy {
         Err(Distrust::Refused { reasons })
     }
 
-    /// One piece of evidence, alone.
+    /// Verifies one piece of evidence.
     fn judge(
         &self,
         evidence: &Evidence,
@@ -201,11 +202,11 @@ impl TrustPolicy {
         }
         let mut refused = Refusal::CertificateNotExpected;
         for keyless in &self.keyless {
-            // It is hashed three times for one verification, and there is a second one to tell why the first failed.
+            // One verification hashes it three times, and a second one may run to find out why the first failed.
             spend(left, claim.message().len().saturating_mul(6))?;
             match keyless.judge(&claim, now) {
                 Ok(provenance) => return Ok(provenance),
-                // Of several entries, the one that came farthest says what is missing.
+                // Of several entries, the one that passed the most steps gives the reason.
                 Err(refusal) if refusal.steps() >= refused.steps() => refused = refusal,
                 Err(_) => {}
             }
@@ -220,7 +221,7 @@ fn spend(left: &mut usize, bytes: usize) -> Result<(), Refusal> {
 }
 
 impl Evidence {
-    /// How large it is in all.
+    /// Total size in bytes.
     fn bytes(&self) -> usize {
         match self {
             Evidence::Bundle(json) => json.len(),

@@ -1,5 +1,5 @@
-//! One call: its turn, its memory, its time, and its end. A guest that traps, spins, floods or waits for ever ends in a
-//! [`ProviderError`], never in a panic and never late. Where it runs is the sandbox's.
+//! One call of a provider: its slots, memory, time and result. A guest that traps, spins, floods or waits forever
+//! ends in a [`ProviderError`], never in a panic and never late. The sandbox decides where it runs.
 
 mod backoff;
 
@@ -21,40 +21,40 @@ use crate::sandbox::{Answer, Ask, CallPhase, Performance, Sandbox};
 
 pub(crate) use backoff::Backoff;
 
-/// What every call of one generation has in common.
+/// State shared by all calls of one generation.
 pub(crate) struct Calls {
     pub(crate) provider: Arc<str>,
     pub(crate) digest: Digest,
     pub(crate) sandbox: Sandbox,
     pub(crate) memory_bytes: usize,
-    /// The provider's part of the memory that guests may have.
+    /// The provider's share of the guest memory budget.
     pub(crate) memory: MemoryBudget,
-    /// One for each call that may be under way.
+    /// One permit per concurrent call.
     pub(crate) slots: Semaphore,
-    /// One for each call about load balancers that may be under way; it needs one of `slots` as well.
+    /// One permit per concurrent load-balancer call; such a call needs one of `slots` as well.
     pub(crate) balancing: Semaphore,
-    /// The same for calls about routes.
+    /// One permit per concurrent route call; such a call needs one of `slots` as well.
     pub(crate) routing: Semaphore,
-    /// When the next call may begin.
+    /// Delays calls after bad ones.
     pub(crate) backoff: Backoff,
 }
 
-/// What is particular to one call.
+/// Parameters of one call.
 pub(crate) struct Call {
-    /// When it has to be over, waiting for its turn included.
+    /// Deadline of the call, waiting for a slot included.
     pub(crate) deadline: Instant,
-    /// The way out, opened after `init`.
+    /// Egress scope, opened after `init`; `None`: no requests.
     pub(crate) scope: Option<CallScope>,
-    /// With an empty state, which is dropped with the call.
+    /// Whether the call gets an empty state, which is dropped with the call.
     pub(crate) fresh: bool,
 }
 
-/// What a call is about.
+/// Subject of a call; selects its concurrency limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
     /// Nodes, or the provider itself.
     Nodes,
-    /// Load balancers, of which there are as many as tenants like.
+    /// Load balancers; tenants can create any number of them.
     LoadBalancers,
     /// Routes.
     Routes,
@@ -74,11 +74,12 @@ impl About {
 }
 
 impl Calls {
-    /// Performs one call. `check` looks at the answer while it is still the guest's turn: what is worthless may be large.
+    /// Performs one call. `check` runs while the call still holds its CPU permit, because a worthless answer may be
+    /// large.
     ///
     /// # Errors
-    /// `init` did not accept the configuration, the guest did not come to its end, or it answered with an error or with what
-    /// `check` refuses.
+    /// `init` rejects the configuration, the guest fails to complete, or it answers with an error or with something
+    /// that `check` refuses.
     pub(crate) async fn run<R: Send>(
         &self,
         call: Call,
@@ -87,7 +88,7 @@ impl Calls {
     ) -> Result<R, ProviderError> {
         let (function, began) = (ask.function(), Instant::now());
         let waiting = Waiting { function, began };
-        // In this order: who waits for the narrower one takes no room from others.
+        // In this order: a call that waits for the narrower limit takes no general slot.
         let narrower = match About::of(&ask) {
             About::Nodes => None,
             About::LoadBalancers => Some((&self.balancing, limits::BALANCING_AT_ONCE)),
@@ -131,7 +132,7 @@ impl Calls {
         };
         let read = |answer: Result<Answer, common::Error>| check(answer?);
         let end = self.sandbox.perform(performance, read).await;
-        // An answer that is worthless counts as none.
+        // An answer that `check` refuses counts as a bad call.
         let well = !matches!(end.answer, Err(_) | Ok(Err(ProviderError::Internal(_))));
         self.backoff.ended(well, end.computed);
         let lines = log.finish();
@@ -149,7 +150,7 @@ impl Calls {
     }
 }
 
-/// Waits until one of `at_once` slots is free, as long as the call has time.
+/// Waits until one of `at_once` slots is free or the call's deadline passes.
 async fn turn<'a>(
     slots: &'a Semaphore,
     at_once: usize,
@@ -165,7 +166,7 @@ async fn turn<'a>(
     }
 }
 
-/// What waits, and since when: for messages.
+/// Function that waits, and the start of its wait; for error messages.
 #[derive(Clone, Copy)]
 struct Waiting {
     function: &'static str,
@@ -179,7 +180,7 @@ impl Waiting {
     }
 }
 
-/// The moment by which a call has to be over.
+/// Deadline of a call: `call` or `permit` from now on, the shorter one.
 pub(crate) fn deadline(call: Duration, permit: Duration) -> Instant {
     Instant::now() + call.min(permit)
 }

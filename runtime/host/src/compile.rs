@@ -1,5 +1,5 @@
-//! From untrusted bytes to trusted code: the pre-scan looks, a child process compiles, the cache remembers.
-//! Nothing of a module runs here, and nothing is compiled in this process.
+//! Compile pipeline: turns untrusted bytes into trusted code. The pre-scan checks a module, a child process compiles
+//! it, the cache stores the result. Nothing of a module runs here, and nothing is compiled in this process.
 
 pub(crate) mod cache;
 pub(crate) mod child;
@@ -20,14 +20,14 @@ use crate::digest::Digest;
 use crate::limits;
 use cache::{Cache, CacheError};
 
-/// The program that compiles, started once per module: it calls [`crate::compile_child`] and nothing else.
+/// The compiler program, started once per module: it calls [`crate::compile_child`] and nothing else.
 ///
 /// The product starts itself with a hidden subcommand.
 #[derive(Debug, Clone)]
 pub struct Compiler {
-    /// The program's file.
+    /// Path of the program.
     pub program: PathBuf,
-    /// What makes the program compile. `--memory-mib=N` and `--cpu-seconds=N` among them lower the limits.
+    /// Arguments of the program. `--memory-mib=N` and `--cpu-seconds=N` among them lower the limits.
     pub arguments: Vec<OsString>,
 }
 
@@ -37,31 +37,31 @@ pub enum CompileError {
     /// The program could not be started or talked to.
     #[error("cannot run the compiler {}", program.display())]
     Run {
-        /// The program.
+        /// Path of the program.
         program: PathBuf,
-        /// What the operating system says.
+        /// Error of the operating system.
         #[source]
         reason: std::io::Error,
     },
-    /// The compiler does not accept the module.
+    /// The compiler rejects the module; its message.
     #[error("the module is not valid: {0}")]
     Invalid(String),
-    /// Address space.
+    /// Address space limit, in MiB.
     #[error("compiling needs more than {0} MiB of memory")]
     Memory(u64),
-    /// CPU time.
+    /// CPU time limit, in seconds.
     #[error("compiling needs more than {0} s of CPU time")]
     Cpu(u64),
-    /// Waiting.
+    /// Wall-clock limit, in seconds.
     #[error("compiling did not end within {0} s")]
     TimedOut(u64),
-    /// The result.
+    /// Limit of the compiled code, in MiB.
     #[error("the compiled code has more than {0} MiB")]
     TooLarge(usize),
-    /// The compiler ended in another way. The module is as suspicious as the compiler.
+    /// The compiler ended otherwise; module or compiler may be the cause.
     #[error("the compiler crashed: {0}")]
     Crashed(String),
-    /// The compiled code does not fit this process.
+    /// The compiled code cannot be loaded into this process.
     #[error("the compiled code cannot be loaded: {0}")]
     Load(String),
 }
@@ -72,12 +72,12 @@ pub(crate) struct CompilePipeline {
     compiler: Compiler,
     cache: Option<Arc<Cache>>,
     recent: Mutex<VecDeque<(Digest, Component)>>,
-    /// Held by the one load that compiles: two at a time would need twice the memory.
+    /// Held while compiling: two compilations at a time would need twice the memory.
     bench: tokio::sync::Mutex<()>,
 }
 
 impl CompilePipeline {
-    /// A pipeline that keeps compiled code below `cache_dir`, or only in memory.
+    /// Opens a pipeline that stores compiled code below `cache_dir`, or only in memory.
     pub(crate) fn open(
         engine: Engine,
         compiler: Compiler,
@@ -96,7 +96,7 @@ impl CompilePipeline {
         })
     }
 
-    /// The component of a module that the pre-scan has let through.
+    /// Component of a module that passed the pre-scan, compiled if necessary.
     pub(crate) async fn component(
         &self,
         digest: Digest,

@@ -1,5 +1,5 @@
-//! What a module says about itself before anything of it is compiled or run: its manifest, its imports, its
-//! exports. Compares them with what this host offers and speaks.
+//! Inspects a module before any of it is compiled or run: manifest, imports and exports, compared with the
+//! interfaces and the contract version of this host.
 
 use ccm_core::cloud::Capabilities;
 
@@ -10,16 +10,16 @@ use crate::manifest::{CONTRACT, Manifest};
 use crate::sanitize::clean;
 use crate::wasi;
 
-/// The version of the contract that this host speaks. Until 1.0 the second number decides.
+/// Contract version of this host. Before 1.0 the minor version decides compatibility.
 pub const CONTRACT_VERSION: &str = CONTRACT;
 
-/// The contract's package, as it stands before the names of its interfaces.
+/// Package name of the contract, the prefix of its interface names.
 pub const CONTRACT_PACKAGE: &str = PACKAGE;
 
 const PACKAGE: &str = "ccm:provider";
-/// What the contract's guests may import. `common` has only types, but is an import all the same.
+/// Contract interfaces that guests may import. `common` has only types, but is still an import.
 const OFFERED: &[&str] = &["clock", "common", "http", "log", "random", "state"];
-/// What the contract's guests may export.
+/// Contract interfaces that guests may export.
 const KNOWN: &[&str] = &[
     "instances",
     "lifecycle",
@@ -27,22 +27,22 @@ const KNOWN: &[&str] = &[
     "routes",
     "self-check",
 ];
-/// Names in messages are cut at this length, and lists at this many names.
+/// In messages, names are cut to this many bytes and lists to this many names.
 const NAME_BYTES: usize = 120;
 const NAMES: usize = 32;
 
-/// What [`inspect`] finds.
+/// Result of [`inspect`].
 #[derive(Debug, Clone)]
 pub struct Inspection {
-    /// The SHA-256 of the module's bytes.
+    /// SHA-256 of the module's bytes.
     pub digest: Digest,
-    /// Bytes.
+    /// Size of the module in bytes.
     pub size: usize,
-    /// What the provider says about itself and requests.
+    /// The module's manifest.
     pub manifest: Manifest,
-    /// What it exports for controllers. `init` may enable less.
+    /// Controller interfaces that it exports. `init` may enable fewer.
     pub capabilities: Capabilities,
-    /// Whether it can check its credential.
+    /// Whether it exports the check of its credential.
     pub self_check: bool,
     /// Names of its imports, in the file's order.
     pub imports: Vec<String>,
@@ -50,10 +50,10 @@ pub struct Inspection {
     pub exports: Vec<String>,
 }
 
-/// Looks at a module without compiling or running anything of it. `source` says in messages where it is from.
+/// Inspects a module without compiling or running it. `source` names its origin in messages.
 ///
 /// # Errors
-/// The module could not be loaded by any grant or configuration.
+/// No grant or configuration could make the module loadable.
 pub fn inspect(source: &str, wasm: &[u8]) -> Result<Inspection, LoadError> {
     let module = || source.to_owned();
     let structure = prescan::scan(wasm).map_err(|reason| LoadError::Refused {
@@ -124,7 +124,7 @@ fn check_contract(source: &str, contract: &str) -> Result<(), LoadError> {
     })
 }
 
-/// A name such as `ccm:provider/instances@0.1.0`, taken apart.
+/// Parsed interface name, such as `ccm:provider/instances@0.1.0`.
 struct Interface<'a> {
     /// `ccm:provider/instances`.
     path: &'a str,
@@ -147,7 +147,7 @@ fn interface(full: &str) -> Option<Interface<'_>> {
     })
 }
 
-/// Versions on the same track are compatible: `0.1` of `0.1.3`, `1` of `1.2.3`. Pre-releases are only themselves.
+/// Compatibility track of a version: `0.1` of `0.1.3`, `1` of `1.2.3`. A pre-release is compatible only with itself.
 fn track(version: &str) -> &str {
     if version.contains(['-', '+']) {
         return version;
@@ -184,7 +184,7 @@ fn check_imports(source: &str, imports: &[&str]) -> Result<(), LoadError> {
     })
 }
 
-/// The known interfaces among the exports. Others are nobody's business: toolchains add some of their own.
+/// Contract interfaces among the exports. Others are ignored: toolchains add some of their own.
 fn exports<'a>(source: &str, exports: &[&'a str]) -> Result<Vec<&'a str>, LoadError> {
     let mut found = Vec::new();
     for full in exports {
@@ -199,7 +199,7 @@ fn exports<'a>(source: &str, exports: &[&'a str]) -> Result<Vec<&'a str>, LoadEr
     Ok(found)
 }
 
-/// An interface of ours at another version is never taken for one that is absent.
+/// A contract interface at another version must not count as absent.
 fn check_version(source: &str, full: &str) -> Result<(), LoadError> {
     match interface(full) {
         Some(ours) if ours.package == PACKAGE && track(ours.version) != track(CONTRACT_VERSION) => {

@@ -1,10 +1,10 @@
-//! What a child process gives up before it reads a byte that somebody else wrote: files, network, other processes, new
-//! privileges. What it needs – memory, threads, clocks, the descriptors that it was born with – stays. Nothing here can be
-//! taken back.
+//! Confinement of child processes: before a child reads a byte from an untrusted source, it gives up files, network,
+//! other processes and new privileges. It keeps memory, threads, clocks and its inherited descriptors. Confinement
+//! cannot be undone.
 //!
-//! Two mechanisms, of which either alone would do: a seccomp filter that lists what is allowed and answers everything else
-//! with "not permitted", and a Landlock domain without any path or port. The filter is required. Landlock is not in every
-//! kernel (5.13 and later), and some container runtimes withhold it: then the filter stands alone.
+//! Two mechanisms, either of which would suffice: a seccomp filter with a list of allowed system calls, which
+//! answers all others with "not permitted", and a Landlock domain without any path or port. The filter is required.
+//! Landlock needs kernel 5.13 or later, and some container runtimes withhold it: then the filter stands alone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-/// What both children need: memory, threads, signals, clocks, randomness, their descriptors, their end.
+/// System calls of both children: memory, threads, signals, clocks, randomness, descriptors, exit.
 const ALLOWED: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -37,7 +37,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_futex,
     libc::SYS_set_robust_list,
     libc::SYS_rseq,
-    // glibc asks for a thread in this way first, and its arguments are out of a filter's sight: see `without_clone3`.
+    // glibc first creates threads with this call, whose arguments a filter cannot read: see `without_clone3`.
     libc::SYS_clone3,
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -57,8 +57,8 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_getrusage,
 ];
 
-/// What the process that runs guests needs beside it: to wait for its one socket, and memory that has a descriptor, from
-/// which the engine maps what a guest's memory begins with.
+/// Additional system calls of the sandbox process: waiting for its socket, and memory with a descriptor (memfd),
+/// from which the engine maps the initial memory of guests.
 const RUNNING: &[c_long] = &[
     libc::SYS_recvfrom,
     libc::SYS_sendto,
@@ -72,17 +72,17 @@ const RUNNING: &[c_long] = &[
     libc::SYS_ftruncate,
 ];
 
-/// Which child confines itself.
+/// Kind of child process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Child {
-    /// Reads a module and writes code.
+    /// Compiles: reads a module and writes code.
     Compiler,
-    /// Runs guests, and asks the parent for everything else.
+    /// Runs guests; asks the parent for everything else.
     Sandbox,
 }
 
-/// Takes away core dumps and looks into the memory from outside: by a debugger, and through `/proc`. For the process
-/// itself, which holds credentials, and for its children. What it execs begins anew.
+/// Disables core dumps and access to the memory from outside, by debuggers and through `/proc`. For this process,
+/// which holds credentials, and for its children. An exec resets it.
 ///
 /// # Errors
 /// The operating system refuses.
@@ -92,14 +92,14 @@ pub fn keep_memory_private() -> io::Result<()> {
     Ok(())
 }
 
-/// Confines this process, which must have one thread only: later ones inherit it.
+/// Confines this process. It must have only one thread; later threads inherit the confinement.
 ///
 /// # Errors
-/// The operating system refuses. The process must not go on then.
+/// The operating system refuses. The process must not continue then.
 pub fn confine(child: Child) -> io::Result<()> {
     keep_memory_private()?;
     rustix::thread::set_no_new_privs(true)?;
-    // Without it the filter stands alone.
+    // Without Landlock the filter stands alone.
     let _ = landlock();
     let allowed: Vec<c_long> = match child {
         Child::Compiler => ALLOWED.to_vec(),
@@ -112,7 +112,7 @@ pub fn confine(child: Child) -> io::Result<()> {
     Ok(())
 }
 
-/// No path, no port, no signal to a process outside.
+/// Landlock domain: no path, no port, no signal to a process outside.
 fn landlock() -> Result<(), landlock::RulesetError> {
     const NEWEST: ABI = ABI::V6;
     Ruleset::default()
@@ -124,7 +124,7 @@ fn landlock() -> Result<(), landlock::RulesetError> {
         .map(drop)
 }
 
-/// "There is no such call" for `clone3`: glibc then uses `clone`, which a filter can look into.
+/// Answers `clone3` with ENOSYS: glibc then uses `clone`, whose arguments a filter can read.
 fn without_clone3() -> Result<BpfProgram, seccompiler::BackendError> {
     let rules = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     filter(
@@ -134,7 +134,7 @@ fn without_clone3() -> Result<BpfProgram, seccompiler::BackendError> {
     )
 }
 
-/// "Not permitted" for everything but these, threads, and names of threads and of memory.
+/// Answers every other system call with EPERM; also allows creating threads, and naming threads and memory.
 fn only(allowed: &[c_long]) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<_, _> = allowed.iter().map(|&call| (call, Vec::new())).collect();
     let thread = argument(
@@ -149,7 +149,7 @@ fn only(allowed: &[c_long]) -> Result<BpfProgram, seccompiler::BackendError> {
         libc::SYS_prctl,
         names.into_iter().collect::<Result<_, _>>()?,
     );
-    // What a descriptor is, and that memory stays as it is; not another one.
+    // Reading descriptor flags and sealing memory files; no other `fcntl` command.
     let looks = [libc::F_GETFD, libc::F_GETFL, libc::F_ADD_SEALS];
     let looks = looks.map(|command| argument(1, SeccompCmpOp::Eq, command as u64));
     rules.insert(
@@ -163,7 +163,7 @@ fn only(allowed: &[c_long]) -> Result<BpfProgram, seccompiler::BackendError> {
     )
 }
 
-/// A rule about one argument.
+/// Seccomp rule on one argument.
 fn argument(
     index: u8,
     operator: SeccompCmpOp,

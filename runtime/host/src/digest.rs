@@ -1,25 +1,25 @@
-//! What identifies a module: the SHA-256 of its bytes.
+//! Identity of a module: the SHA-256 of its bytes.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of a module's bytes. Displayed as `sha256:` and 64 hexadecimal digits.
+/// SHA-256 of a module's bytes. Displayed as `sha256:` and 64 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// Hashes `bytes`.
     pub fn of(bytes: &[u8]) -> Digest {
         Digest(Sha256::digest(bytes).into())
     }
 
-    /// The 32 bytes.
+    /// Raw hash, 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// Reads the displayed form: `sha256:` and 64 lower-case hexadecimal digits.
+    /// Parses the displayed form: `sha256:` and 64 lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Digest> {
         let digits = text.strip_prefix("sha256:")?;
         if digits.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -30,12 +30,12 @@ impl Digest {
         Some(Digest(bytes))
     }
 
-    /// The first twelve hexadecimal digits: enough for people to tell modules apart in a log line.
+    /// First twelve hexadecimal digits: enough to tell modules apart in a log line.
     pub fn short(&self) -> String {
         self.hex().chars().take(12).collect()
     }
 
-    /// All 64 hexadecimal digits, without the name of the algorithm: fit for file names.
+    /// All 64 hexadecimal digits without the algorithm's name; usable in file names.
     pub fn hex(&self) -> String {
         hex::encode(self.0)
     }

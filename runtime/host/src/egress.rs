@@ -1,18 +1,18 @@
-//! The only way out of the sandbox.
+//! Egress: the only way for guest requests to leave the sandbox.
 //!
-//! Every request of a guest, whether through `ccm:provider/http` or through `wasi:http`, takes the same steps:
+//! Every guest request, whether through `ccm:provider/http` or through `wasi:http`, takes the same steps:
 //!
 //! ```text
-//! guest → rules (path, prepare) → kept answers → slots → patience, budget → permit → dial (address) → cloud
-//!         denied: 0 connections                          throttled: 0      refused: 0 connections
+//! guest → rules (path, prepare) → response cache → slots → rate-limit hold, budget → permit → dial (address) → cloud
+//!         denied: 0 connections                            throttled: 0              refused: 0 connections
 //! ```
 //!
-//! An [`Egress`] belongs to one generation of one provider and owns its connections and kept answers; a
-//! [`CallScope`] belongs to one guest call. Guests name *targets*; which host a target is, and which credential goes
-//! there, only the grant says. Redirects are never followed, nothing is sent twice, proxies are not used,
-//! cookies do not exist. The permit is asked when everything else is ready; what remains between it and the wire
-//! is taking a connection from the pool or, at most for [`EgressLimits::connect`], making one. Whether this process
-//! may still send is asked again behind all that, for each write (`wire`).
+//! An [`Egress`] belongs to one generation of one provider and owns its connections and response cache; a
+//! [`CallScope`] belongs to one guest call. Guests name *targets*; only the grant maps a target to a host and a
+//! credential. The egress never follows redirects, never sends a request twice, and uses neither proxies nor
+//! cookies. The permit is asked when everything else is ready; between it and the wire remains only taking a
+//! connection from the pool or opening one, at most [`EgressLimits::connect`]. The lease gate (`wire`) checks again
+//! on each write whether this process may still send.
 
 pub mod address;
 pub mod path;
@@ -69,36 +69,36 @@ use budget::Budget;
 use response_cache::ResponseCache;
 use target::Target;
 
-/// Texts of errors are cut after this many bytes.
+/// Maximum length of an error text, in bytes.
 const MAX_TEXT: usize = 512;
 
-/// Why the way out of a provider cannot be built from its grant.
+/// Why an egress cannot be built from a grant.
 #[derive(Debug, Error)]
 pub enum EgressError {
-    /// The endpoint or its TLS cannot be used.
+    /// The endpoint or its TLS settings are unusable.
     #[error("target {target} cannot be dialled")]
     Dial {
-        /// The target's name.
+        /// Name of the target.
         target: String,
-        /// The reason.
+        /// Cause.
         #[source]
         source: DialError,
     },
-    /// The credential cannot be used.
+    /// The credential is unusable.
     #[error("the credential of target {target} cannot be used")]
     Credential {
-        /// The target's name.
+        /// Name of the target.
         target: String,
-        /// The reason.
+        /// Cause.
         #[source]
         source: CredentialError,
     },
 }
 
-/// Whether an endpoint has the form that requests can go to; addresses are judged later, against a grant.
+/// Checks that an endpoint has a form that requests can go to; its addresses are checked later, against a grant.
 ///
 /// # Errors
-/// What is wrong, for people; shows neither user nor password.
+/// A human-readable description of the mistake, without user name and password.
 pub fn check_endpoint(endpoint: &url::Url) -> Result<(), String> {
     match dial::endpoint(endpoint, &[]) {
         Ok(_) => Ok(()),
@@ -108,7 +108,7 @@ pub fn check_endpoint(endpoint: &url::Url) -> Result<(), String> {
     }
 }
 
-/// The way out of one generation of one provider. See the module's documentation.
+/// Egress of one generation of one provider; see the module docs.
 pub struct Egress {
     provider: String,
     digest: String,
@@ -120,10 +120,10 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Builds the way out; nothing is resolved or dialled yet.
+    /// Builds the egress; resolves and dials nothing yet.
     ///
     /// # Errors
-    /// What about a grant cannot be used.
+    /// The part of the grant that is unusable.
     pub fn new(
         provider: &str,
         granted: &Granted,
@@ -132,10 +132,10 @@ impl Egress {
         Egress::with_lookup(provider, granted, limits, Arc::new(SystemLookup))
     }
 
-    /// The same with another way to find the addresses of names.
+    /// [`Egress::new`] with another name resolver.
     ///
     /// # Errors
-    /// What about a grant cannot be used.
+    /// The part of the grant that is unusable.
     pub fn with_lookup(
         provider: &str,
         granted: &Granted,
@@ -157,13 +157,13 @@ impl Egress {
         })
     }
 
-    /// The same for a module with this digest, which audit records name.
+    /// Sets the module digest that audit records name.
     pub fn of_module(mut self, digest: String) -> Egress {
         self.digest = digest;
         self
     }
 
-    /// The same, that shares accounts with its predecessors and successors of this name.
+    /// Shares quotas with the other generations of the provider with this name.
     pub(crate) fn sharing(mut self, quota_groups: &QuotaGroups) -> Egress {
         for target in &mut self.targets {
             quota_groups.share(&self.provider, target);
@@ -171,22 +171,23 @@ impl Egress {
         self
     }
 
-    /// It is tried from now on, with a tenth of each budget and holds of its own; or it `serves`.
+    /// Sets whether this generation serves. While on trial it gets a tenth of each request budget and rate-limit
+    /// holds of its own.
     pub(crate) fn serves(&self, serves: bool) {
         for target in &self.targets {
             target.share.serves(serves);
         }
     }
 
-    /// How long a target still wants to be left alone, or has spent its budget: the longest of all.
+    /// Longest remaining rate-limit hold or budget wait over all targets; `None` if no target waits.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         let now = Instant::now();
         let held = |target: &Target| target.share.held(now).max(target.share.spent(now));
         self.targets.iter().filter_map(held).max()
     }
 
-    /// What one guest call may send, until `deadline` and as far as `permit` allows. A `fresh` call neither
-    /// gets kept answers nor leaves any: its answers are independent of every other call's.
+    /// Scope of one guest call: it may send until `deadline` and as far as `permit` allows. A `fresh` call neither
+    /// reads from nor writes to the response cache: its answers are independent of every other call's.
     pub fn scope(
         self: &Arc<Egress>,
         permit: Arc<Permit>,
@@ -196,17 +197,17 @@ impl Egress {
         CallScope::new(self.clone(), permit, deadline, fresh)
     }
 
-    /// The provider's name, as the permits and logs say it.
+    /// Name of the provider, as used in permits and logs.
     pub fn provider(&self) -> &str {
         &self.provider
     }
 
-    /// Whether anything can be reached at all.
+    /// Whether any target is granted.
     pub fn has_targets(&self) -> bool {
         !self.targets.is_empty()
     }
 
-    /// How many requests were made since the generation began, per target, method and end.
+    /// Number of requests since the generation began, by target, method and end.
     pub fn counts(&self) -> Vec<Count> {
         self.targets
             .iter()
@@ -214,21 +215,21 @@ impl Egress {
             .collect()
     }
 
-    /// A text as it may be shown: in one line, not too long, without a credential of any target, neither as it was given
-    /// nor as it looks when it is clean.
+    /// Sanitises a text for display: one line, length-limited, without any target's credential. Redacts before and
+    /// after cleaning, because cleaning can reveal a credential.
     fn shown(&self, text: &str) -> String {
         let plain = sanitize::clean(&self.redacted(text), usize::MAX);
         sanitize::clean(&self.redacted(&plain), MAX_TEXT)
     }
 
-    /// Whether one of these holds a credential of any target.
+    /// Whether one of the strings contains a credential of any target.
     pub(crate) fn finds_credential(&self, names: &[&str]) -> bool {
         let all = names.join("\n");
         let mut targets = self.targets.iter();
         targets.any(|target| target.watch.finds(all.as_bytes()))
     }
 
-    /// A text without a credential of any target.
+    /// Removes the credentials of all targets from a text.
     pub(crate) fn redacted(&self, text: &str) -> String {
         let targets = self.targets.iter();
         targets.fold(text.to_owned(), |text, target| target.watch.redact(&text))

@@ -1,7 +1,7 @@
-//! What the operator allows: targets with endpoint, rules and credential, and annotation prefixes.
+//! Grants: targets with endpoint, rules and credential, and annotation prefixes, as the operator allows them.
 //!
-//! Nothing here reads a file or a variable, and no secret in here can be printed: neither [`Secret`] nor
-//! what holds one has `Debug`, `Display` or `Serialize`.
+//! Nothing here reads a file or an environment variable. Secrets cannot be printed: neither [`Secret`] nor a type
+//! that contains one implements `Debug`, `Display` or `Serialize`.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -13,48 +13,49 @@ use zeroize::Zeroizing;
 
 use crate::egress::rules::Rule;
 
-/// Everything that one provider is granted.
+/// All grants of one provider.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Grants {
-    /// The targets, by the names that the provider's manifest uses.
+    /// Targets, by the names in the provider's manifest.
     pub targets: Vec<TargetGrant>,
     /// Prefixes of annotation keys that the provider may set on Services.
     pub annotation_prefixes: Vec<String>,
 }
 
-/// One target as granted.
+/// One granted target.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TargetGrant {
-    /// The name that the manifest uses.
+    /// Name of the target in the manifest.
     pub name: String,
-    /// Scheme, host, port and base path; replaces what the manifest names. `http` only to loopback.
+    /// Scheme, host, port and base path; overrides the manifest's endpoint. `http` only to loopback.
     pub endpoint: Url,
-    /// What may be asked for. The access that stands here decides, not the manifest's.
+    /// Requests that are allowed. The access given here applies, not the manifest's.
     pub rules: Vec<Rule>,
-    /// Added by the host to every request to exactly this target.
+    /// Credential that the host adds to every request to exactly this target.
     pub credential: Credential,
-    /// Loopback and private ranges that the endpoint's name may resolve to. An endpoint that is an IP
-    /// address needs no entry for itself. Metadata and link-local addresses cannot be granted.
+    /// Loopback and private ranges that the endpoint's name may resolve to. An endpoint that is an IP address needs
+    /// no entry for itself. Metadata and link-local addresses cannot be granted.
     pub addresses: Vec<IpNet>,
-    /// Certificates in PEM form. If set, these are the only roots, and the platform's are not asked.
+    /// CA certificates in PEM form. If set, they replace the platform's roots.
     pub ca_pem: Option<String>,
-    /// How many requests it may get.
+    /// Request budget of the target.
     pub requests: RequestBudget,
 }
 
-/// How many requests a provider may send to a target: so many at once, and as many more as `per` gives back evenly. In the
-/// form in which clouds state their own limits.
+/// Request budget of a provider for a target: a burst of `requests`, refilled evenly over `per`. Clouds state their
+/// own limits in this form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestBudget {
-    /// As many as may be sent without a pause.
+    /// Requests that may be sent without a pause.
     pub requests: NonZeroU32,
-    /// How long it takes until all of them may be sent again.
+    /// Time until the whole budget is available again.
     pub per: Duration,
 }
 
 impl Default for RequestBudget {
-    /// Three calls that ask for as much as a call may, and a hundred requests in each second: more than a cloud of 5000 nodes
-    /// is asked that answers for one node at a time, and more than any public cloud that was looked at answers for long.
+    /// 6000 requests per minute: three calls with the maximum number of requests each, and a hundred requests per
+    /// second. More than a cloud with 5000 nodes and one node per answer gets asked, and more than any public cloud
+    /// that was looked at tolerates for long.
     fn default() -> RequestBudget {
         RequestBudget {
             requests: NonZeroU32::MIN.saturating_add(5999),
@@ -64,7 +65,7 @@ impl Default for RequestBudget {
 }
 
 impl RequestBudget {
-    /// What a version gets of it that is tried beside the one that serves.
+    /// Budget of a version on trial beside the serving one: a tenth, rounded up.
     pub(crate) fn tenth(self) -> RequestBudget {
         let tenth = self.requests.get().div_ceil(10);
         RequestBudget {
@@ -74,32 +75,32 @@ impl RequestBudget {
     }
 }
 
-/// How requests to a target prove who sends them.
+/// Authentication of requests to a target.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Credential {
-    /// Not at all.
+    /// No authentication.
     #[default]
     None,
     /// `Authorization: Bearer …` (RFC 6750).
     Bearer(Secret),
     /// `Authorization: Basic …` (RFC 7617).
     Basic {
-        /// The user name; no colon.
+        /// User name, without colon.
         user: String,
-        /// The password.
+        /// Password.
         password: Secret,
     },
-    /// A header of the vendor's own.
+    /// Vendor-specific header.
     Header {
-        /// The header's name.
+        /// Name of the header.
         name: String,
-        /// Its whole value.
+        /// Whole value of the header.
         value: Secret,
     },
 }
 
 impl Credential {
-    /// The word that a manifest uses for this kind.
+    /// Word for this kind in manifests.
     pub fn kind(&self) -> &'static str {
         match self {
             Credential::None => "none",
@@ -110,18 +111,18 @@ impl Credential {
     }
 }
 
-/// A text that must not be seen. Overwritten when the last copy is dropped; copies share one place in memory.
-/// Equal texts are equal secrets: so a configuration that is read again knows whether one was rotated.
+/// Secret text. Wiped from memory when the last clone is dropped; clones share one allocation. Secrets with equal
+/// texts are equal, so that a reloaded configuration shows whether one was rotated.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<Zeroizing<String>>);
 
 impl Secret {
-    /// Takes the text over.
+    /// Takes ownership of the text.
     pub fn new(text: String) -> Secret {
         Secret(Arc::new(Zeroizing::new(text)))
     }
 
-    /// The text, for the one place that writes it into a request.
+    /// The text, for the code that writes it into requests.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }

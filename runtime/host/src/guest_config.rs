@@ -1,4 +1,4 @@
-//! What the operator configured for a provider, checked against what its manifest declares.
+//! Configuration of a provider by the operator, checked against the keys that its manifest declares.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use crate::limits;
 use crate::manifest::{Granted, Manifest};
 use crate::sanitize::clean;
 
-/// What the operator configured. No secrets: the guest sees all of it.
+/// Configuration of a provider. Contains no secrets: the guest sees all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GuestConfig {
     /// `--cluster-name`.
     pub cluster_name: String,
     /// `--cluster-cidr`, split at commas.
     pub cluster_cidrs: Vec<String>,
-    /// Values for keys that the manifest declares. At most 256, and 256 KiB with their keys.
+    /// Values of keys that the manifest declares. At most 256, and 256 KiB including keys.
     pub values: BTreeMap<String, String>,
 }
 
 impl GuestConfig {
-    /// What of it a module with this manifest would not have, as far as that can be told without asking it.
+    /// Mistakes with respect to this manifest, as far as they show without running the module.
     pub fn mistakes(&self, manifest: &Manifest) -> Vec<String> {
         check(manifest, self).err().unwrap_or_default()
     }
 }
 
-/// Compares the configuration with the keys that the manifest declares.
+/// Checks the configuration against the keys that the manifest declares.
 ///
 /// # Errors
 /// All mistakes.
@@ -65,8 +65,8 @@ pub(crate) fn check(manifest: &Manifest, config: &GuestConfig) -> Result<(), Vec
     }
 }
 
-/// What `init` is told: the configuration, and which targets are granted. A guest with optional targets cannot find
-/// that out by itself before it needs one.
+/// Argument of `init`: the configuration and the names of the granted targets. A guest with optional targets could
+/// not otherwise learn which of them are granted before it needs one.
 pub(crate) fn told(config: GuestConfig, granted: &Granted) -> lifecycle::Config {
     let targets: Vec<_> = granted
         .targets

@@ -1,5 +1,5 @@
-//! The log of one call: lines that the guest writes, through the contract or to its standard output and error. They go
-//! to the operator's log as they come, and the last ones are kept for the error if the call fails.
+//! Log of one call: lines that the guest writes through the contract or to its standard output and error. They go to
+//! the operator's log at once; the last ones are kept for the error if the call fails.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::limits;
 use crate::sandbox::Parent;
 use crate::sanitize::clean;
 
-/// How loud a line is.
+/// Severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Level {
     Debug,
@@ -27,22 +27,22 @@ pub(crate) enum Output {
     Stderr,
 }
 
-/// A handle to the log of one call.
+/// Handle to the log of one call; clones share it.
 #[derive(Clone)]
 pub(crate) struct GuestLog {
     reader: Reader,
     lines: Arc<Mutex<Lines>>,
 }
 
-/// Where lines go.
+/// Destination of the lines.
 #[derive(Clone)]
 enum Reader {
-    /// The operator, who sees no credential of this scope.
+    /// Operator's log, with the credentials of this scope redacted.
     Operator {
         provider: Arc<str>,
         scope: Option<CallScope>,
     },
-    /// The process that has the operator's log.
+    /// Parent process, which has the operator's log.
     Parent(Parent),
 }
 
@@ -51,13 +51,13 @@ struct Lines {
     written: usize,
     dropped: usize,
     tail: VecDeque<String>,
-    /// Begun and not ended by a line end yet.
+    /// Unfinished lines.
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
 impl GuestLog {
-    /// An empty log of a call that may send this.
+    /// Creates an empty log for a call with this egress scope.
     pub(crate) fn new(provider: &Arc<str>, scope: Option<CallScope>) -> GuestLog {
         let provider = provider.clone();
         GuestLog {
@@ -66,7 +66,7 @@ impl GuestLog {
         }
     }
 
-    /// The same in a sandbox of its own process: what is kept of it goes to the parent.
+    /// Creates a log in a sandbox process; kept lines go to the parent.
     pub(crate) fn of_child(parent: Parent) -> GuestLog {
         GuestLog {
             reader: Reader::Parent(parent),
@@ -74,12 +74,12 @@ impl GuestLog {
         }
     }
 
-    /// Writes a line; beyond the limit it is counted only.
+    /// Writes a line; lines beyond the limit are only counted.
     pub(crate) fn line(&self, level: Level, text: &str) {
         self.write(&mut self.lines(), level, text, false);
     }
 
-    /// Writes a line of the contract's `log`. It is the guest's last word before what it does next.
+    /// Writes a line of the contract's `log`. Also reports it to the permit, as context of the next refused change.
     pub(crate) fn said(&self, level: Level, text: &str) {
         self.write(&mut self.lines(), level, text, true);
         if let Reader::Operator {
@@ -90,13 +90,13 @@ impl GuestLog {
         }
     }
 
-    /// So many lines were not kept where they were written.
+    /// Counts lines that a sandbox process dropped.
     pub(crate) fn lost(&self, lines: usize) {
         let mut kept = self.lines();
         kept.dropped = kept.dropped.saturating_add(lines);
     }
 
-    /// Takes what a guest writes to an output: each line is a line of the log.
+    /// Writes output of a guest; each line becomes a line of the log.
     pub(crate) fn output(&self, output: Output, bytes: &[u8]) {
         let mut lines = self.lines();
         for &byte in bytes {
@@ -110,7 +110,7 @@ impl GuestLog {
         }
     }
 
-    /// Writes what was begun, says how much was dropped, and hands out the last lines.
+    /// Ends unfinished lines, logs how many lines were dropped, and returns the last lines.
     pub(crate) fn finish(&self) -> Vec<String> {
         let mut lines = self.lines();
         self.end_line(&mut lines, Output::Stdout);
@@ -177,7 +177,7 @@ impl Lines {
 }
 
 fn emit(provider: &str, level: Level, text: &str) {
-    // The level has to be a constant where an event is defined.
+    // Tracing events need a constant level.
     match level {
         Level::Debug => tracing::debug!(target: "guest", provider, "{text}"),
         Level::Info => tracing::info!(target: "guest", provider, "{text}"),

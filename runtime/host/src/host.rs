@@ -1,4 +1,4 @@
-//! From a module to a provider: looks, narrows, compiles, links and tries, in this order, and stops at the first
+//! Loads modules into providers: inspects, narrows, compiles, links and tries, in this order, and stops at the first
 //! step that fails.
 
 use std::path::PathBuf;
@@ -31,37 +31,37 @@ use crate::store_data::Guest;
 use crate::ticker::Ticker;
 use crate::{engine, host_functions, limits, wasi};
 
-/// What a host is made of.
+/// Options of a host.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
-    /// The program that compiles.
+    /// Compiler program.
     pub compiler: Compiler,
-    /// Where compiled code is kept; `None` keeps it in memory only.
+    /// Folder for compiled code; `None` keeps it in memory only.
     pub cache_dir: Option<PathBuf>,
     /// Where guests run.
     pub isolation: Isolation,
 }
 
-/// Why there is no host.
+/// Why a host cannot be created.
 #[derive(Debug, Error)]
 pub enum HostError {
     /// This machine cannot run the engine.
     #[error("the WebAssembly engine cannot be started: {0}")]
     Engine(String),
-    /// No thread for the interruption of guests.
+    /// The thread that interrupts guests could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
-    /// The cache folder.
+    /// The cache folder is unusable.
     #[error("the cache for compiled code cannot be used")]
     Cache(#[source] CacheError),
 }
 
-/// A module as it was delivered.
+/// A module as delivered.
 #[derive(Debug, Clone)]
 pub struct Module {
-    /// Where it is from, for messages: a path, an image reference, a ConfigMap's name.
+    /// Origin for messages: a path, an image reference, a ConfigMap's name.
     pub source: String,
-    /// Its bytes.
+    /// Bytes of the component.
     pub wasm: Vec<u8>,
 }
 
@@ -79,7 +79,7 @@ impl Host {
     /// Starts the engine and its ticker, and opens the cache.
     ///
     /// # Errors
-    /// One of them is not possible here.
+    /// The step that failed.
     pub fn new(options: HostOptions) -> Result<Host, HostError> {
         let failed = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
         let engine = engine::new().map_err(failed)?;
@@ -99,10 +99,10 @@ impl Host {
         })
     }
 
-    /// Loads a module under its own name and with the limits that it wants: see [`Host::load_as`].
+    /// Loads a module under its manifest's name and with the limits that it wants: see [`Host::load_as`].
     ///
     /// # Errors
-    /// Likewise.
+    /// See [`Host::load_as`].
     pub async fn load(
         &self,
         module: Module,
@@ -117,11 +117,12 @@ impl Host {
         self.load_as(module, loading).await
     }
 
-    /// Loads a module on these terms, and tries it: its `init` runs once. What a cloud asked the version of the same
-    /// name that serves to wait for holds for this one, too, and they share the budgets of requests.
+    /// Loads a module with these options and runs its `init` once as a test. It shares the request budgets and
+    /// rate-limit holds of the serving version with the same name.
     ///
     /// # Errors
-    /// The first step that failed; see [`LoadError`]. A module that requests more than it is granted is not compiled.
+    /// The first step that failed; see [`LoadError`]. A module that requests more than it is granted is not
+    /// compiled.
     pub async fn load_as(&self, module: Module, loading: Loading) -> Result<Provider, LoadError> {
         let Module { source, wasm } = module;
         let Loading {
@@ -236,7 +237,7 @@ impl Host {
     }
 }
 
-/// What guests may import, linked.
+/// Linker with all interfaces that guests may import.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     host_functions::link(&mut linker)?;
@@ -244,7 +245,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     Ok(linker)
 }
 
-/// Inspects on another thread, because hashing and scanning 32 MiB takes tens of milliseconds.
+/// Inspects on a blocking thread, because hashing and scanning 32 MiB takes tens of milliseconds.
 async fn look(source: &str, wasm: Vec<u8>) -> Result<(Inspection, Vec<u8>), LoadError> {
     let module = source.to_owned();
     let look = tokio::task::spawn_blocking(move || {
@@ -283,7 +284,7 @@ async fn try_out(source: &str, calls: &Calls) -> Result<Vec<lifecycle::Capabilit
         })
 }
 
-/// What `init` enabled, which must be among what is exported.
+/// Capabilities that `init` enabled; they must be among the exported ones.
 fn narrow(
     source: &str,
     exported: Capabilities,

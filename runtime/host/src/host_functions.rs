@@ -1,5 +1,5 @@
-//! The contract's functions that the host offers to guests: log, clock, random, state and http. Each is a few
-//! lines over what does the work; none blocks the thread.
+//! Contract functions that the host offers to guests: log, clock, random, state and http. Thin wrappers; none blocks
+//! the thread.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,7 +16,7 @@ use crate::store_data::Guest;
 /// Links the contract's imports.
 ///
 /// # Errors
-/// Something is linked twice.
+/// A function is linked twice.
 pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     World::add_to_linker::<Guest, HasSelf<Guest>>(linker, |guest| guest)
 }
@@ -29,7 +29,7 @@ pub(crate) fn wall_clock_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds since this process first asked.
+/// Milliseconds since the first call in this process.
 pub(crate) fn monotonic_ms() -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -47,7 +47,7 @@ impl log::Host for Guest {
         };
         let mut line = message;
         for (name, value) in fields {
-            // What is longer is cut anyway; this bounds what is put together before.
+            // Longer lines are cut later anyway; this bounds the string built here.
             if line.len() > limits::LOG_LINE_BYTES {
                 break;
             }

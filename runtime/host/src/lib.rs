@@ -1,19 +1,20 @@
-//! Speaks Wasm: loads provider components into a sandbox and gives them one guarded way out. Knows no Kubernetes
-//! type; implements core's `CloudProvider`.
+//! WebAssembly host: loads provider components into a sandbox with one guarded egress. Knows no Kubernetes type;
+//! implements core's `CloudProvider`.
 //!
 //! What a module can and cannot do:
 //!
-//! - It is read before it is compiled ([`inspect`]), compiled in a child process with its own limits
+//! - It is scanned before it is compiled ([`inspect`]), compiled in a child process with its own limits
 //!   ([`compile_child`]), and linked only to interfaces of a fixed list.
 //! - Each call has a fresh store with a memory allowance, a deadline, a CPU budget and limits on everything the host
-//!   keeps for it (`limits`); whatever a guest does ends in a `ProviderError`.
+//!   keeps for it (`limits`); every failure of a guest ends in a `ProviderError`.
 //! - It has no files, environment, arguments or sockets. Requests leave through [`egress`] only, to granted targets,
 //!   with the call's permit; credentials are added there and never seen by the guest.
 //!
-//! Guests run on threads of this process, or in a child process that is confined: see `sandbox` and `confine`.
+//! Guests run on threads of this process, or in a confined child process: see `sandbox` and `confine`.
 //!
-//! Reading order: `host` (the steps of loading), `component` and `compile` (before anything runs), `call` and `sandbox` (one
-//! call), `v0_1` (the contract's types), `functions` and `wasi` (what guests can call), [`manifest`], [`grant`], [`egress`].
+//! Reading order: `host` (the steps of loading), `component` and `compile` (before anything runs), `call` and
+//! `sandbox` (one call), `v0_1` (the contract's types), `host_functions` and `wasi` (functions that guests can
+//! call), [`manifest`], [`grant`], [`egress`].
 #![deny(unsafe_code)]
 
 pub mod confine;

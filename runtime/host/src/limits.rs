@@ -1,8 +1,8 @@
-//! Every limit of the sandbox, each with its reason. The pre-scan, the compile child, the store of a call and
-//! the functions that the host offers take their numbers from here and nowhere else; the egress has its own.
+//! Every limit of the sandbox, each with its reason. The pre-scan, the compile child, the store of a call and the
+//! host functions take their numbers only from here; the egress has its own.
 //!
-//! "Real guests" below are components built for this contract from Rust, C, JavaScript (QuickJS and
-//! StarlingMonkey) and Python (CPython).
+//! "Real guests" below are components built for this contract from Rust, C, JavaScript (QuickJS and StarlingMonkey)
+//! and Python (CPython).
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ const MIB: usize = 1024 * KIB;
 
 // --- A module, before anything of it is compiled -------------------------------------------------
 
-/// A module's size. The largest real guest (CPython) has 18.6 MB.
+/// Size of a module. The largest real guest (CPython) has 18.6 MB.
 pub const MODULE_BYTES: usize = 32 * MIB;
-/// Core functions of a module, all together. Real guests have up to 13,500.
+/// Core functions of a module, in total. Real guests have up to 13,500.
 pub const FUNCTIONS: u64 = 50_000;
 /// Local variables of one function. Real guests have up to 271; compile time grows with locals times blocks.
 pub const LOCALS: u64 = 2_000;
-/// One function's body. CPython's interpreter loop has 427 KB.
+/// Size of a function body. CPython's interpreter loop has 427 KB.
 pub const BODY_BYTES: u64 = MIB as u64;
-/// Locals times bytes of one function, which is about what the register allocator's time grows with. Real
-/// guests reach 9.0 million; a hostile module of 278 KB that took 146 s and 7.6 GB to compile has thousands of millions.
+/// Locals times bytes of one function; the register allocator's time grows roughly with it. Real guests reach 9.0
+/// million; a hostile module of 278 KB that took 146 s and 7.6 GB to compile has thousands of millions.
 pub const LOCALS_TIMES_BYTES: u64 = 64 << 20;
-/// Components within components. Real guests need 3.
+/// Nesting depth of components. Real guests need 3.
 pub const NESTING: usize = 16;
 /// Core modules and components in a file, each. CPython guests have 38 modules.
 pub const MODULES: usize = 128;
@@ -42,9 +42,9 @@ pub const COMPILE_CPU_SECONDS: u64 = 60;
 pub const COMPILE_WALL: Duration = Duration::from_secs(90);
 /// Threads of the compile child. Each reserves address space, which is limited.
 pub const COMPILE_THREADS: usize = 4;
-/// Compiled code. StarlingMonkey guests have 37 MB.
+/// Size of compiled code. StarlingMonkey guests have 37 MB.
 pub const COMPILED_BYTES: usize = 256 * MIB;
-/// What is kept of the compile child's error output.
+/// Bytes kept of the compile child's error output.
 pub const COMPILE_MESSAGE_BYTES: usize = 64 * KIB;
 /// Compiled code on disk, over all modules: a dozen of the largest, thousands of the smallest.
 pub const CACHE_BYTES: u64 = 512 * MIB as u64;
@@ -53,55 +53,55 @@ pub const RECENT_COMPONENTS: usize = 4;
 
 // --- One call ------------------------------------------------------------------------------------
 
-/// Linear memory of one call, all memories together, unless the manifest asks for more. Rust guests use
-/// 1 to 2 MiB and their answers; CPython guests begin with 20.
+/// Linear memory of one call, all memories together, unless the manifest asks for more. Rust guests use 1 to 2 MiB
+/// and their answers; CPython guests begin with 20.
 pub const MEMORY_BYTES: usize = 64 * MIB;
-/// The most that a manifest may ask for: [`CALLS_AT_ONCE`] of it still fit a node of 4 GiB.
+/// The most that a manifest may ask for: [`CALLS_AT_ONCE`] calls of this size still fit a node of 4 GiB.
 pub const MEMORY_CEILING_BYTES: usize = 256 * MIB;
-/// What the host holds for one call beside the guest's memory, all together: answers (`egress::limits`), what is kept of
-/// them, header fields, paths, log.
+/// Memory that the host holds for one call beside the guest's, in total: responses (`egress::limits`), cached
+/// responses, header fields, paths, log.
 pub const HELD_BYTES: usize = 32 * MIB;
 /// Elements of all tables together. CPython guests need 7,800.
 pub const TABLE_ELEMENTS: usize = 100_000;
 /// Core instances, tables and memories in a store, each. CPython guests make 38 instances.
 pub const INSTANCES: usize = 128;
-/// How long a call may take, waiting included, unless the manifest or the permit says otherwise.
+/// Duration of a call, waiting included, unless the manifest or the permit says otherwise.
 pub const CALL: Duration = Duration::from_secs(60);
-/// The most that a manifest may ask for. Guests return `pending` rather than wait for minutes.
+/// Longest call that a manifest may ask for. Guests return `pending` rather than wait for minutes.
 pub const CALL_CEILING: Duration = Duration::from_secs(300);
-/// How long `init` may take when a module is loaded. It makes no request, so that it is all computing.
+/// Duration of `init` when a module is loaded. It makes no request, so it only computes.
 pub const INIT: Duration = Duration::from_secs(10);
 /// CPU time of one call. A guest that reads 5,000 machines needs less than one second.
 pub const CALL_CPU: Duration = Duration::from_secs(10);
-/// CPU time after which a call is a long one: see `call::turns`. Guests need a few milliseconds for most calls.
+/// CPU time after which a call counts as long: see `sandbox::cpu_scheduler`. Most calls need a few milliseconds.
 pub const CALL_CPU_AT_ONCE: Duration = Duration::from_millis(20);
-/// Calls of one provider at a time. As many as its requests at a time, since a call without a request ends at once.
+/// Concurrent calls of one provider. Equal to its concurrent requests, since a call without a request ends at once.
 pub const CALLS_AT_ONCE: usize = 8;
-/// Calls about load balancers among them: tenants make as many Services as they like, and the cloud may take its time with
-/// each.
+/// Concurrent load-balancer calls among them: tenants create any number of Services, and the cloud may take its time
+/// with each.
 pub const BALANCING_AT_ONCE: usize = 5;
-/// Calls about routes among them: one that lists and one that changes something. Clouds change the routes of a network one
-/// after the other anyway. With load balancers that leaves one to nodes, always.
+/// Concurrent route calls among them: one that lists and one that changes something. Clouds change the routes of a
+/// network one after the other anyway. Together with load balancers this always leaves one slot to nodes.
 pub const ROUTING_AT_ONCE: usize = 2;
-/// How often a running guest gives way to other tasks. Also how late it notices that its time is over. Most calls that
-/// other providers make meanwhile end within it, so that they wait for a tick, and not for many times their own length.
+/// Interval at which a running guest yields to other tasks. Also its delay in noticing a deadline. Most calls of
+/// other providers finish within one tick, so they wait for a tick and not for many times their own length.
 pub const TICK: Duration = Duration::from_millis(2);
-/// So many calls in a row that ended badly count: see `call::backoff`. A provider that only traps computes for a sixteenth of
-/// the time.
+/// Maximum number of consecutive bad calls that count: see `call::backoff`. A provider that only traps computes for
+/// a sixteenth of the time.
 pub const BAD_CALLS_COUNTED: u32 = 16;
-/// The longest pause before a provider's next call begins, however much the last ones computed: what is well again is asked
-/// soon.
+/// The longest pause before a provider's next call, however long the last ones computed: a recovered provider is
+/// asked soon.
 pub const PAUSE: Duration = Duration::from_secs(2);
 /// Stack of wasm code: the default of wasmtime, enough for CPython's recursion limit in practice.
 pub const WASM_STACK_BYTES: usize = 512 * KIB;
-/// The stack that a call runs on, host functions included; must exceed [`WASM_STACK_BYTES`].
+/// Native stack of a call, host functions included; must exceed [`WASM_STACK_BYTES`].
 pub const CALL_STACK_BYTES: usize = 2 * MIB;
 /// Bytes that the host copies out of a guest in one crossing: an answer about 5,000 machines has some 5 MB.
 pub const CROSSING_BYTES: usize = 32 * MIB;
 /// Handles of a component, and resources that the host keeps for it. Guests in Rust have a dozen.
 pub const HANDLES: usize = 1_024;
 
-// --- What a guest may say and ask for --------------------------------------------------------------
+// --- What a guest may write and request -----------------------------------------------------------
 
 /// Log lines kept of one call (contract, interface `log`).
 pub const LOG_LINES: usize = 100;
@@ -117,21 +117,22 @@ pub const FRAMES: usize = 20;
 pub const RANDOM_BYTES: u32 = 4 * KIB as u32;
 /// Keys and values of a state store together (contract, interface `state`).
 pub const STATE_BYTES: usize = 256 * KIB;
-/// Entries of a state store, so that many tiny ones do not cost the host more than a few large ones.
+/// Entries of a state store; without it, many tiny ones would cost the host more than a few large ones.
 pub const STATE_ENTRIES: usize = 1_024;
 /// The longest time to live of a state entry (contract, interface `state`).
 pub const STATE_TTL: Duration = Duration::from_secs(3_600);
 /// Body of a request through `wasi:http`; the same as through the contract's own `http`.
 pub const REQUEST_BODY_BYTES: usize = MIB;
-/// What the host takes of such a body at a time before somebody reads it; two such pieces for each request that a guest has
-/// begun. Bodies are read as many at a time as requests are sent.
+/// Chunk of such a body that the host buffers before it is read; two chunks for each request that a guest has begun.
+/// As many bodies are read at a time as requests are sent.
 pub const REQUEST_PIECE_BYTES: usize = 16 * KIB;
-/// A method that HTTP does not know, and a host with its port, in a request through `wasi:http`. DNS names have 253 bytes.
+/// Length of a custom method, and of a host with its port, in a request through `wasi:http`. DNS names have 253
+/// bytes.
 pub const HTTP_NAME_BYTES: usize = 512;
-/// Header fields of one request through `wasi:http`; the host keeps them for each handle that a guest has.
+/// Header fields of one request through `wasi:http`; the host keeps them for each handle of a guest.
 pub const HTTP_FIELDS_BYTES: usize = 8 * KIB;
-/// Paths with queries of all requests that one call makes through `wasi:http`: as many as it may send, each with half a
-/// kilobyte and more.
+/// Paths with queries of all requests that one call makes through `wasi:http`: more than half a kilobyte for each of
+/// its maximum number of requests.
 pub const HTTP_PATHS_BYTES: usize = 2 * MIB;
 /// Entries of the configuration (contract, `lifecycle.config`).
 pub const CONFIG_ENTRIES: usize = 256;
@@ -139,9 +140,9 @@ pub const CONFIG_ENTRIES: usize = 256;
 pub const CONFIG_BYTES: usize = 256 * KIB;
 /// Nodes of one look-up (contract, `instances.find`).
 pub const NODES: usize = 5_000;
-/// Nodes of one listing of routes, which cannot be had in pieces (contract, `routes.list`): the largest clusters that
-/// clouds offer. Without labels and annotations they take a guest some 10 MB.
+/// Nodes of one listing of routes, which cannot be split (contract, `routes.list`): the largest clusters that clouds
+/// offer. Without labels and annotations they take some 10 MB in a guest.
 pub const ROUTED_NODES: usize = 15_000;
-/// Routes of one listing (contract, `routes.list`): one of each family for each of [`ROUTED_NODES`], and a third as many
-/// that lead elsewhere. Routes as clouds have them come to 8 MB of [`CROSSING_BYTES`], and to as much in a guest.
+/// Routes of one listing (contract, `routes.list`): one of each family for each of [`ROUTED_NODES`], and a third as
+/// many with other next hops. Typical routes take 8 MB of [`CROSSING_BYTES`], and as much in a guest.
 pub const ROUTES: usize = 40_000;

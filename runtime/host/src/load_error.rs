@@ -1,4 +1,4 @@
-//! Why a module does not become a provider. Each reason names the module as the operator knows it.
+//! Reasons why a module does not become a provider. Each names the module as the operator knows it.
 
 use ccm_core::cloud::ProviderError;
 use thiserror::Error;
@@ -8,82 +8,82 @@ use crate::compile::refusal::Refusal;
 use crate::egress::EgressError;
 use crate::manifest::{ManifestError, Missing};
 
-/// See the module's documentation. Nothing of the module runs for any of these but [`LoadError::Init`] and
-/// [`LoadError::NotExported`], and nothing is compiled for those that stand before [`LoadError::Compile`].
+/// Load error. The module has run only for [`LoadError::Init`] and [`LoadError::NotExported`]; nothing was compiled
+/// for the variants before [`LoadError::Compile`].
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The pre-scan refuses the file.
     #[error("{module} is not a module that can be used")]
     Refused {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// The first thing that is wrong with it.
+        /// First mistake in the file.
         #[source]
         reason: Refusal,
     },
-    /// No manifest.
+    /// The module has no manifest.
     #[error(
         "{module} has no manifest: no custom section `ccm:manifest` in the component or its core modules; the SDK's macro puts it there"
     )]
     NoManifest {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
     },
-    /// Which one counts?
+    /// The module has more than one manifest.
     #[error("{module} has {count} manifests (custom sections `ccm:manifest`), and may have one")]
     ManyManifests {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// How many.
+        /// Number of manifests.
         count: usize,
     },
-    /// The manifest cannot be read.
+    /// The manifest is invalid.
     #[error("the manifest of {module} is not valid")]
     Manifest {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// Everything that is wrong with it.
+        /// All mistakes in it.
         #[source]
         reason: ManifestError,
     },
-    /// The manifest and the component do not fit together.
+    /// The manifest contradicts the component.
     #[error("the manifest of {module} does not fit its component: {what}")]
     Contradiction {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// How.
+        /// The contradiction.
         what: String,
     },
-    /// Another version of the contract.
+    /// The module needs another contract version.
     #[error("{module} needs {found}, and this host speaks ccm:provider@{host}")]
     Contract {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// What it names.
+        /// Version that it names.
         found: String,
-        /// What we have.
+        /// Version of this host.
         host: &'static str,
     },
-    /// Imports beyond the list.
+    /// Imports that the host does not offer.
     #[error("{module} imports what the host does not offer: {}", refused.join(", "))]
     Imports {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// The refused imports, all of them.
+        /// All refused imports.
         refused: Vec<String>,
     },
-    /// A needed interface is not exported.
+    /// A required interface is not exported.
     #[error("{module} does not export {export}")]
     MissingExport {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// The interface.
+        /// Name of the interface.
         export: &'static str,
     },
     /// The module requests more than is granted.
     #[error("{module} requests more than it is granted")]
     Missing {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
         /// The missing grants, line by line.
         #[source]
@@ -92,60 +92,60 @@ pub enum LoadError {
     /// The configuration does not fit the manifest.
     #[error("the configuration of {module} is not valid: {}", mistakes.join("; "))]
     Config {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
         /// All mistakes.
         mistakes: Vec<String>,
     },
-    /// The way out cannot be made.
+    /// The egress cannot be built.
     #[error("the grants of {module} cannot be used")]
     Egress {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// Why.
+        /// Cause.
         #[source]
         reason: EgressError,
     },
-    /// It cannot be compiled.
+    /// The module cannot be compiled.
     #[error("{module} cannot be compiled")]
     Compile {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// Why.
+        /// Cause.
         #[source]
         reason: CompileError,
     },
-    /// An import or an export has another type than the contract's.
+    /// An import or export has another type than in the contract.
     #[error("{module} does not keep to the contract: {what}")]
     Signature {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// Which, and how.
+        /// The function and the difference.
         what: String,
     },
     /// `init` failed.
     #[error("{module} does not start")]
     Init {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// What it said, or how it failed.
+        /// Error of the guest, or how it failed.
         #[source]
         reason: ProviderError,
     },
-    /// `init` enabled what there is not.
+    /// `init` enabled an interface that is not exported.
     #[error("{module} enables {capability}, which it does not export")]
     NotExported {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// The interface.
+        /// Name of the interface.
         capability: &'static str,
     },
     /// The host itself failed.
     #[error("{module} could not be loaded: {what}")]
     Host {
-        /// Where the module is from.
+        /// Origin of the module.
         module: String,
-        /// What failed.
+        /// Failed operation.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! On which terms a module is loaded: its name here, what it is granted and told, and what it may use.
+//! Options for loading a module: its name, grants, configuration and limits.
 
 use std::time::Duration;
 
@@ -9,49 +9,50 @@ use crate::guest_config::GuestConfig;
 use crate::limits;
 use crate::manifest::Manifest;
 
-/// See the module's documentation. The default grants nothing and calls the module what its manifest calls it.
+/// Load options. The default grants nothing and uses the manifest's name.
 #[derive(Clone, Default)]
 pub struct Loading {
-    /// What the provider is called: in records, logs and errors, at the cloud, and as the owner of nodes and Services.
+    /// Name of the provider: in records, logs and errors, at the cloud, and as the owner of nodes and Services.
     /// `None`: the name in the manifest. Two providers that use the same module need two names.
     pub name: Option<String>,
-    /// What it may do.
+    /// Grants.
     pub grants: Grants,
-    /// What it is told.
+    /// Configuration passed to the guest.
     pub config: GuestConfig,
-    /// What it may use at most.
+    /// Limits set by the operator.
     pub limits: LimitsGranted,
-    /// Whether another version serves meanwhile. Until [`crate::Provider::serves`] this one has a tenth of the budgets of
-    /// requests then, and what a cloud asks it to wait for holds nobody else.
+    /// Whether another version serves meanwhile. Until [`crate::Provider::serves`] this one then has a tenth of the
+    /// request budgets, and its rate-limit holds apply to itself only.
     pub is_on_trial: bool,
 }
 
-/// The operator's limits for one provider, in the place of those that its manifest wants; the host's ceilings hold in
-/// any case. `None`: what the manifest wants.
+/// The operator's limits for one provider. They replace those of the manifest; the host's ceilings always apply.
+/// `None`: the manifest's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitsGranted {
     /// Linear memory of one call, in MiB.
     pub memory_mib: Option<u32>,
-    /// Time of one call, in seconds.
+    /// Duration of one call, in seconds.
     pub call_seconds: Option<u32>,
 }
 
-/// What one call gets, as people read it in `ccm provider inspect` and in the `status` of the object Provider.
+/// Effective limits of one call, as shown by `ccm provider inspect` and in the `status` of the object Provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallLimits {
     /// Linear memory of the guest, in MiB.
     #[serde(rename = "memoryMiB")]
     pub memory_mib: usize,
-    /// Time, waiting included, in seconds.
+    /// Duration, waiting included, in seconds.
     pub call_seconds: u64,
-    /// What the host holds for it beside the guest's memory, in MiB: answers of the cloud, header fields, paths, log.
+    /// Memory that the host holds for the call beside the guest's, in MiB: cloud responses, header fields, paths,
+    /// log.
     #[serde(rename = "heldMiB")]
     pub held_mib: usize,
 }
 
 impl LimitsGranted {
-    /// Linear memory of one call: what is granted or else wanted, up to the ceiling; or the usual.
+    /// Linear memory of one call: the granted or else the wanted value, up to the ceiling; or the default.
     pub fn memory_bytes(self, manifest: &Manifest) -> usize {
         self.memory_mib
             .or(manifest.limits.memory_mib)
@@ -61,7 +62,7 @@ impl LimitsGranted {
             .min(limits::MEMORY_CEILING_BYTES)
     }
 
-    /// Time of one call, in the same way.
+    /// Duration of one call: the granted or else the wanted value, up to the ceiling; or the default.
     pub fn call_limit(self, manifest: &Manifest) -> Duration {
         self.call_seconds
             .or(manifest.limits.call_seconds)
@@ -69,7 +70,7 @@ impl LimitsGranted {
             .min(limits::CALL_CEILING)
     }
 
-    /// What one call gets of this module on these terms.
+    /// Effective limits of one call of this module.
     pub fn call(self, manifest: &Manifest) -> CallLimits {
         CallLimits {
             memory_mib: self.memory_bytes(manifest) >> 20,
@@ -78,7 +79,7 @@ impl LimitsGranted {
         }
     }
 
-    /// What is asked for, by the manifest or by the operator, and not to be had.
+    /// Warnings about limits, wanted by the manifest or set by the operator, that exceed the host's ceilings.
     pub(crate) fn warnings(self, name: &str, manifest: &Manifest) -> Vec<String> {
         let memory_mib = (self.memory_bytes(manifest) >> 20) as u64;
         let seconds = self.call_limit(manifest).as_secs();

@@ -1,8 +1,8 @@
-//! The manifest: what a module says about itself and asks for, and what of it is granted.
+//! Manifest: the module's description of itself and the rights that it requests, narrowed by the grants.
 //!
-//! It stands as JSON in the custom section `ccm:manifest` and is read without running the module, so it is
-//! hostile input: bounded, strict, and never a source of rights. Rights come from [`Grants`] alone; the
-//! manifest can only make them narrower.
+//! It is JSON in the custom section `ccm:manifest` and is read without running the module. It is hostile input:
+//! bounded, parsed strictly, and never a source of rights. Rights come from [`Grants`] alone; the manifest can only
+//! narrow them.
 
 mod check;
 mod form;
@@ -23,52 +23,52 @@ use crate::grant::{Credential, Grants, RequestBudget, TargetGrant};
 /// Largest manifest in bytes. The largest of ours has 12 KiB.
 pub const MAX_MANIFEST: usize = 64 << 10;
 
-/// The version of the contract that this form of manifest belongs to. A manifest that names another one is read as
-/// well, so that who loads it can say which version it wants.
+/// Contract version that this form of manifest belongs to. Manifests that name another version are parsed as well,
+/// so that the error can name the version.
 pub const CONTRACT: &str = "0.1.0";
 
-/// A manifest that was read and checked.
+/// A parsed and checked manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// Version of the contract that the module was built against, as `1.2.3`; [`CONTRACT`] or not.
+    /// Contract version that the module was built against, as `1.2.3`; not necessarily [`CONTRACT`].
     pub contract: String,
-    /// The provider's name: a DNS label.
+    /// Name of the provider: a DNS label.
     pub name: String,
-    /// The module's own version: printable ASCII, at most 64 bytes.
+    /// Version of the module: printable ASCII, at most 64 bytes.
     pub version: String,
-    /// For people; may be empty.
+    /// Description for operators; may be empty.
     pub description: String,
-    /// providerID schemes without `://`; needed by who exports `instances`.
+    /// providerID schemes without `://`; required with the export `instances`.
     pub schemes: Vec<String>,
-    /// Where it wants to send requests. None: no network.
+    /// Requested targets. Empty: no network.
     pub targets: Vec<Target>,
-    /// Prefixes of the annotation keys that it wants to set on Services.
+    /// Prefixes of the annotation keys that it requests to set on Services.
     pub annotation_prefixes: Vec<String>,
-    /// Keys of the configuration that it reads.
+    /// Configuration keys that it reads.
     pub config: Vec<ConfigKey>,
-    /// What it would like to use at most.
+    /// Limits that it would like.
     pub limits: WantedLimits,
 }
 
-/// A target that a module asks for.
+/// A target that a module requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The name that its requests use.
+    /// Name that its requests use.
     pub name: String,
-    /// The usual endpoint; a grant may name another.
+    /// Default endpoint; a grant may name another.
     pub endpoint: Url,
-    /// The kind of credential that the host is to add.
+    /// Kind of credential that the host is to add.
     pub auth: AuthKind,
-    /// For the person who grants it.
+    /// Reason, shown to the operator who grants it.
     pub why: String,
-    /// What it asks for there.
+    /// Requested rules.
     pub rules: Vec<Rule>,
-    /// Whether the module cannot run without it. One that it can run without may be left ungranted.
+    /// Whether the module needs the target to run. An optional target may be left ungranted.
     pub required: bool,
 }
 
 impl Target {
-    /// A grant for exactly this target, without credential.
+    /// Grant of exactly this target, without credential.
     pub fn as_grant(&self) -> TargetGrant {
         TargetGrant {
             name: self.name.clone(),
@@ -92,12 +92,12 @@ pub enum AuthKind {
     Bearer,
     /// `Authorization: Basic …`.
     Basic,
-    /// A header of the vendor's own, named by the grant.
+    /// A vendor-specific header, named by the grant.
     Header,
 }
 
 impl AuthKind {
-    /// The word in the manifest.
+    /// Word in the manifest.
     pub fn as_str(self) -> &'static str {
         match self {
             AuthKind::None => "none",
@@ -114,42 +114,42 @@ impl fmt::Display for AuthKind {
     }
 }
 
-/// A key of the configuration.
+/// A configuration key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigKey {
-    /// The key.
+    /// Name of the key.
     pub key: String,
-    /// For the person who sets it.
+    /// Purpose, shown to the operator who sets it.
     pub why: String,
-    /// Whether the module cannot run without it.
+    /// Whether the module needs the key to run.
     pub required: bool,
 }
 
-/// Limits that a module would like; the host's own hold in any case. `None`: the host's default.
+/// Limits that a module would like; the host's ceilings always apply. `None`: the host's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WantedLimits {
     /// Linear memory of one call in MiB, 1 to 1024.
     pub memory_mib: Option<u32>,
-    /// Time of one call in seconds, 1 to 300.
+    /// Duration of one call in seconds, 1 to 300.
     pub call_seconds: Option<u32>,
 }
 
-/// Why a manifest cannot be used.
+/// Why a manifest is invalid.
 #[derive(Debug, Error)]
 pub enum ManifestError {
-    /// Over [`MAX_MANIFEST`].
+    /// Larger than [`MAX_MANIFEST`].
     #[error("the manifest has {0} bytes, at most {MAX_MANIFEST}")]
     TooLarge(usize),
     /// Not JSON of this form: the syntax is broken, or a value has the wrong type.
     #[error("the manifest cannot be read")]
     Json(#[source] serde_json::Error),
-    /// Readable, and wrong: every mistake, unknown keys included.
+    /// Well-formed but invalid: every mistake, unknown keys included.
     #[error("the manifest has {} mistake(s): {}", .0.len(), .0.join("; "))]
     Mistakes(Vec<String>),
 }
 
 impl Manifest {
-    /// Reads the bytes of the section.
+    /// Parses the bytes of the section.
     ///
     /// # Errors
     /// See [`ManifestError`]; mistakes are reported all at once.
@@ -161,18 +161,18 @@ impl Manifest {
         check::check(raw).map_err(ManifestError::Mistakes)
     }
 
-    /// Requested and granted, intersected.
+    /// Intersection of requested and granted rights.
     ///
     /// # Errors
-    /// What is required and not granted, line by line: such a module is not loaded. An optional target may be missing
-    /// as a whole; one that is granted is granted with all its lines.
+    /// Required but ungranted rights, line by line: such a module is not loaded. An optional target may be missing
+    /// as a whole; a granted one must be granted with all its lines.
     pub fn narrow(&self, grants: Grants) -> Result<Granted, Missing> {
         narrow::narrow(self, grants)
     }
 
-    /// Grants for exactly what the module cannot run without, without credentials: the start of a shipped module's
-    /// built-in profile, and of what an operator writes down for any other. Optional targets are left out; see
-    /// [`Target::as_grant`]. Never to be used for a module that nobody vouches for.
+    /// Grants of exactly the required rights, without credentials: the start of a shipped module's built-in profile,
+    /// and of an operator's own grants. Optional targets are left out; see [`Target::as_grant`]. Never use it for an
+    /// untrusted module.
     pub fn as_grants(&self) -> Grants {
         let required = self.targets.iter().filter(|target| target.required);
         Grants {
@@ -181,7 +181,7 @@ impl Manifest {
         }
     }
 
-    /// Whether any rule asks to change something at the cloud.
+    /// Whether any rule requests write access at the cloud.
     pub fn asks_to_write(&self) -> bool {
         let mut lines = self
             .targets

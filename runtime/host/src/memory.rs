@@ -1,6 +1,6 @@
-//! How much memory all guests of this process may have together: a part of what the machine, or the container's limit, leaves
-//! to it. Calls for which there is no room wait for others to end; that is better than the kernel's choice, which ends the
-//! process with every provider in it. Reads limits, and allocates nothing.
+//! Budget for the memory of all guests of this process: a part of the memory of the machine or of the container's
+//! limit. Calls that do not fit wait until others end; otherwise the kernel would end the process with all its
+//! providers. Reads limits, and allocates nothing.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -9,14 +9,14 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::limits;
 
-/// That of this process.
+/// Budget of this process.
 pub(crate) static GUESTS: LazyLock<MemoryBudget> = LazyLock::new(|| {
     let known = [
         "/sys/fs/cgroup/memory.max",
         "/sys/fs/cgroup/memory/memory.limit_in_bytes",
     ];
     let mut texts: Vec<String> = known.into_iter().filter_map(read).collect();
-    // Outside of a container the group's own folder is below.
+    // Outside of a container, the limit is in the folder of the process's own cgroup.
     if let Some(group) = read("/proc/self/cgroup") {
         let own = group.lines().find_map(|line| line.strip_prefix("0::"));
         texts.extend(own.and_then(|own| read(format!("/sys/fs/cgroup{own}/memory.max"))));
@@ -29,10 +29,10 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// The least of the limits, in bytes; of a machine without one the half, because others live there. `None`: nothing says how
-/// much there is.
+/// Smallest limit or half of the machine's memory (other processes live there), in bytes; the lesser. `None`:
+/// unknown.
 fn available(limits: &[String], machine: Option<&str>) -> Option<u64> {
-    // Version 1 says "none" as a number that no machine has.
+    // cgroup v1 reports "no limit" as a huge number.
     const NO_LIMIT: u64 = 1 << 60;
     let limits = limits.iter().filter_map(|text| text.trim().parse().ok());
     let limit = limits.filter(|limit| *limit < NO_LIMIT).min();
@@ -44,7 +44,7 @@ fn available(limits: &[String], machine: Option<&str>) -> Option<u64> {
     limit.into_iter().chain(total).min()
 }
 
-/// Room for guests, in mebibytes.
+/// Memory for guests, in MiB.
 pub(crate) struct MemoryBudget {
     all: u32,
     is_known: bool,
@@ -52,7 +52,7 @@ pub(crate) struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// Three quarters of these bytes. The rest is for the controllers, and for a compiler that works meanwhile.
+    /// Budget of three quarters of these bytes. The rest is for the controllers and a concurrent compilation.
     fn new(available: Option<u64>) -> MemoryBudget {
         let mebibytes = available.map(|bytes| bytes / 4 * 3 / (1 << 20));
         let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
@@ -64,7 +64,7 @@ impl MemoryBudget {
         }
     }
 
-    /// The most that one provider may have of it: the half, so that no other waits for all of its calls.
+    /// Budget of one provider: at most half, so that no other provider waits for all of its calls.
     pub(crate) fn part(&self) -> MemoryBudget {
         let all = (self.all / 2).max(1);
         MemoryBudget {
@@ -74,13 +74,13 @@ impl MemoryBudget {
         }
     }
 
-    /// All of it, taken or not, in mebibytes. `None`: nothing says how much memory there is.
+    /// Total budget in MiB, used or not. `None`: the available memory is unknown.
     pub(crate) fn mebibytes(&self) -> Option<u32> {
         self.is_known.then_some(self.all)
     }
 
-    /// Waits until there is room for a call whose guest may have so much memory, with what the host holds for it. One that
-    /// is larger than everything gets everything.
+    /// Waits until there is room for a call with this much guest memory and the host's share for it. A call larger
+    /// than the whole budget takes the whole budget.
     pub(crate) async fn take(&self, guest_bytes: usize) -> Option<SemaphorePermit<'_>> {
         let wanted = (guest_bytes + limits::HELD_BYTES) >> 20;
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.all);

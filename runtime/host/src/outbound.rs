@@ -1,4 +1,4 @@
-//! The way out of a sandbox, as a guest's functions see it: the egress itself, or the parent that has it.
+//! Egress as the host functions of a guest see it: the egress itself, or the parent process that has it.
 
 use bytes::Bytes;
 use tokio::sync::SemaphorePermit;
@@ -6,10 +6,10 @@ use tokio::sync::SemaphorePermit;
 use crate::egress::{CallScope, FetchError, FetchRequest, FetchResponse};
 use crate::sandbox::Parent;
 
-/// What one call may send. Clones are the same call.
+/// Egress of one call. Clones share the call.
 #[derive(Clone)]
 pub(crate) enum WayOut {
-    /// Guests run in the process that sends.
+    /// Guests run in the process that has the egress.
     Egress(CallScope),
     /// Guests run in a child of it.
     Parent(Parent),

@@ -14,10 +14,10 @@ use crate::load_options::{CallLimits, LimitsGranted};
 use crate::manifest::Manifest;
 use crate::sandbox::{Answer, Ask, Sandbox};
 
-/// A cloud provider in the sandbox. Made by [`crate::Host::load`]; calls under way keep what they need of it.
+/// A cloud provider in the sandbox. Created by [`crate::Host::load`]; calls under way keep the parts that they need.
 ///
-/// Every call has a fresh store and a fresh instance, and `init` runs in it first: nothing of a guest survives a call
-/// but what it puts into the contract's `state`.
+/// Every call has a fresh store and a fresh instance, and `init` runs in it first: no guest data survives a call
+/// except entries in the contract's `state`.
 pub struct Provider {
     pub(crate) name: Arc<str>,
     pub(crate) manifest: Manifest,
@@ -38,29 +38,29 @@ impl fmt::Debug for Provider {
 }
 
 impl Provider {
-    /// The SHA-256 of the module.
+    /// SHA-256 of the module.
     pub fn digest(&self) -> &Digest {
         &self.calls.digest
     }
 
-    /// What the module says about itself.
+    /// Manifest of the module.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// What each of its calls gets.
+    /// Effective limits of each call.
     pub fn call_limits(&self) -> CallLimits {
         self.limits.call(&self.manifest)
     }
 
-    /// The memory that all its calls under way may have together, what the host holds for them included, in MiB. A call for
-    /// which nothing is left waits. `None`: nothing says how much memory there is.
+    /// Memory budget of all concurrent calls together, host memory included, in MiB. Calls that do not fit wait.
+    /// `None`: the available memory is unknown.
     pub fn memory_share_mib(&self) -> Option<u32> {
         self.calls.memory.mebibytes()
     }
 
-    /// How many turns its calls have had so far: each computes between two waits, or until the next tick. `None`: they compute
-    /// in a process of their own, which the kernel schedules.
+    /// Number of CPU permits that its calls have used so far: one for each poll, between two waits or until the next
+    /// tick. `None`: they run in a process of their own, which the kernel schedules.
     pub fn cpu_turns(&self) -> Option<u64> {
         match &self.calls.sandbox {
             Sandbox::InProcess(sandbox) => Some(sandbox.scheduler.taken()),
@@ -68,28 +68,27 @@ impl Provider {
         }
     }
 
-    /// What the operator should know and nothing forbids, such as grants that the module does not request.
+    /// Warnings for the operator, such as grants that the module does not request.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// It answers the controllers from now on: it has the whole budgets of requests, and what a cloud asks it to wait for
-    /// holds for all versions. Nothing changes for one that was never on trial.
+    /// Ends the trial of this generation: from now on it has the whole request budgets, and its rate-limit holds
+    /// apply to all versions. No effect on a generation that was never on trial.
     pub fn serves(&self) {
         self.egress.serves(true);
     }
 
-    /// How long the cloud still wants to be left alone, or a budget of requests is spent, if that is so: the longest wait of
-    /// all targets.
+    /// Longest rate-limit hold or wait for a request budget over all targets; `None` if no target waits.
     pub fn held_for(&self) -> Option<Duration> {
         self.egress.held_for()
     }
 
-    /// Lets the guest prove that its credential works and its cloud is reachable. A guest that cannot do so has
-    /// nothing to say against it.
+    /// Lets the guest verify that its credential works and its cloud is reachable. Succeeds for a guest without such
+    /// a check.
     ///
     /// # Errors
-    /// What the guest found, or how it failed.
+    /// Finding of the guest, or how it failed.
     pub async fn self_check(&self, permit: Arc<Permit>) -> Result<(), ProviderError> {
         if !self.checks_itself {
             return Ok(());
@@ -102,7 +101,7 @@ impl Provider {
         self.calls.run(call, Ask::SelfCheck, read).await
     }
 
-    /// A call under this permit. A fresh one gets no kept answers and an empty state.
+    /// Parameters of a call under this permit. A fresh one gets no cached answers and an empty state.
     pub(crate) fn call(&self, permit: Arc<Permit>, fresh: bool) -> Call {
         let deadline = deadline(self.call_limit, now().until(permit.valid_until()));
         Call {
@@ -113,7 +112,7 @@ impl Provider {
     }
 }
 
-/// An answer to another question, which only a sandbox in a process of its own could give.
+/// Error for an answer to another question; only a sandbox process could give one.
 pub(crate) fn not_asked() -> ProviderError {
     ProviderError::Internal("the sandbox answered what it was not asked".to_owned())
 }

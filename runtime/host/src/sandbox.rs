@@ -1,8 +1,8 @@
-//! Where guests run: on threads of this process, or in a child process that has neither files nor network nor a credential
-//! and asks this one for every request. What a guest may do is the same in both; the second one is a second wall, for the
-//! day on which the engine has a hole.
+//! Sandbox: runs guests on threads of this process, or in a child process that has no files, network or credentials
+//! and asks this one for every request. Guests have the same rights in both; the child process is a second barrier
+//! in case of a hole in the engine.
 //!
-//! One sandbox runs one module. It decides nothing about who may call it and when: see `call`.
+//! One sandbox runs one module. It does not decide when and by whom it may be called: see `call`.
 
 mod child;
 mod cpu_scheduler;
@@ -43,57 +43,58 @@ pub enum Isolation {
     ChildProcess(SandboxProgram),
 }
 
-/// The program that runs guests: it calls [`crate::sandbox_child`] and nothing else. The product starts itself with a hidden
-/// subcommand.
+/// The program that runs guests: it calls [`crate::sandbox_child`] and nothing else. The product starts itself with
+/// a hidden subcommand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxProgram {
-    /// The program's file.
+    /// Path of the program.
     pub program: PathBuf,
-    /// What makes it run guests.
+    /// Arguments that make it run guests.
     pub arguments: Vec<OsString>,
 }
 
-/// See the module's documentation.
+/// Sandbox of one module.
 pub(crate) enum Sandbox {
     /// On threads of this process.
     InProcess(InProcess),
-    /// In a child.
+    /// In a child process.
     Process(SandboxProcess),
 }
 
 /// One call, as the sandbox has to perform it.
 pub(crate) struct Performance {
     pub(crate) ask: Ask,
-    /// When it has to be over.
+    /// Deadline of the call.
     pub(crate) deadline: Instant,
-    /// With an empty state, which is dropped with the call.
+    /// Whether the call gets an empty state, which is dropped with the call.
     pub(crate) fresh: bool,
-    /// The way out, opened after `init`.
+    /// Egress, opened after `init`; `None`: no requests.
     pub(crate) way_out: Option<WayOut>,
     pub(crate) log: GuestLog,
 }
 
-/// How a call ended.
+/// Result of a call.
 pub(crate) struct End<R> {
-    /// The answer, or where the guest failed, and how.
+    /// The answer, or the failure and its phase.
     pub(crate) answer: Result<R, (CallPhase, Failure)>,
-    /// What it computed.
+    /// CPU time used.
     pub(crate) computed: Duration,
 }
 
-/// The part of a call in which a guest failed.
+/// Phase of a call in which a guest failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum CallPhase {
-    /// Before anything of it ran but start functions.
+    /// Instantiation; only start functions have run.
     Instantiation,
     /// `lifecycle.init`.
     Init,
-    /// The function that was asked for.
+    /// The called function.
     Function,
 }
 
 impl Sandbox {
-    /// Performs a call. `read` takes the answer apart while it is still the guest's turn: what is worthless may be large.
+    /// Performs a call. `read` converts the answer while the call still holds its CPU permit, because a worthless
+    /// answer may be large.
     pub(crate) async fn perform<R: Send>(
         &self,
         performance: Performance,

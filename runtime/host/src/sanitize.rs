@@ -1,10 +1,9 @@
-//! Makes text that a module or a guest wrote fit for logs, Events and error messages. It never decides
-//! anything from such text.
+//! Makes text of modules and guests safe for logs, Events and error messages. Never decides anything from such text.
 
 use std::fmt::Write as _;
 
-/// `text` in one line of at most `cap` bytes: line ends and tabs become spaces, other control characters and
-/// the ones that change the direction of writing are written as `\u{…}`. What does not fit is replaced by `…`.
+/// Returns `text` as one line of at most `cap` bytes: line ends and tabs become spaces, other control characters and
+/// those that change the writing direction become `\u{…}`. Text that does not fit is replaced by `…`.
 pub fn clean(text: &str, cap: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(cap));
     for character in text.chars() {
@@ -27,7 +26,7 @@ pub fn clean(text: &str, cap: usize) -> String {
     clean
 }
 
-/// Cuts at the last character boundary that is not above `cap` bytes.
+/// Cuts at the last character boundary within `cap` bytes.
 fn cut(text: &mut String, cap: usize) {
     let mut end = cap.min(text.len());
     while !text.is_char_boundary(end) {
@@ -37,7 +36,7 @@ fn cut(text: &mut String, cap: usize) {
 }
 
 /// Marks, embeddings, overrides and isolates of the bidirectional algorithm (Unicode UAX #9, table 4), and the
-/// separators that some terminals and log viewers take for line ends.
+/// separators that some terminals and log viewers treat as line ends.
 fn turns_writing(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

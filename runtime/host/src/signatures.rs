@@ -1,5 +1,5 @@
-//! Compares the types of a component's exported functions with the contract's, before anything of it runs, so that
-//! an error names the function.
+//! Compares the types of a component's exported functions with the contract's before any of it runs, so that an
+//! error names the function.
 
 use ccm_core::cloud::Capabilities;
 use wasmtime::component::types::ComponentItem;
@@ -9,7 +9,7 @@ use crate::bindings::common::{Error, Node};
 use crate::bindings::{instances, lifecycle, load_balancer, routes};
 use crate::store_data::Guest;
 
-/// Checks every function of the contract's interfaces that a component exports.
+/// Checks every contract function that a component exports.
 ///
 /// # Errors
 /// The first function that is missing or has another type.
@@ -65,7 +65,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// One exported interface of a component.
+/// An exported interface of a component.
 #[derive(Clone, Copy)]
 struct Exported<'a> {
     component: &'a InstancePre<Guest>,

@@ -1,5 +1,5 @@
-//! The small store that outlives a call (contract, interface `state`): memory only, one per generation and
-//! configuration, dropped with it. Nothing in it is trusted: only the guest that wrote it reads it.
+//! State store that outlives a call (contract, interface `state`): in memory only, one per generation and
+//! configuration, dropped with it. Its content is untrusted: only the guest that wrote it reads it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::limits;
 
-/// See the module's documentation.
+/// State store of one generation.
 #[derive(Default)]
 pub(crate) struct StateStore {
     entries: Mutex<HashMap<String, Entry>>,
@@ -19,7 +19,7 @@ struct Entry {
 }
 
 impl StateStore {
-    /// The value, unless it is unknown or its time is over at `now`.
+    /// Value of a key; `None` if the key is unknown or has expired at `now`.
     pub(crate) fn get(&self, key: &str, now: Instant) -> Option<Vec<u8>> {
         let mut entries = self.entries();
         if entries.get(key)?.until <= now {
@@ -29,8 +29,8 @@ impl StateStore {
         entries.get(key).map(|entry| entry.value.clone())
     }
 
-    /// Keeps a value for `ttl` from `now` on, at most [`limits::STATE_TTL`]. Says whether there was room; without
-    /// room the former value stays.
+    /// Stores a value for `ttl` from `now` on, at most [`limits::STATE_TTL`]. Returns whether there was room;
+    /// without room the former value stays.
     pub(crate) fn set(&self, key: String, value: Vec<u8>, ttl: Duration, now: Instant) -> bool {
         let mut entries = self.entries();
         entries.retain(|_, entry| entry.until > now);
@@ -51,7 +51,7 @@ impl StateStore {
         true
     }
 
-    /// Forgets.
+    /// Removes a key.
     pub(crate) fn delete(&self, key: &str) {
         self.entries().remove(key);
     }

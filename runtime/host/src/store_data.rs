@@ -1,5 +1,4 @@
-//! What belongs to one running guest: its memory allowance, its log, its state, its way out. The data of a
-//! store, which lives as long as one call.
+//! Store data of one running guest: memory allowance, log, state and egress. Lives as long as one call.
 
 use std::sync::Arc;
 
@@ -14,14 +13,14 @@ use crate::outbound::WayOut;
 use crate::state::StateStore;
 use crate::wasi::{self, Hooks};
 
-/// See the module's documentation.
+/// Data of a guest's store.
 pub(crate) struct Guest {
     pub(crate) allowance: Allowance,
     pub(crate) log: GuestLog,
     pub(crate) state: Arc<StateStore>,
-    /// Closed until `init` has ended, and for calls without a permit.
+    /// Egress: closed until `init` has ended, and for calls without a permit.
     pub(crate) way_out: Hooks,
-    /// How much of [`limits::HTTP_PATHS_BYTES`] is left.
+    /// Remaining bytes of [`limits::HTTP_PATHS_BYTES`].
     pub(crate) paths_left: usize,
     table: ResourceTable,
     wasi: WasiCtx,
@@ -29,7 +28,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// A guest that may use this much memory and cannot send requests yet.
+    /// Creates the data of a guest with this much memory and a closed egress.
     pub(crate) fn new(memory_bytes: usize, log: GuestLog, state: Arc<StateStore>) -> Guest {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits::HANDLES);
@@ -51,7 +50,7 @@ impl Guest {
         }
     }
 
-    /// The way out, unless it is closed.
+    /// Egress, unless it is closed.
     pub(crate) fn way_out(&self) -> Option<WayOut> {
         self.way_out.0.clone()
     }
@@ -76,8 +75,8 @@ impl WasiHttpView for Guest {
     }
 }
 
-/// How much memory the memories of a store may have together, and how many elements its tables. wasmtime's own
-/// limiter counts each of them by itself, and a component decides how many it has.
+/// Allowance for all memories of a store together, and for the elements of its tables. wasmtime's own limiter counts
+/// each memory and table by itself, and a component decides how many it has.
 pub(crate) struct Allowance {
     memory_bytes: usize,
     memory_left: usize,
@@ -94,7 +93,8 @@ impl ResourceLimiter for Allowance {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        // A trap that says why is worth more than a guest that reports "unreachable" after a failed allocation.
+        // A trap that states the reason helps more than a guest that reports "unreachable" after a failed
+        // allocation.
         match self
             .memory_left
             .checked_sub(desired.saturating_sub(current))

@@ -1,4 +1,4 @@
-//! Components for tests, put together section by section: what no compiler would make.
+//! Components for tests, assembled section by section, including ones that no compiler would produce.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::borrow::Cow;
@@ -11,17 +11,17 @@ use wasm_encoder::{
 
 use crate::compile::prescan::MANIFEST_SECTION;
 
-/// A manifest that asks for nothing.
+/// A manifest that requests nothing.
 pub(crate) const MANIFEST: &str =
     r#"{"contract":"0.1.0","name":"sample","version":"1","description":"","schemes":["sample"]}"#;
 
-/// The exports of the smallest guest.
+/// Exports of the smallest guest.
 pub(crate) const EXPORTS: &[&str] = &[
     "ccm:provider/lifecycle@0.1.0",
     "ccm:provider/instances@0.1.0",
 ];
 
-/// A component whose imports and exports are empty instances of these names.
+/// Builds a component whose imports and exports are empty instances of these names.
 pub(crate) fn component(imports: &[&str], exports: &[&str], manifests: &[&str]) -> Vec<u8> {
     let mut component = Component::new();
     let mut types = ComponentTypeSection::new();
@@ -51,7 +51,7 @@ pub(crate) fn component(imports: &[&str], exports: &[&str], manifests: &[&str]) 
     component.finish()
 }
 
-/// A component that consists of core modules.
+/// Builds a component of core modules.
 pub(crate) fn of_modules<'a>(modules: impl IntoIterator<Item = &'a Module>) -> Vec<u8> {
     let mut component = Component::new();
     for module in modules {
@@ -60,7 +60,7 @@ pub(crate) fn of_modules<'a>(modules: impl IntoIterator<Item = &'a Module>) -> V
     component.finish()
 }
 
-/// The custom section that a manifest stands in.
+/// Custom section with a manifest.
 pub(crate) fn manifest_section(manifest: &str) -> CustomSection<'_> {
     CustomSection {
         name: Cow::Borrowed(MANIFEST_SECTION),
@@ -68,9 +68,9 @@ pub(crate) fn manifest_section(manifest: &str) -> CustomSection<'_> {
     }
 }
 
-/// A component that holds the component that holds … `depth` of them, the outermost included.
+/// Builds `depth` nested components, the outermost included.
 pub(crate) fn nested(depth: usize) -> Vec<u8> {
-    /// Section of a component that holds a component.
+    /// Section ID of a nested component.
     const COMPONENT: u8 = 4;
     let mut inner = Component::new().finish();
     for _ in 1..depth {
@@ -84,12 +84,12 @@ pub(crate) fn nested(depth: usize) -> Vec<u8> {
     inner
 }
 
-/// A function's body with this many locals and about this many bytes, which does nothing.
+/// Builds a function body with this many locals and about this many bytes, which does nothing.
 pub(crate) fn body(locals: u32, bytes: usize) -> Vec<u8> {
     let mut body = Vec::new();
     1_u32.encode(&mut body);
     locals.encode(&mut body);
-    // i32, then nop until the end.
+    // One group of i32 locals, then nop until the end.
     body.push(0x7f);
     body.resize(bytes.max(body.len() + 1), 0x01);
     if let Some(last) = body.last_mut() {

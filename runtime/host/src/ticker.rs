@@ -1,16 +1,16 @@
-//! The thread that reminds running guests to give way, every [`limits::TICK`]. It sleeps while no call is under way,
-//! and ends with the host and its providers.
+//! Thread that makes running guests yield every [`limits::TICK`]. Sleeps while no call is under way, and ends with
+//! the host and its providers.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::limits;
 
-/// A handle to the thread; the last one ends it.
+/// Handle to the thread; dropping the last one ends it.
 #[derive(Clone)]
 pub(crate) struct Ticker(Arc<Last>);
 
-/// Ends the thread when it is dropped.
+/// Ends the thread on drop.
 struct Last(Arc<Shared>);
 
 #[derive(Default)]
@@ -25,14 +25,14 @@ struct Demand {
     over: bool,
 }
 
-/// The thread ticks as long as one of these exists.
+/// The thread ticks while any of these exists.
 pub(crate) struct Ticking(Ticker);
 
 impl Ticker {
-    /// Starts the thread; `tick` is what it does.
+    /// Starts the thread, which calls `tick` at every tick.
     ///
     /// # Errors
-    /// The operating system refused the thread.
+    /// The operating system refuses a thread.
     pub(crate) fn start(tick: impl Fn() + Send + 'static) -> std::io::Result<Ticker> {
         Ticker::spawn(tick).map(|(ticker, _)| ticker)
     }
@@ -52,7 +52,7 @@ impl Ticker {
         Ok((ticker, thread))
     }
 
-    /// Keeps the thread ticking.
+    /// Keeps the thread ticking until the result is dropped.
     pub(crate) fn ticking(&self) -> Ticking {
         let shared = &self.0.0;
         shared.demand().calls += 1;
@@ -62,7 +62,7 @@ impl Ticker {
 }
 
 impl Shared {
-    /// Waits for demand; false when it is all over.
+    /// Waits for a call; false when the thread has to end.
     fn is_wanted(&self) -> bool {
         let waiting = |demand: &mut Demand| demand.calls == 0 && !demand.over;
         let demand = self
@@ -115,7 +115,7 @@ mod tests {
         drop(second);
 
         drop(ticker);
-        // Without an end this would wait for ever.
+        // If the thread did not end, this would wait forever.
         thread.join().unwrap();
     }
 }

@@ -1,7 +1,7 @@
-//! The contract's version 0.1: its types turned into core's and back, and the calls that controllers make. When a
-//! second version comes, it gets a file beside this one.
+//! Contract version 0.1: converts its types to core's and back, and implements the calls of the controllers. A
+//! second version would get a file beside this one.
 //!
-//! Here the *shape* of answers is checked; what they mean is for core to judge.
+//! Only the *shape* of answers is checked here; core judges their meaning.
 
 mod load_balancer;
 mod routes;
@@ -131,7 +131,7 @@ impl Provider {
                 self.name
             )));
         }
-        // Asking in pieces would break the rule that doubts about one node concern all nodes of an answer.
+        // Asking in batches would break the rule that doubts about one node concern all nodes of an answer.
         let asked = told(nodes, "asked for")?;
         let call = self.call(permit, fresh);
         let (scope, count) = (call.scope.clone(), nodes.len());
@@ -152,7 +152,7 @@ impl Provider {
     }
 }
 
-/// The nodes as a guest is told them; too many are told to none.
+/// Converts the nodes for a guest; fails if there are too many.
 fn told(nodes: &[CloudNode], why: &str) -> Result<Vec<common::Node>, ProviderError> {
     few_enough(nodes.len(), limits::NODES, why)?;
     Ok(nodes.iter().map(common::Node::from).collect())
@@ -270,8 +270,7 @@ impl From<common::Error> for ProviderError {
             common::Error::Invalid(reason) => ProviderError::Invalid(text(reason)),
             common::Error::Denied(reason) => ProviderError::Denied(text(reason)),
             common::Error::Conflict(conflict) => match shape::check_conflict(&conflict) {
-                // An owner that is cut would be somebody else, and one that is left out nobody, whose things may be
-                // taken over.
+                // A truncated owner would be another owner, and without an owner the object might be taken over.
                 Err(what) => ProviderError::Internal(what),
                 Ok(()) => ProviderError::Conflict {
                     message: clean(&conflict.message, shape::MESSAGE_BYTES),
@@ -290,7 +289,7 @@ impl From<common::Error> for ProviderError {
     }
 }
 
-/// What a cloud may ask for: between one second and one hour.
+/// Clamps a retry delay of the cloud to 1 second to 1 hour.
 fn patience(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_secs(3_600))
 }

@@ -1,6 +1,5 @@
-//! WASI for guests whose toolchain wants it: everything is there and everything is empty. No files, no environment, no
-//! arguments, no sockets; output goes to the guest's log; `wasi:http` leaves through the same egress as the
-//! contract's own `http`.
+//! WASI for guests whose toolchain needs it: every interface exists and is empty. No files, environment, arguments
+//! or sockets; output goes to the guest's log; `wasi:http` uses the same egress as the contract's own `http`.
 
 mod names;
 mod output;
@@ -24,8 +23,8 @@ use crate::outbound::WayOut;
 use crate::store_data::Guest;
 use output::LogStream;
 
-/// The interfaces that guests may import, at any version 0.2.x. They are what the standard libraries of Rust
-/// (`wasm32-wasip2`, `cargo component`), JavaScript (jco) and Python (componentize-py) import, used or not.
+/// Interfaces that guests may import, at any version 0.2.x. The standard libraries of Rust (`wasm32-wasip2`, `cargo
+/// component`), JavaScript (jco) and Python (componentize-py) import them, used or not.
 pub(crate) const INTERFACES: &[&str] = &[
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -49,7 +48,7 @@ pub(crate) const INTERFACES: &[&str] = &[
     "wasi:random/insecure",
     "wasi:random/insecure-seed",
     "wasi:random/random",
-    // componentize-py imports these; making a socket, binding, connecting and looking up names are all refused.
+    // componentize-py imports these; creating and binding sockets, connecting and name look-ups are all refused.
     "wasi:sockets/instance-network",
     "wasi:sockets/ip-name-lookup",
     "wasi:sockets/network",
@@ -62,14 +61,14 @@ pub(crate) const INTERFACES: &[&str] = &[
 /// Links WASI 0.2.
 ///
 /// # Errors
-/// Something is linked twice.
+/// An interface is linked twice.
 pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     names::link(linker)
 }
 
-/// An empty world, with its output in the log.
+/// An empty WASI context with its output in the log.
 pub(crate) fn context(log: &GuestLog) -> WasiCtx {
     WasiCtx::builder()
         .stdout(LogStream::new(log.clone(), Output::Stdout))
@@ -83,7 +82,8 @@ pub(crate) fn context(log: &GuestLog) -> WasiCtx {
         .build()
 }
 
-/// Clocks with a resolution of one millisecond, as in the contract: too coarse to time the host's caches with.
+/// Clocks with a resolution of one millisecond, as in the contract: too coarse for timing attacks on the host's
+/// caches.
 struct Coarse;
 
 impl HostWallClock for Coarse {
@@ -106,7 +106,7 @@ impl HostMonotonicClock for Coarse {
     }
 }
 
-/// Where `wasi:http` requests go: the call's way out, or nowhere.
+/// Egress for `wasi:http` requests; `None`: all are denied.
 pub(crate) struct Hooks(pub(crate) Option<WayOut>);
 
 type Sent = (
@@ -116,12 +116,12 @@ type Sent = (
 
 impl WasiHttpHooks for Hooks {
     fn default_scheme(&mut self) -> Option<Scheme> {
-        // A guest has to say what it means, because the grant does.
+        // A guest has to give the scheme, because the grant does.
         None
     }
 
     fn set_host_header(&mut self) -> bool {
-        // The egress writes it.
+        // The egress writes the header.
         false
     }
 
@@ -145,7 +145,7 @@ impl WasiHttpHooks for Hooks {
             let response = tokio::time::timeout(patience, send(&way_out, request))
                 .await
                 .map_err(|_| Error::HttpResponseTimeout)??;
-            // Whole bodies: when the head is there, everything is, and nothing remains to be driven.
+            // The response is already complete, so no I/O future has to be driven.
             let io: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
             Ok((response, io))
         })
@@ -153,7 +153,7 @@ impl WasiHttpHooks for Hooks {
 }
 
 async fn send(way_out: &WayOut, request: Request<WasiBody>) -> Result<Response<WasiBody>, Error> {
-    // A body that has no place yet stays with the guest.
+    // Until a body permit is free, the body stays with the guest.
     let _place = way_out.place().await.map_err(error_code)?;
     let (parts, body) = request.into_parts();
     let body = Limited::new(body, limits::REQUEST_BODY_BYTES)
@@ -173,7 +173,7 @@ async fn send(way_out: &WayOut, request: Request<WasiBody>) -> Result<Response<W
     }
 }
 
-/// What the host answers in place of a target that asked for patience: every HTTP library understands it.
+/// Response for a throttled target: every HTTP library understands 429.
 fn too_many_requests(milliseconds: u64) -> Response<WasiBody> {
     let mut response = Response::new(
         Empty::<Bytes>::new()
@@ -193,7 +193,7 @@ fn error_code(error: FetchError) -> Error {
         FetchError::TimedOut(_) => Error::HttpResponseTimeout,
         FetchError::TooLarge(_) => Error::HttpResponseBodySize(None),
         FetchError::Unavailable(_) => Error::DestinationUnavailable,
-        // WASI has no code for these that carries a text.
+        // WASI has no error code with a text for these.
         FetchError::Invalid(_) | FetchError::Throttled(_) => {
             Error::InternalError(Some(error.to_string()))
         }

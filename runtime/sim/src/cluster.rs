@@ -1,30 +1,31 @@
-//! An in-memory Kubernetes API behind the real [`kube::Client`]: a tower service in the place of the connection.
+//! An in-memory Kubernetes API behind the real [`kube::Client`]: a tower service in place of the connection.
 //!
 //! # What is simulated
 //!
 //! kube-apiserver 1.36 for Node, Service, Namespace, ConfigMap, Secret, ServiceAccount, Event (both versions, one
-//! store), Lease, and our own kind Provider as its CustomResourceDefinition says: get, list (pages, selectors, resourceVersion and its matches), watch (from a revision, from
-//! the current state, streaming lists, bookmarks, 410), create, update, the three JSON patch types, delete (with
-//! preconditions and finalizers), the status subresource, dry run, optimistic concurrency, defaults, validation,
-//! metadata-only answers, and refusals as `Status` objects. Writes that change nothing have no effect. The taint
-//! `node.kubernetes.io/not-ready` on new nodes, cluster IPs and node ports are given out as admission and
-//! allocators do. `tests/api.rs` holds the table of requests that a real server and this one answer alike.
+//! store), Lease, and our own kind Provider as its CustomResourceDefinition defines it: get, list (pages, selectors,
+//! resourceVersion and its matches), watch (from a revision, from the current state, streaming lists, bookmarks, 410),
+//! create, update, the three JSON patch types, delete (with preconditions and finalizers), the status subresource, dry
+//! run, optimistic concurrency, defaults, validation, metadata-only responses, and refusals as `Status` objects. Writes
+//! that change nothing have no effect. The taint `node.kubernetes.io/not-ready` on new nodes, cluster IPs and node
+//! ports are assigned as admission and allocators do. `tests/api.rs` holds the table of requests that a real server and
+//! this one answer alike.
 //!
-//! # What is deliberately not
+//! # What is deliberately not simulated
 //!
-//! - Controllers: no garbage collection, no namespace content deletion (a deleted namespace stays Terminating),
-//!   no node lifecycle, no endpoints, and the Service `default/kubernetes` does not exist.
+//! - Controllers: no garbage collection, no namespace content deletion (a deleted namespace stays Terminating), no node
+//!   lifecycle, no endpoints, and the Service `default/kubernetes` does not exist.
 //! - Server-side apply and `managedFields`: a patch of type apply is refused with 415.
 //! - Users, RBAC, admission webhooks, priority and fairness: every identity may do everything.
-//! - Protobuf, YAML, CBOR and table answers; compressed answers; the legacy `/watch/` paths; `Warning` headers.
+//! - Protobuf, YAML, CBOR and table responses; compressed responses; the legacy `/watch/` paths; `Warning` headers.
 //! - Time: watches end when [`Cluster::end_watches`] is called (`timeoutSeconds` is ignored), bookmarks come when
-//!   [`Cluster::send_bookmarks`] is, Events do not expire, a future resourceVersion is refused at once.
+//!   [`Cluster::send_bookmarks`] is called, Events do not expire, a future resourceVersion is refused at once.
 //! - Staleness: a real server may answer reads at resourceVersion 0, and the start of a watch, from a cache that lags
 //!   behind; this one always knows its newest write.
-//! - Normal forms of quantities (`0.5` stays `0.5`), IPv6 and dual-stack Service addresses, fields that the
-//!   oldest supported API version does not know, and the words of JSON syntax errors.
+//! - Normal forms of quantities (`0.5` stays `0.5`), IPv6 and dual-stack Service addresses, fields that the oldest
+//!   supported API version does not know, and the wording of JSON syntax errors.
 //!
-//! It never decides what a controller should do, and it opens no socket.
+//! It makes no controller decisions and opens no socket.
 
 mod ask;
 mod delete;
@@ -71,23 +72,23 @@ pub use ledger::Write;
 use ask::Place;
 use store::Store;
 
-/// How many requests the log holds; older ones are dropped, and their sequence numbers tell.
+/// Maximum number of logged requests. Older ones are dropped; the sequence numbers show that.
 const LOG_LIMIT: usize = 200_000;
-/// The namespaces that every cluster has.
+/// The namespaces that exist from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// One simulated cluster. Clones are the same cluster.
+/// A simulated cluster. Clones share the same cluster.
 #[derive(Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
 }
 
-/// One request, as the audit log of a server would have it.
+/// One request, as in a server's audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Counts all requests for resources, from 1, in the order in which they took effect.
+    /// Number of the request among all resource requests, from 1, in the order in which they took effect.
     pub sequence: u64,
-    /// Who asked: the identity of [`Cluster::client_as`], or empty.
+    /// The client's identity, as given to [`Cluster::client_as`], or empty.
     pub identity: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; otherwise the method.
     pub verb: &'static str,
@@ -95,23 +96,23 @@ pub struct Request {
     pub resource: &'static str,
     /// `status`, or empty.
     pub subresource: String,
-    /// Empty for what lives outside namespaces.
+    /// Empty for cluster-scoped objects.
     pub namespace: String,
-    /// Empty where a collection is meant.
+    /// Empty for requests on a collection.
     pub name: String,
     /// The content type of the request body.
     pub content_type: String,
-    /// The HTTP status of the answer; `None` when the client got none.
+    /// The HTTP status of the response; `None` when the client received none.
     pub code: Option<u16>,
 }
 
 impl Cluster {
-    /// An empty cluster, apart from the namespaces that every cluster has, on the system's clock.
+    /// A cluster that contains only the initial namespaces, on the system clock.
     pub fn new() -> Self {
         Self::with_clock(SystemTime::now)
     }
 
-    /// The same on another clock, which only creationTimestamp and deletionTimestamp are read from.
+    /// The same on another clock, which is used only for creationTimestamp and deletionTimestamp.
     pub fn with_clock(clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         let (changed, _) = tokio::sync::watch::channel(0);
         let inner = Inner {
@@ -138,13 +139,13 @@ impl Cluster {
         }
     }
 
-    /// A client without a name, in the namespace `default`. Like every kube client it must be made inside a tokio
+    /// A client without identity, in the namespace `default`. Like every kube client it must be created inside a tokio
     /// runtime.
     pub fn client(&self) -> kube::Client {
         self.client_as("")
     }
 
-    /// A client whose requests stand in the log under this identity.
+    /// A client whose requests are logged under this identity.
     pub fn client_as(&self, identity: &str) -> kube::Client {
         let (inner, identity): (Arc<Inner>, Arc<str>) = (self.inner.clone(), identity.into());
         let service =
@@ -157,8 +158,8 @@ impl Cluster {
         self.inner.lock().log.iter().cloned().collect()
     }
 
-    /// From now on keeps every write with its body and the object before and after it, for [`Cluster::writes`].
-    /// Off by default: old states of large objects are worth their memory only where laws are checked on them.
+    /// Starts recording every write with its body and the object before and after it, for [`Cluster::writes`]. Off by
+    /// default: old states of large objects are worth their memory only where tests check invariants on them.
     pub fn keep_writes(&self) {
         self.inner.lock().ledger.get_or_insert_default();
     }
@@ -168,30 +169,30 @@ impl Cluster {
         self.inner.lock().ledger.clone().unwrap_or_default()
     }
 
-    /// Makes something go wrong. Faults are tried in the order in which they were injected.
+    /// Injects a fault. Faults are tried in the order of injection.
     pub fn inject(&self, fault: Fault) {
         self.inner.lock().faults.push(fault);
     }
 
-    /// Takes back the faults that no request has met yet.
+    /// Removes the faults that have not been used up.
     pub fn clear_faults(&self) {
         self.inner.lock().faults.clear();
     }
 
-    /// Whether the kind Provider is defined, as if its CustomResourceDefinition were applied or deleted; at first it is.
-    /// Open watches go on.
+    /// Defines or removes the kind Provider, as if its CustomResourceDefinition were applied or deleted; initially it
+    /// is defined. Open watches continue.
     pub fn define_providers(&self, defined: bool) {
         self.inner.lock().is_undefined = !defined;
     }
 
-    /// Forgets all history: every resourceVersion handed out so far is too old (410), and every open watch ends
-    /// with an ERROR event that says so.
+    /// Drops all history: every resourceVersion issued so far is too old (410), and every open watch ends with an ERROR
+    /// event that says so.
     pub fn expire_watches(&self) {
         self.inner.lock().store.expire();
         self.inner.wake();
     }
 
-    /// Ends every open watch without an error, as time-outs and restarts of a server do.
+    /// Ends every open watch without an error, as timeouts and server restarts do.
     pub fn end_watches(&self) {
         self.inner.lock().store.end();
         self.inner.wake();
@@ -210,31 +211,31 @@ impl Default for Cluster {
     }
 }
 
-/// What all clones and clients of one cluster share.
+/// State shared by all clones and clients of one cluster.
 struct Inner {
     world: Mutex<World>,
-    /// Wakes watches; the number only has to change.
+    /// Wakes watches; only the change of the number matters.
     changed: tokio::sync::watch::Sender<u64>,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
-/// What one lock protects.
+/// State protected by one lock.
 #[derive(Default)]
 struct World {
     store: Store,
     faults: Vec<Fault>,
     log: VecDeque<Request>,
-    /// `None`: writes are not kept.
+    /// `None`: writes are not recorded.
     ledger: Option<Vec<Write>>,
     requests: u64,
     serial: u64,
-    /// Whether custom kinds are unknown.
+    /// Whether custom kinds are undefined.
     is_undefined: bool,
 }
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, World> {
-        // A panicking test must not hide its own message behind a poisoned lock.
+        // Ignore poisoning: a panicking test must not hide its own message behind a poisoned lock.
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -243,7 +244,7 @@ impl Inner {
             .send_modify(|turn| *turn = turn.wrapping_add(1));
     }
 
-    /// The time as it stands in timestamps: RFC 3339, whole seconds, UTC.
+    /// The current time as a Kubernetes timestamp: RFC 3339, whole seconds, UTC.
     fn now(&self) -> String {
         let since_epoch = (self.clock)()
             .duration_since(UNIX_EPOCH)

@@ -1,12 +1,11 @@
 //! A stateful Hetzner Cloud API on loopback, for the demo and the tests.
 //!
-//! It answers with the vendor's objects, envelopes, paging, actions and rate-limit headers (API
-//! reference: <https://docs.hetzner.cloud>), over HTTP or over TLS. Faults
-//! are injected on purpose, and every request is recorded. The same requests in the same order give
-//! the same state: ids come from counters, addresses from the order of creation, and only shown
-//! times come from a clock, which the caller may give.
+//! It responds with the vendor's objects, envelopes, paging, actions and rate-limit headers (API reference:
+//! <https://docs.hetzner.cloud>), over HTTP or TLS. Faults are injected by the caller, and every request is recorded.
+//! The same requests in the same order give the same state: IDs come from counters, addresses from the order of
+//! creation, and only displayed times come from a clock, which the caller may supply.
 //!
-//! It never listens anywhere but on 127.0.0.1, and it never asks another server for anything.
+//! It listens only on 127.0.0.1 and never contacts another server.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), ccm_sim::hetzner::StartError> {
@@ -75,30 +74,30 @@ pub use objects::{ServerSpec, ServerStatus};
 pub use rate::RateLimit;
 pub use server_types::ServerType;
 
-/// How a simulator is set up. Start from [`Options::new`] and change what matters.
+/// Options of a simulator. Start from [`Options::new`] and change what matters.
 ///
-/// There is no `Debug`: the token is one a client must keep secret, even if it opens nothing real.
+/// There is no `Debug`: clients must keep the token secret, even if it opens nothing real.
 #[derive(Clone)]
 pub struct Options {
-    /// What clients of the first project must send after `Bearer `.
+    /// The bearer token of the first project.
     pub token: String,
-    /// TLS with this certificate in place of plain HTTP.
+    /// Serves TLS with this certificate instead of plain HTTP.
     pub tls: Option<Tls>,
-    /// The request budget of each project. `None` means unlimited, and no `RateLimit-*` headers.
+    /// The request budget of each project. `None`: unlimited, without `RateLimit-*` headers.
     pub rate_limit: Option<RateLimit>,
-    /// How long every request waits before it is carried out.
+    /// Delay before each request is executed.
     pub latency: Duration,
-    /// How long actions run. With zero they end before the next request is answered; with
-    /// `Duration::MAX` they never end.
+    /// Duration of actions. With zero they end before the next request is answered; with `Duration::MAX` they never
+    /// end.
     pub action_duration: Duration,
-    /// The first id of each kind of object; the next ones follow without gaps.
+    /// The first ID of each kind of object; IDs continue without gaps.
     pub first_id: u64,
-    /// Where the times come from that objects show.
+    /// Source of the displayed times.
     pub clock: Clock,
 }
 
 impl Options {
-    /// Plain HTTP, the vendor's budget, no latency, actions that end at once, the system's clock.
+    /// Plain HTTP, the vendor's budget, no latency, actions that end at once, the system clock.
     #[must_use]
     pub fn new(token: impl Into<String>) -> Self {
         Self {
@@ -113,8 +112,7 @@ impl Options {
     }
 }
 
-/// A handle on one project of a running simulator. Clones are handles on the same one; the last handle
-/// to be dropped stops the simulator.
+/// A handle on one project of a running simulator. Clones share it; dropping the last handle stops the simulator.
 #[derive(Clone)]
 pub struct Hetzner {
     running: Arc<Running>,
@@ -127,12 +125,12 @@ struct Running {
 }
 
 impl Hetzner {
-    /// Starts a simulator on a free port of 127.0.0.1, on the current tokio runtime. The handle is one on
-    /// its first project.
+    /// Starts a simulator on a free port of 127.0.0.1, on the current tokio runtime. Returns a handle on its first
+    /// project.
     ///
     /// # Errors
     ///
-    /// When no port can be had, or the certificate cannot be used.
+    /// No port is available, or the certificate is unusable.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let (token, tls) = (options.token.clone(), options.tls.clone());
         let shared = Arc::new(Shared::new(options));
@@ -142,11 +140,11 @@ impl Hetzner {
         Ok(Self { running, project })
     }
 
-    /// Opens another project behind the same endpoint and returns a handle on it. It has its own token,
-    /// servers, networks, ids, budget, faults and records, as the vendor's projects have; requests whose
-    /// token opens no project are recorded with the first one.
+    /// Opens another project behind the same endpoint and returns a handle on it. It has its own token, servers,
+    /// networks, IDs, budget, faults and records, as the vendor's projects do; requests whose token opens no project
+    /// are recorded with the first one.
     ///
-    /// Ids and public addresses are 32 768 apart from those of the project before.
+    /// IDs and public addresses are 32 768 apart from those of the previous project.
     #[must_use]
     pub fn project(&self, token: impl Into<String>) -> Self {
         Self {
@@ -161,20 +159,19 @@ impl Hetzner {
         format!("{}/v1", self.running.loopback.origin())
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.running.loopback.address()
     }
 
-    /// The authority that clients must trust, as PEM; `None` without TLS.
+    /// The CA that clients must trust, as PEM; `None` without TLS.
     #[must_use]
     pub fn ca_pem(&self) -> Option<&str> {
         self.running.loopback.ca_pem()
     }
 
-    /// Stops listening, drops all connections and waits until that is done. The handle stays usable
-    /// for reading the records.
+    /// Stops listening, drops all connections and waits until that is done. The records remain readable.
     pub async fn stop(&self) {
         self.running.loopback.stop().await;
     }

@@ -1,25 +1,25 @@
-//! Label selectors: their text, and whether labels match. The Kubernetes API and the vendor's have one language; which
-//! keys are good ones, and whether numbers can be compared, each of them says itself.
+//! Label selectors: parsing and matching. The Kubernetes API and the vendor's share one syntax; each decides by itself
+//! which keys are valid and whether numbers can be compared.
 //!
-//! kube's `Expression` matches. It reads no text, and it has no `<` and `>`.
+//! kube's `Expression` does the matching. It cannot parse, and has no `<` and `>`.
 
 use std::collections::BTreeMap;
 
 use kube::core::{Expression, SelectorExt as _};
 
-/// What one part between commas asks of a label.
+/// One comma-separated requirement on a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Requirement {
-    /// Of whether it is there, and of its text.
+    /// On the label's presence or text.
     Text(Expression),
-    /// It is a number above this one.
+    /// The label is a number above this one.
     Above(String, i64),
-    /// It is a number below this one.
+    /// The label is a number below this one.
     Below(String, i64),
 }
 
 impl Requirement {
-    /// The label's key: any text.
+    /// The label's key, not validated.
     pub(crate) fn key(&self) -> &str {
         match self {
             Self::Text(
@@ -35,7 +35,7 @@ impl Requirement {
         }
     }
 
-    /// Whether it holds of these labels.
+    /// Whether these labels meet the requirement.
     pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let number = |key: &String| labels.get(key)?.parse::<i64>().ok();
         match self {
@@ -46,10 +46,9 @@ impl Requirement {
     }
 }
 
-/// Reads `a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1,j<2`; an empty text asks nothing.
+/// Parses `a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1,j<2`; an empty text has no requirements.
 ///
-/// # Errors
-/// The first part that cannot be read.
+/// # Errors The first part that cannot be parsed.
 pub(crate) fn parse(text: &str) -> Result<Vec<Requirement>, &str> {
     let parts = split(text).into_iter();
     parts
@@ -57,7 +56,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Requirement>, &str> {
         .collect()
 }
 
-/// At the commas that stand outside parentheses. Behind the last one nothing has to follow.
+/// Splits at commas outside parentheses. A trailing comma is allowed.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_i32);
     for (at, c) in text.char_indices() {

@@ -1,9 +1,8 @@
-//! A small world for the demo and the tests: an in-memory Kubernetes API behind the real kube client,
-//! and stateful Hetzner APIs (cloud and Robot) on loopback.
+//! Simulators for the demo and the tests: an in-memory Kubernetes API behind the real kube client, and stateful Hetzner
+//! APIs (Cloud and Robot) on loopback.
 //!
-//! It simulates protocols, never our own traits: whoever talks to it talks Kubernetes or HTTP, so the
-//! program that runs against it is the program that runs in production. It never decides anything a
-//! controller should decide, and it knows nothing of Wasm.
+//! They simulate protocols, never our own traits: clients speak Kubernetes or HTTP, so that the program under test is
+//! the production program. They make no controller decisions and know nothing of Wasm.
 #![forbid(unsafe_code)]
 
 pub mod cluster;

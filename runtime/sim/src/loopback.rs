@@ -1,7 +1,7 @@
-//! What every simulated cloud stands on: a listener on 127.0.0.1 that speaks HTTP or TLS, answers that
-//! travel as described, faults that meet chosen requests, and the record of what was asked.
+//! Common base of the simulated clouds: a listener on 127.0.0.1 that speaks HTTP or TLS, responses with a described
+//! delivery, faults for chosen requests, and the record of requests.
 //!
-//! It knows no vendor, and it never listens anywhere else.
+//! Knows no vendor and never listens anywhere else.
 
 mod faults;
 mod journal;
@@ -27,21 +27,21 @@ pub(crate) use serve::{Line, PATIENCE, Respond};
 pub use tls::{Tls, TlsError};
 pub(crate) use wire::{Answer, Body, Delivery, refusing, response};
 
-/// Where wall-clock times come from; they are shown and compared, never waited for.
+/// Source of wall-clock times, which are shown and compared, never waited for.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// Why a simulator could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No port on 127.0.0.1 could be had.
+    /// No port on 127.0.0.1 is available.
     #[error("cannot listen on 127.0.0.1")]
     Listen(#[source] io::Error),
-    /// TLS was wanted and could not be set up.
+    /// The requested TLS could not be set up.
     #[error("cannot set up TLS")]
     Tls(#[from] TlsError),
 }
 
-/// A running listener. It stops when it is dropped.
+/// A running listener. Dropping it stops it.
 pub(crate) struct Loopback {
     address: SocketAddr,
     ca_pem: Option<String>,
@@ -91,12 +91,12 @@ impl Loopback {
         self.address
     }
 
-    /// The authority that clients must trust, as PEM; `None` without TLS.
+    /// The CA that clients must trust, as PEM; `None` without TLS.
     pub(crate) fn ca_pem(&self) -> Option<&str> {
         self.ca_pem.as_deref()
     }
 
-    /// How many connections were accepted so far.
+    /// Number of connections accepted so far.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
@@ -110,7 +110,7 @@ impl Loopback {
             .take();
         if let Some(server) = server {
             self.stop.notify_one();
-            // It can only fail by a panic of the server, which has been reported on its own.
+            // Fails only if the server panicked, which was reported already.
             let _ = server.await;
         }
     }

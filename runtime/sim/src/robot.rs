@@ -1,13 +1,12 @@
 //! A stateful simulator of Hetzner's Robot web service (dedicated servers) on loopback, for the tests.
 //!
-//! It answers with the vendor's objects, envelopes and error codes (reference:
-//! <https://robot.hetzner.com/doc/webservice/en.html>): the lists and reads of servers and of their
-//! reset options, renaming and resetting. Like the vendor it takes HTTP basic authentication, counts
-//! requests against hourly limits, and shuts an address out after failed logins. Faults are injected on
-//! purpose, and every request is recorded. Addresses come from the order of creation, and time only
-//! from the clock that the caller may give.
+//! It responds with the vendor's objects, envelopes and error codes (reference:
+//! <https://robot.hetzner.com/doc/webservice/en.html>): lists and reads of servers and of their reset options, renaming
+//! and resetting. Like the vendor it uses HTTP basic authentication, counts requests against hourly limits, and blocks
+//! a client after failed logins. Faults are injected by the caller, and every request is recorded. Addresses come from
+//! the order of creation, and time only from the clock, which the caller may supply.
 //!
-//! It never listens anywhere but on 127.0.0.1, and it never asks another server for anything.
+//! It listens only on 127.0.0.1 and never contacts another server.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), ccm_sim::robot::StartError> {
@@ -47,29 +46,29 @@ pub use rate::{RateLimit, RateLimits};
 pub use resets::{OperatingStatus, ResetType};
 pub use servers::{ServerSpec, ServerStatus};
 
-/// How a simulator is set up. Start from [`Options::new`] and change what matters.
+/// Options of a simulator. Start from [`Options::new`] and change what matters.
 ///
-/// There is no `Debug`: the password is one a client must keep secret, even if it opens nothing real.
+/// There is no `Debug`: clients must keep the password secret, even if it opens nothing real.
 #[derive(Clone)]
 pub struct Options {
-    /// The web service user, at the vendor `#ws+` and eight characters.
+    /// The web service user; at the vendor `#ws+` and eight characters.
     pub user: String,
     /// The user's password.
     pub password: String,
-    /// TLS with this certificate in place of plain HTTP.
+    /// Serves TLS with this certificate instead of plain HTTP.
     pub tls: Option<Tls>,
-    /// How many requests are answered in which time. `None` means any number.
+    /// The request limits. `None`: unlimited.
     pub rate_limits: Option<RateLimits>,
-    /// When failed logins shut the client out. `None` means never.
+    /// The lockout after failed logins. `None`: never.
     pub lockout: Option<Lockout>,
-    /// How long every request waits before it is carried out.
+    /// Delay before each request is executed.
     pub latency: Duration,
-    /// What rate limits and lockouts are measured with.
+    /// The clock for rate limits and lockouts.
     pub clock: Clock,
 }
 
 impl Options {
-    /// Plain HTTP, the vendor's limits and lockout, no latency, the system's clock.
+    /// Plain HTTP, the vendor's limits and lockout, no latency, the system clock.
     #[must_use]
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self {
@@ -84,8 +83,7 @@ impl Options {
     }
 }
 
-/// A handle on a running simulator. Clones are handles on the same one; the last one to be dropped
-/// stops it.
+/// A handle on a running simulator. Clones share it; dropping the last handle stops the simulator.
 #[derive(Clone)]
 pub struct Robot {
     shared: Arc<Shared>,
@@ -97,7 +95,7 @@ impl Robot {
     ///
     /// # Errors
     ///
-    /// When no port can be had, or the certificate cannot be used.
+    /// No port is available, or the certificate is unusable.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let tls = options.tls.clone();
         let shared = Arc::new(Shared::new(options));
@@ -114,20 +112,19 @@ impl Robot {
         self.loopback.origin()
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.loopback.address()
     }
 
-    /// The authority that clients must trust, as PEM; `None` without TLS.
+    /// The CA that clients must trust, as PEM; `None` without TLS.
     #[must_use]
     pub fn ca_pem(&self) -> Option<&str> {
         self.loopback.ca_pem()
     }
 
-    /// Stops listening, drops all connections and waits until that is done. The handle stays usable
-    /// for reading the records.
+    /// Stops listening, drops all connections and waits until that is done. The records remain readable.
     pub async fn stop(&self) {
         self.loopback.stop().await;
     }

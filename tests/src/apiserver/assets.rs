@@ -1,7 +1,7 @@
-//! Where the programs `etcd` and `kube-apiserver` come from: a folder that `KUBEBUILDER_ASSETS` names, or one
-//! that is built from their Go modules the first time and kept in the user's cache.
+//! Locates the programs `etcd` and `kube-apiserver`: in the folder `KUBEBUILDER_ASSETS`, or built from their Go
+//! modules on first use and kept in the user's cache.
 //!
-//! Two versions can be built: the newest, and with `CCM_KUBERNETES=oldest` the oldest that can be had.
+//! Two versions can be built: the newest, and with `CCM_KUBERNETES=oldest` the oldest available.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::built;
 
-/// The programs this module must end up with.
+/// The required programs.
 const PROGRAMS: [&str; 2] = ["etcd", "kube-apiserver"];
 
-/// Says which version is built: `newest`, as without it, or `oldest`.
+/// Environment variable for the version to build: `newest` (default) or `oldest`.
 const VERSION: &str = "CCM_KUBERNETES";
 
 const HINT: &str = "install Go 1.26 or newer (https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder \
                     with the programs etcd and kube-apiserver";
 
-/// The folder with both programs. Builds it if need be, which takes minutes, and says so on standard error.
+/// The folder with both programs. If needed, builds them, which takes minutes, and reports that on standard error.
 pub(super) fn folder() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) {
         for program in PROGRAMS {
@@ -44,7 +44,7 @@ pub(super) fn folder() -> Result<PathBuf> {
     })
 }
 
-/// What the files are called that pin the modules: `NAME.mod` and `NAME.sum`.
+/// Base name of the files that pin the modules: `NAME.mod` and `NAME.sum`.
 fn modules() -> Result<&'static str> {
     match std::env::var(VERSION).as_deref() {
         Err(_) | Ok("" | "newest") => Ok("go"),
@@ -62,16 +62,16 @@ fn build(sources: &Path, modules: &str, folder: &Path) -> Result<()> {
         "building kube-apiserver {kubernetes} and etcd {etcd} from their Go modules, about 4 minutes on two cores"
     ));
     let program = folder.join("kube-apiserver");
-    // A module's build does not know its own version; clients may ask for it.
+    // A module build does not know its own version, but clients may query it.
     let link = format!("-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={kubernetes}");
     let modules = format!("-modfile={modules}");
     let output = program.to_str().context("the cache's path is not text")?;
     built::go_build(sources, &[&link, &modules, "-o", output, "."], HINT)?;
-    // One program that is both; it looks at the name it is started by.
+    // One binary with both programs; its file name selects one.
     fs::hard_link(&program, folder.join("etcd")).context("cannot name the program etcd")
 }
 
-/// The version of a module that is pinned, such as `v1.36.3`.
+/// The pinned version of a module, such as `v1.36.3`.
 fn version<'a>(pinned: &'a str, name: &str) -> Result<&'a str> {
     let mut lines = pinned.lines().map(str::trim);
     lines

@@ -1,4 +1,4 @@
-//! The audit log of a kube-apiserver, read as plain values: who asked for what, and how it was answered.
+//! Reads the audit log of a kube-apiserver as plain values: the requests and their responses.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -10,10 +10,10 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One request that the server answered.
+/// One request with a response.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuditEntry {
-    /// The name of the user who asked.
+    /// The user's name.
     pub user: String,
     /// The verb as RBAC knows it: get, list, watch, create, update, patch, delete, deletecollection.
     pub verb: String,
@@ -23,33 +23,32 @@ pub struct AuditEntry {
     pub resource: String,
     /// The subresource, such as `status`; empty for the object itself.
     pub subresource: String,
-    /// The namespace; empty for what has none.
+    /// The namespace; empty for cluster-scoped requests.
     pub namespace: String,
-    /// The object's name; empty for collections, and for creations that leave the name to the server.
+    /// The object's name; empty for collections, and for creations with a server-generated name.
     pub name: String,
-    /// The path and query that were asked for.
+    /// Path and query of the request.
     pub uri: String,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub code: u16,
     /// The body, for writes that had a JSON body.
     pub body: Option<Value>,
 }
 
-/// One request with its times and where it came from, for those who ask when.
+/// One request with its times and source.
 #[derive(Clone, Debug)]
 pub struct Arrival {
-    /// When its head had arrived.
+    /// When the request's head had arrived.
     pub received: Timestamp,
-    /// When it was answered; of a watch: when it began to be.
+    /// When it was answered; for a watch: when the response began.
     pub answered: Timestamp,
-    /// The address of whoever sent it: clients that bind different ones can be told apart.
+    /// The sender's address: clients that bind different addresses can be distinguished.
     pub source: Option<IpAddr>,
-    /// What was asked.
+    /// The request.
     pub entry: AuditEntry,
 }
 
-/// Reads what was written after the first `read` bytes, and moves `read` on. The order is that in which the answers
-/// were made.
+/// Reads the complete lines after the first `read` bytes, and advances `read`. Entries are in response order.
 pub(super) fn read_on(path: impl AsRef<Path>, read: &mut u64) -> Result<Vec<Arrival>> {
     let path = path.as_ref();
     let mut text = String::new();
@@ -71,19 +70,19 @@ pub(super) fn read_on(path: impl AsRef<Path>, read: &mut u64) -> Result<Vec<Arri
     Ok(arrivals)
 }
 
-/// Reads a log, and puts its entries into the order in which the requests came in: entries are written at the end
-/// of a request, and two of them may pass each other. A last line that is still being written is left out.
+/// Reads a log and sorts its entries by arrival: entries are written at the end of a request, so their order can
+/// differ. Omits a last line that is still being written.
 pub(super) fn read(path: impl AsRef<Path>) -> Result<Vec<AuditEntry>> {
     let path = path.as_ref();
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the audit log {}", path.display()))?;
     let mut events = lines(&text).map(event).collect::<Result<Vec<_>>>()?;
-    // RFC 3339 in UTC with six decimals: the order of the texts is the order of the times.
+    // RFC 3339 in UTC with six decimals: text order is time order.
     events.sort_by(|one, other| one.received.cmp(&other.received));
     Ok(events.into_iter().map(entry).collect())
 }
 
-/// The lines that are complete.
+/// The complete lines.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n')
         .filter(|line| line.ends_with('\n'))
@@ -108,7 +107,7 @@ fn entry(event: Event) -> AuditEntry {
     }
 }
 
-/// The part of `audit.k8s.io/v1` Event that is of use here. Absent fields are empty.
+/// The required fields of an `audit.k8s.io/v1` Event. Absent fields are empty.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Event {

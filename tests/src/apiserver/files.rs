@@ -1,7 +1,7 @@
-//! The files a kube-apiserver reads: its certificate, the key of service accounts, users with their tokens, the
-//! audit policy; and the kubeconfig files for its clients.
+//! Writes the files of a kube-apiserver: its certificate, the service account key, users with their tokens, the audit
+//! policy; and the kubeconfig files for its clients.
 //!
-//! Everything lies in one folder, is made anew for each server, and is worth nothing when that server is gone.
+//! All files are in one folder, are created for each server, and are useless after that server is gone.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,11 +14,11 @@ use serde_json::json;
 use super::StartOptions;
 use crate::authority;
 
-/// The user that every server has.
+/// The user of every server.
 pub(super) const ADMIN: &str = "admin";
 
-/// Watches are written down when they begin, everything else when it is answered: one entry for each request.
-/// The bodies of writes are kept, because a test may ask what was written in which order.
+/// Watches are recorded when they begin, all other requests when they are answered: one entry per request. Bodies of
+/// writes are included, because tests may check their contents and order.
 const AUDIT_POLICY: &str = r#"{
   "apiVersion": "audit.k8s.io/v1",
   "kind": "Policy",
@@ -29,7 +29,7 @@ const AUDIT_POLICY: &str = r#"{
   ]
 }"#;
 
-/// Where the files of one server are.
+/// The files of one server.
 pub(super) struct Files {
     folder: PathBuf,
     server: String,
@@ -38,7 +38,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Writes all files for a server that will listen on `port` of 127.0.0.1.
+    /// Writes all files for a server on `port` of 127.0.0.1.
     pub(super) fn write(folder: &Path, port: u16, options: &StartOptions) -> Result<Self> {
         let mut files = Self {
             folder: folder.to_owned(),
@@ -70,7 +70,7 @@ impl Files {
         Ok(files)
     }
 
-    /// The flags that name the files.
+    /// The server flags with the file paths.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut flags = vec![
             ("tls-cert-file", "server.crt"),
@@ -99,7 +99,7 @@ impl Files {
             .with_context(|| format!("this API server was started without the user {user:?}"))
     }
 
-    /// Where the audit log is written, if it is.
+    /// Path of the audit log, if enabled.
     pub(super) fn audit_log(&self) -> Option<PathBuf> {
         self.audit.then(|| self.path("audit.log"))
     }

@@ -1,16 +1,17 @@
-//! Makes inputs of other inputs: bits, bytes, ranges, words of a dictionary and pieces of two entries. Knows no format.
+//! Derives inputs from other inputs: changes bits, bytes and ranges, inserts dictionary words, and combines two
+//! entries. Independent of the format.
 
 use crate::random::Random;
 
-/// Bytes at which readers change their mind.
+/// Bytes with a special meaning for parsers.
 const BYTES: [u8; 16] = [
     0, 1, 0x0a, 0x0d, 0x20, b'"', b'%', b'.', b'/', b':', b'\\', 0x7f, 0x80, 0xc3, 0xfe, 0xff,
 ];
-/// So often a range is written once more.
+/// Maximum number of copies of a range.
 const MOST_COPIES: usize = 32;
 
 pub(super) struct Mutator {
-    /// The corpus, and behind it what grew.
+    /// The corpus, followed by the added entries.
     entries: Vec<Vec<u8>>,
     given: usize,
     words: &'static [&'static str],
@@ -18,7 +19,7 @@ pub(super) struct Mutator {
 }
 
 impl Mutator {
-    /// At least one entry.
+    /// `entries` must not be empty.
     pub(super) fn new(
         entries: Vec<Vec<u8>>,
         words: &'static [&'static str],
@@ -32,7 +33,7 @@ impl Mutator {
         }
     }
 
-    /// One more entry to make others of.
+    /// Adds an entry to mutate.
     pub(super) fn grow(&mut self, entry: Vec<u8>) {
         self.entries.push(entry);
     }
@@ -47,7 +48,7 @@ impl Mutator {
         input
     }
 
-    /// However much grows, what people wrote is every other choice.
+    /// Picks an entry: from the original corpus half of the time, however many were added.
     fn any(&self, random: &mut Random) -> &[u8] {
         let end = if random.per_cent(50) {
             self.given
@@ -73,7 +74,7 @@ impl Mutator {
                 }
             }
             2 => {
-                // Numbers that are one too much or too few.
+                // Off-by-one numbers.
                 if let Some(byte) = input.get_mut(place) {
                     *byte = byte.wrapping_add(if random.per_cent(50) { 1 } else { 0xff });
                 }
@@ -87,7 +88,7 @@ impl Mutator {
             }
             6 => {
                 let word = random.one_of(self.words).copied().unwrap_or_default();
-                // Inserted, or in the place of something else.
+                // Inserted, or replacing a range.
                 let end = if random.per_cent(50) { end } else { start };
                 input.splice(start..end, word.bytes());
             }
@@ -98,19 +99,19 @@ impl Mutator {
                 input.splice(start..end, piece);
             }
             _ => {
-                // The beginning of this one, the end of another.
+                // The start of this entry and the end of another.
                 let other = self.any(random);
                 let rest = other.get(random.below(other.len() + 1)..);
                 input.truncate(place);
                 input.extend_from_slice(rest.unwrap_or_default());
             }
         }
-        // Copies of copies do not fill the memory.
+        // Repeated copies must not exhaust the memory.
         input.truncate(self.longest);
     }
 }
 
-/// A range of so many bytes; short ones are as likely as long ones.
+/// A random range within `length` bytes; short ranges are as likely as long ones.
 fn range(length: usize, random: &mut Random) -> (usize, usize) {
     let start = random.below(length + 1);
     let most = (length - start).min(1 << random.below(12));

@@ -1,4 +1,4 @@
-//! A module as an image layout on disk, which `crane push` puts into a registry: the CNCF's layout for Wasm.
+//! Writes a module as an OCI image layout on disk, for `crane push`: the CNCF's layout for Wasm.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// Writes the layout into `folder`. The answer is the digest of its manifest.
+/// Writes the layout into `folder`. Returns the digest of its manifest.
 pub(super) fn write(folder: &Path, wasm: &[u8]) -> Result<String> {
     let blobs = folder.join("blobs/sha256");
     fs::create_dir_all(&blobs)?;

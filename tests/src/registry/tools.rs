@@ -1,4 +1,4 @@
-//! Where the programs `registry`, `crane` and `cosign` come from: they are built from their Go modules.
+//! Builds the programs `registry`, `crane` and `cosign` from their Go modules.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::built;
 
-/// What is built; `.` is the registry.
+/// The packages to build; `.` is the registry.
 const PACKAGES: [&str; 3] = [
     ".",
     "github.com/google/go-containerregistry/cmd/crane",
@@ -15,7 +15,8 @@ const PACKAGES: [&str; 3] = [
 
 const HINT: &str = "install Go 1.26 or newer (https://go.dev/dl)";
 
-/// The folder with the three programs. Builds it if need be, which takes minutes, and says so on standard error.
+/// The folder with the three programs. If needed, builds them, which takes minutes, and reports that on standard
+/// error.
 pub(super) fn folder() -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("registry/tools");
     let files = ["go.sum", "go.mod", "main.go"];
@@ -23,7 +24,7 @@ pub(super) fn folder() -> Result<PathBuf> {
         built::say(
             "building registry, crane and cosign from their Go modules, about 6 minutes on two cores",
         );
-        // With a separator at the end it is a folder, for several programs.
+        // With a trailing separator it is a folder, for several programs.
         let folder = folder.join("");
         let output = folder.to_str().context("the cache's path is not text")?;
         let arguments = [&["-ldflags=-s -w", "-o", output][..], &PACKAGES].concat();

@@ -1,4 +1,4 @@
-//! Actions: what a write has begun at the cloud, and how that stands.
+//! Actions: the cloud's asynchronous operations.
 
 use ccm_guest::Error;
 use ccm_guest::http::Request;
@@ -6,28 +6,28 @@ use serde::Deserialize;
 
 use super::{API, refusal};
 
-/// What a write has begun.
+/// An asynchronous operation started by a write.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Action {
-    /// Unique for ever.
+    /// Never reused.
     pub id: u64,
     /// `running`, `success` or `error`.
     pub status: String,
     /// Such as `add_target`.
     #[serde(default)]
     pub command: String,
-    /// Why it failed.
+    /// The failure.
     #[serde(default)]
     pub error: Option<ActionError>,
 }
 
 impl Action {
-    /// Whether it has not ended.
+    /// Whether the action has not ended.
     pub fn is_running(&self) -> bool {
         self.status == "running"
     }
 
-    /// Why it failed, if it did.
+    /// The error if the action failed.
     pub fn failure(&self) -> Option<Error> {
         if matches!(self.status.as_str(), "running" | "success") {
             return None;
@@ -43,20 +43,20 @@ impl Action {
     }
 }
 
-/// Why an action failed.
+/// A failure of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ActionError {
-    /// As that of a refused request.
+    /// A code as in refused requests.
     pub code: String,
-    /// For people.
+    /// Human-readable text.
     #[serde(default)]
     pub message: String,
 }
 
-/// How actions stand. One that the API does not name is not among them.
+/// Reads the status of actions; omits those the API does not return.
 ///
 /// # Errors
-/// Why that is not known.
+/// The reason why it is not known.
 pub fn actions(ids: &[u64]) -> Result<Vec<Action>, Error> {
     let list = Request::get(API, "/actions");
     let list = ids.iter().fold(list, |list, id| list.query("id", id));

@@ -1,4 +1,4 @@
-//! Private networks in the API, and their routes.
+//! API calls for private networks and their routes.
 
 use std::time::Duration;
 
@@ -12,51 +12,51 @@ use super::actions::Action;
 use super::refusal::{self, Refusal};
 use super::{API, NoError, found, ok};
 
-/// How long the id of a network is remembered by its name. Networks are made by people and never change their id.
+/// How long the id for a network name is cached. People create networks, and ids never change.
 pub(super) const NETWORK_KNOWN: Duration = Duration::from_secs(600);
 
-/// A network, as far as routes are concerned. No field has a default: what is missing must not look like nothing.
+/// A network, limited to the fields for routes. No field has a default, so that missing data does not look like empty
+/// data.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Network {
-    /// Unique for ever.
+    /// Unique; never reused.
     pub id: u64,
-    /// Every address in it.
+    /// The address range of the network.
     pub ip_range: String,
-    /// Its parts. Members have addresses in them and nowhere else.
+    /// Its subnets. Members have addresses only in subnets.
     pub subnets: Vec<Subnet>,
     /// Its routes.
     pub routes: Vec<Route>,
-    /// The ids of the servers in it.
+    /// Ids of the attached servers.
     pub servers: Vec<u64>,
-    /// The ids of the load balancers in it. The vendor's description does not promise the field.
+    /// Ids of the attached load balancers. The vendor's documentation does not guarantee this field.
     #[serde(default)]
     pub load_balancers: Vec<u64>,
 }
 
-/// A part of a network.
+/// A subnet of a network.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Subnet {
-    /// Every address in it. The vendor's description does not promise the field.
+    /// The address range. The vendor's documentation does not guarantee this field.
     #[serde(default)]
     pub ip_range: Option<String>,
-    /// The address that servers in it send through.
+    /// The gateway of the servers in the subnet.
     pub gateway: String,
     /// `cloud`, `server` or `vswitch`.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// Packets for `destination` go to `gateway`.
+/// A route: packets for `destination` go to `gateway`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Route {
-    /// A range or an address.
+    /// A range or a single address.
     pub destination: String,
-    /// An address.
+    /// The next hop's address.
     pub gateway: String,
 }
 
-/// The id of the network that `name_or_id` names. A number is an id first, and a name if there is no
-/// such id. Remembered for ten minutes.
+/// The id of the network `name_or_id`. A number is tried as an id first, then as a name. Cached for ten minutes.
 ///
 /// # Errors
 /// [`Error::Invalid`] when there is no such network.
@@ -69,10 +69,10 @@ pub fn network_id(name_or_id: &str) -> Result<u64, Error> {
     Ok(id)
 }
 
-/// The network that `name_or_id` names, as it is now: one request, but for the first one of a name that is a number.
+/// Reads the network `name_or_id`. One request, except for the first one for a numeric name.
 ///
 /// # Errors
-/// [`Error::Invalid`] when there is no such network; why it is not known.
+/// [`Error::Invalid`] when there is no such network; otherwise the reason why it is not known.
 pub fn network(name_or_id: &str) -> Result<Network, Error> {
     if let Some(id) = remembered(name_or_id) {
         let network: Option<Network> = by_id(id)?;
@@ -84,7 +84,7 @@ pub fn network(name_or_id: &str) -> Result<Network, Error> {
                     network.id
                 )));
             }
-            // Another one may have its name by now.
+            // The network was deleted; another one may have its name now.
             None => state::delete(&key(name_or_id)),
         }
     }
@@ -93,10 +93,10 @@ pub fn network(name_or_id: &str) -> Result<Network, Error> {
     Ok(network)
 }
 
-/// Begins to add the route, or to delete it. `action` is the change's name in the API's path.
+/// Starts adding or deleting a route. `action` is the operation's name in the API path.
 ///
 /// # Errors
-/// Why it is not begun.
+/// The reason why it was not started.
 pub fn begin(
     network: u64,
     action: &str,

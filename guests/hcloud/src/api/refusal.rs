@@ -1,18 +1,19 @@
-//! What the API means by an error, told by its own code: two codes of the same status may want opposite things.
+//! Maps the API's error codes to errors of the contract. Codes take precedence over the status: two codes with the
+//! same status may need opposite reactions.
 
 use ccm_guest::Error;
 use ccm_guest::http::Response;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A write that was not done, or may have been.
+/// A write that failed or may have failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
-    /// The API's code. Empty if it was not the API that said so, or nobody did.
+    /// The API's error code. Empty if the error did not come from the API or there was no response.
     code: String,
-    /// The fields that are wrong, as the API calls them.
+    /// The API's names of the invalid fields.
     fields: Vec<String>,
-    /// What the contract calls it.
+    /// The corresponding error of the contract.
     pub error: Error,
 }
 
@@ -22,12 +23,12 @@ impl Refusal {
         self.code == code
     }
 
-    /// Whether the object is being changed, so that the same request will do in a moment.
+    /// Whether the object is being changed, so that the same request can succeed shortly.
     pub fn is_busy(&self) -> bool {
         matches!(self.code.as_str(), "locked" | "conflict")
     }
 
-    /// Whether the API refuses what was asked for as it stands, so that a look at the object says why.
+    /// Whether the object's current state may explain the refusal, so that reading the object helps.
     pub fn is_about_object(&self) -> bool {
         let codes = [
             "not_found",
@@ -39,12 +40,12 @@ impl Refusal {
         is_invalid || codes.contains(&self.code.as_str())
     }
 
-    /// Whether what was to be removed is not there.
+    /// Whether the object to remove does not exist.
     pub fn is_gone(&self) -> bool {
         self.is("not_found") || self.is("load_balancer_target_not_found")
     }
 
-    /// Whether an order is refused because of its targets, or may be.
+    /// Whether a create request was, or may have been, refused because of its targets.
     pub fn is_about_targets(&self) -> bool {
         let codes = [
             "not_found",
@@ -64,7 +65,7 @@ impl Refusal {
         codes.contains(&self.code.as_str()) || fields.any(|name| name.starts_with("targets"))
     }
 
-    /// Whether one target is refused, so that nothing is said about others.
+    /// Whether the refusal concerns only one target, and not others.
     pub fn is_about_target(&self) -> bool {
         let codes = [
             "resolve_cloud_private_targets_error",
@@ -74,7 +75,7 @@ impl Refusal {
     }
 }
 
-/// Nobody answered, or what was answered cannot be read.
+/// There was no response, or it could not be parsed.
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         Refusal {
@@ -91,18 +92,18 @@ impl From<Refusal> for Error {
     }
 }
 
-/// The answer to a read, if it is one.
+/// Returns a successful response to a read.
 ///
 /// # Errors
-/// What its code means.
+/// The error for the API's code.
 pub fn ok(response: Response) -> Result<Response, Error> {
     accepted(response).map_err(Error::from)
 }
 
-/// The answer to a write, if it was done.
+/// Returns a successful response to a write.
 ///
 /// # Errors
-/// Why it was not.
+/// The reason why the write was not done.
 pub fn accepted(response: Response) -> Result<Response, Refusal> {
     if (200..300).contains(&response.status()) {
         return Ok(response);
@@ -124,7 +125,7 @@ pub fn accepted(response: Response) -> Result<Response, Refusal> {
     })
 }
 
-/// What a code means. Those that nobody has documented mean what their status does.
+/// The error for a code. Undocumented codes fall back to the error for the status.
 fn meaning(code: &str, text: String, by_status: Error) -> Error {
     match code {
         "invalid_input"
@@ -148,7 +149,7 @@ fn meaning(code: &str, text: String, by_status: Error) -> Error {
             Error::Throttled(throttled) => Error::throttled(text, throttled.retry_after_ms),
             _ => Error::throttled(text, None),
         },
-        // A quota may be raised, or something else be deleted; a server may be attached to the network in a moment.
+        // Temporary: a quota may be raised or other objects deleted; a server may soon be attached to the network.
         "conflict"
         | "locked"
         | "maintenance"
@@ -181,19 +182,19 @@ struct Answer {
     error: Said,
 }
 
-/// An error, as the API writes it.
+/// An error in the API's format.
 #[derive(Deserialize)]
 struct Said {
     code: String,
     #[serde(default)]
     message: String,
-    /// Their form differs from code to code.
+    /// The format depends on the code.
     #[serde(default)]
     details: Value,
 }
 
 impl Said {
-    /// Message, code, and what is wrong with which field.
+    /// The message, the code, and the invalid fields with their messages.
     fn text(&self) -> String {
         let Said { code, message, .. } = self;
         let wrong = self.fields().map(|(name, what)| format!("{name} ({what})"));
@@ -204,7 +205,7 @@ impl Said {
         }
     }
 
-    /// The fields that are wrong, and what is.
+    /// The invalid fields and their messages.
     fn fields(&self) -> impl Iterator<Item = (String, String)> {
         let fields = self.details.get("fields").and_then(Value::as_array);
         fields.into_iter().flatten().filter_map(|field| {

@@ -1,5 +1,4 @@
-//! What the configuration says about all load balancers: the defaults of what a Service's annotations can say, under the
-//! Go manager's keys.
+//! Configuration for all load balancers: defaults for the Service annotations, under the Go manager's keys.
 
 use std::time::Duration;
 
@@ -13,43 +12,43 @@ const NETWORK_ZONE: &str = "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE";
 const RETRIES: &str = "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES";
 const SUBNET: &str = "HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE";
 
-/// Defaults for all load balancers. `None`: whatever the cloud does by itself.
+/// Defaults for all load balancers. `None`: the cloud's own default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadBalancerSettings {
-    /// `HCLOUD_LOAD_BALANCERS_ENABLED`: whether Services get load balancers at all.
+    /// `HCLOUD_LOAD_BALANCERS_ENABLED`: whether Services get load balancers.
     pub enabled: bool,
-    /// `HCLOUD_LOAD_BALANCERS_LOCATION` or `HCLOUD_LOAD_BALANCERS_NETWORK_ZONE`: where they are made.
+    /// `HCLOUD_LOAD_BALANCERS_LOCATION` or `HCLOUD_LOAD_BALANCERS_NETWORK_ZONE`: where they are created.
     pub place: Option<Place>,
-    /// `HCLOUD_LOAD_BALANCERS_TYPE`: of which type they are.
+    /// `HCLOUD_LOAD_BALANCERS_TYPE`: load balancer type.
     pub type_name: Option<String>,
-    /// `HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE`: how they share out connections.
+    /// `HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE`: how connections are distributed.
     pub algorithm: Option<Algorithm>,
-    /// `HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK`, the other way round: whether they can be reached from outside.
+    /// Negated `HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK`: whether they have a public interface.
     pub public_interface: Option<bool>,
-    /// `HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE`: the subnet that their private addresses are taken from.
+    /// `HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE`: subnet of their private addresses.
     pub private_subnet_ip_range: Option<String>,
-    /// `HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS`, the other way round: whether private addresses are shown in status.
+    /// Negated `HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS`: whether private addresses appear in the status.
     pub private_ingress: bool,
     /// `HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP`: whether targets are reached by their private addresses.
     pub use_private_ip: bool,
-    /// `HCLOUD_LOAD_BALANCERS_DISABLE_IPV6`, the other way round: whether the IPv6 address is shown in status.
+    /// Negated `HCLOUD_LOAD_BALANCERS_DISABLE_IPV6`: whether the IPv6 address appears in the status.
     pub ipv6: bool,
-    /// `HCLOUD_LOAD_BALANCERS_USES_PROXYPROTOCOL`: whether targets are told the client's address by the proxy protocol.
+    /// `HCLOUD_LOAD_BALANCERS_USES_PROXYPROTOCOL`: whether targets get the client's address by the proxy protocol.
     pub proxy_protocol: Option<bool>,
     /// `HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL`, in seconds.
     pub health_check_interval: Option<u64>,
     /// `HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_TIMEOUT`, in seconds.
     pub health_check_timeout: Option<u64>,
-    /// `HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES`: how often a health check may fail.
+    /// `HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES`: number of failures before a target counts as unhealthy.
     pub health_check_retries: Option<u32>,
-    /// `HCLOUD_LOAD_BALANCERS_KEEP_FOREIGN_PORTS`, which the Go manager has not: whether ports that a Service does not name
-    /// stay, and targets by address, unless such can be dedicated servers. Who made a port cannot be told, so those that a
-    /// Service no longer has stay too.
+    /// `HCLOUD_LOAD_BALANCERS_KEEP_FOREIGN_PORTS`, not in the Go manager: whether ports that the Service does not name
+    /// stay, and also IP targets, unless those may be dedicated servers. The creator of a port is unknown, so ports
+    /// removed from a Service stay too.
     pub keep_foreign_ports: bool,
 }
 
 impl LoadBalancerSettings {
-    /// Reads them; mistakes are kept in `values`.
+    /// Reads the settings; collects mistakes in `values`.
     pub(super) fn read(values: &mut Values<'_>) -> LoadBalancerSettings {
         let mut boolean = |key| values.boolean(key);
         let enabled = boolean("HCLOUD_LOAD_BALANCERS_ENABLED").unwrap_or(true);
@@ -98,7 +97,7 @@ fn subnet(values: &mut Values<'_>) -> Option<String> {
     range
 }
 
-/// Zero is the cloud's default, as with the Go manager. The cloud counts whole seconds.
+/// Zero means the cloud's default, as in the Go manager. The cloud counts whole seconds.
 fn seconds(values: &mut Values<'_>, key: &str) -> Option<u64> {
     let time = values.duration(key).filter(|time| !time.is_zero())?;
     if time < Duration::from_secs(1) {
@@ -107,7 +106,7 @@ fn seconds(values: &mut Values<'_>, key: &str) -> Option<u64> {
     Some(time.as_secs())
 }
 
-/// Zero is the cloud's default, as with the Go manager.
+/// Zero means the cloud's default, as in the Go manager.
 fn retries(values: &mut Values<'_>) -> Option<u32> {
     let text = values.text(RETRIES)?;
     match text.parse() {

@@ -1,11 +1,11 @@
-//! What the cloud says about the servers of one call: by one list, by look-ups, or by both, whichever takes fewer
-//! requests.
+//! Queries the cloud for the servers of one call: by list, by look-ups or by both, whichever takes fewer requests.
 //!
 //! # Guarantees
-//! - A server is absent only after the API said so: by 404 for that very id, by a fresh list that came in one piece, or by
-//!   two lists read to their ends. What could not be read is unknown. Where a small call decides about nodes, the few servers
-//!   that a list lacks are asked for themselves: it may lack one that is there, and agree with itself.
-//! - Of a list only the servers that were asked for are kept.
+//! - A server is absent only after the API reported it: by 404 for that id, by an uncached one-page list, or by two
+//!   completely read lists. Anything that could not be read is unknown. A list may lack an existing server and still
+//!   be consistent; so a small call that decides about nodes looks up the few servers missing from a list
+//!   individually.
+//! - Only the requested servers of a list are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,17 +17,16 @@ use super::Match;
 use crate::api::{self, Ask, Server};
 use crate::config::Settings;
 
-/// The most look-ups that are sent in place of a list that could not be read, or must not be by the cache mode: 8 windows,
-/// which is 2 % of the requests that a project may send in an hour. Larger calls go through all nodes that there are;
-/// smaller ones may decide about some of them.
+/// Maximum number of look-ups in place of a list that failed or that the cache mode forbids: 8 windows, 2 % of a
+/// project's hourly request limit. Larger calls cover all nodes; smaller ones may decide about some of them.
 const MAX_LOOK_UPS: usize = 64;
 
-/// The state's key for the number of pages that the list of servers had.
+/// State key for the number of pages of the server list.
 const PAGES: &str = "cloud/pages";
-/// How long that is remembered. A wrong number costs requests and nothing else.
+/// Time to live of the page count. A wrong number only costs requests.
 const PAGES_KNOWN: Duration = Duration::from_secs(3600);
 
-/// The cloud's answers, one for each ask.
+/// The cloud's answers, one per query.
 #[derive(Debug)]
 pub(super) struct Cloud {
     /// The id of the network that InternalIPs are taken from.
@@ -35,23 +34,23 @@ pub(super) struct Cloud {
     answers: BTreeMap<Ask, Answer>,
 }
 
-/// What the cloud said to one ask.
+/// The answer to one query.
 #[derive(Debug)]
 enum Answer {
-    /// These servers match, by an answer read to its end.
+    /// The matching servers, by a complete response.
     Servers(Vec<Server>),
-    /// It could not be told, and why.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
 impl Cloud {
-    /// Asks the cloud, and has an answer to every ask. Without any it is not asked at all. `decides`: nodes that are not
-    /// ready are among those that ask, and what is said may delete them. The host only believes absence that stands beside
-    /// an answer of the same call, so a small call that decides takes no kept one: it is of use at once, and costs what it
-    /// costs anyway when nothing is kept.
+    /// Answers every query; sends nothing if there are none. `decides`: the queries include nodes that are not ready,
+    /// so the answers may lead to deletions. The host believes absence only together with an answer from the same
+    /// call. A small deciding call therefore bypasses the cache: its answers count at once, and it costs no more than
+    /// without cached responses.
     ///
     /// # Errors
-    /// Whatever concerns every ask: a refused credential, an exhausted request limit, a configured network that is not there.
+    /// Errors that affect every query: a refused credential, an exhausted request limit, a missing configured network.
     pub(super) fn ask(
         settings: &Settings,
         asks: BTreeSet<Ask>,
@@ -86,7 +85,7 @@ impl Cloud {
         })
     }
 
-    /// What was answered to `ask`.
+    /// The answer to `ask`.
     pub(super) fn answer(&self, ask: &Ask) -> Match<'_, Server> {
         match self.answers.get(ask) {
             Some(Answer::Servers(servers)) => match servers.as_slice() {
@@ -100,22 +99,22 @@ impl Cloud {
     }
 }
 
-/// A search under way.
+/// The state of a running search.
 struct Search {
-    /// Whether it is a small one that decides about nodes.
+    /// Whether this is a small search that decides about nodes.
     decides: bool,
     /// Whether a page of the list was read.
     has_listed: bool,
-    /// What has no answer yet.
+    /// Queries without an answer yet.
     open: BTreeSet<Ask>,
-    /// The servers of lists that somebody asks for, by id: one that moves between pages is seen twice.
+    /// Listed servers that match a query, by id: a server that moves between pages is seen twice.
     kept: BTreeMap<u64, Server>,
     answers: BTreeMap<Ask, Answer>,
 }
 
 impl Search {
-    /// Whether the list is begun. Not for one server, nor for fewer than the list had pages: each of its pages would be one
-    /// request more.
+    /// Whether to start with the list. Not for a single server, nor for fewer servers than the list has pages: each
+    /// page is one request.
     fn is_for_list(&self, lists: bool) -> bool {
         let few = match (lists, known_pages()) {
             (false, _) => self.open.len() <= MAX_LOOK_UPS,
@@ -125,10 +124,11 @@ impl Search {
         self.open.len() > 1 && !few
     }
 
-    /// Answers what is cheaper to answer by the list of all servers. What stays open is for look-ups; the answer is how old
-    /// kept ones may be. Those in place of a list may be as old as the list; those that confirm absence are fresh.
+    /// Answers queries with the list of all servers. The remaining queries need look-ups; returns the maximum age of
+    /// cached responses for them. Look-ups that replace a list may be as old as the list; those that confirm absence
+    /// bypass the cache.
     fn by_list(&mut self, max_age: Duration) -> Result<Duration, Error> {
-        // A list on one page costs as little as the look-up that a name which a kept one lacks would need after it.
+        // If a cached one-page list lacks a name, one more look-up is needed; an uncached list costs no more.
         let max_age = match known_pages() {
             Some(1) if self.asks_for_names() => Duration::ZERO,
             _ => max_age,
@@ -144,17 +144,17 @@ impl Search {
             return Ok(max_age);
         }
         if let Err(error) = api::finish_list(&listing, max_age, |server| self.keep(server)) {
-            // What was seen stands: the vendor gives a name to one server of a project at a time. So a project that
-            // grows while it is listed does not keep all of its new nodes waiting.
+            // Servers seen so far count: the vendor never gives two servers of a project the same name at a time. So a
+            // project that grows while it is listed does not delay all of its new nodes.
             self.answer_ids();
             self.answer_names();
             return self.without_list(error);
         }
         self.answer_ids();
         self.answer_names();
-        // A kept list lacks the server that was made since, and between two pages a server may move to one that was read
-        // already, when another one is deleted and a third created. So only a fresh list that came in one piece proves
-        // absence; after any other one what is missing is looked for once more, the cheaper way.
+        // A cached list lacks servers created since. Between two pages, a server may move to a page already read, when
+        // another one is deleted and a third created. So only an uncached one-page list proves absence; after any
+        // other list, missing servers are searched once more, the cheaper way.
         if self.decides && self.open.len() <= WINDOW {
             return Ok(Duration::ZERO);
         }
@@ -169,7 +169,7 @@ impl Search {
         Ok(Duration::ZERO)
     }
 
-    /// Reads the list from beginning to end, freshly.
+    /// Reads the whole list again, without the cache.
     fn list_again(&mut self) -> Result<(), Error> {
         let listing = api::begin_list(Duration::ZERO, |server| self.keep(server))?;
         api::finish_list(&listing, Duration::ZERO, |server| self.keep(server))?;
@@ -178,7 +178,7 @@ impl Search {
         Ok(())
     }
 
-    /// Looks up whatever is open.
+    /// Looks up the open queries individually.
     fn by_look_up(&mut self, max_age: Duration) -> Result<(), Error> {
         let asks: Vec<Ask> = std::mem::take(&mut self.open).into_iter().collect();
         api::look_up(&asks, max_age, |ask, answer| {
@@ -191,8 +191,8 @@ impl Search {
         })
     }
 
-    /// When nothing but absence was said, nothing in the call shows that its credential opens a project at all, and the host
-    /// would not believe it. One page of the list does, if there is none yet.
+    /// If all answers are absence, nothing in the call proves that the credential can access a project, and the host
+    /// would not believe the absence. One list page proves it, unless a page was read already.
     fn show_account(&self) -> Result<(), Error> {
         let is_absence =
             |answer: &Answer| matches!(answer, Answer::Servers(found) if found.is_empty());
@@ -201,12 +201,12 @@ impl Search {
         }
         match api::begin_list(Duration::ZERO, |_| ()) {
             Ok(_) => Ok(()),
-            // The host has seen that it failed.
+            // The host has seen the failure.
             Err(error) => only_this(error).map(drop),
         }
     }
 
-    /// The list failed: look-ups take its place if they are few.
+    /// After a failed list: uses look-ups instead if they are few.
     fn without_list(&mut self, error: Error) -> Result<Duration, Error> {
         let reason = only_this(error)?;
         if self.open.len() > MAX_LOOK_UPS {
@@ -231,7 +231,7 @@ impl Search {
         }
     }
 
-    /// Answers the ids that were seen.
+    /// Answers the id queries of listed servers.
     fn answer_ids(&mut self) {
         for (id, server) in &self.kept {
             if let Some(ask) = self.open.take(&Ask::Id(*id)) {
@@ -241,7 +241,8 @@ impl Search {
         }
     }
 
-    /// Answers the names that were seen: after the whole list, if it could be read, so that a name on two servers is noticed.
+    /// Answers the name queries of listed servers. Called after the whole list, if it could be read, to notice a name
+    /// on two servers.
     fn answer_names(&mut self) {
         let mut named: BTreeMap<&str, Vec<Server>> = BTreeMap::new();
         for server in self.kept.values() {
@@ -264,7 +265,7 @@ impl Search {
         self.open.iter().any(|ask| matches!(ask, Ask::Name(_)))
     }
 
-    /// The rest is not there.
+    /// Answers the open queries with absence.
     fn answer_absent(&mut self) {
         let open = std::mem::take(&mut self.open);
         self.answers.extend(
@@ -285,8 +286,8 @@ fn remember_pages(pages: usize) {
     }
 }
 
-/// The reason for which one ask is unknown. An error that would meet every other ask too ends the call, because more
-/// requests would only make it worse.
+/// The reason why one query is unknown. Returns errors that would affect every other query too, because more requests
+/// would make them worse.
 fn only_this(error: Error) -> Result<String, Error> {
     match error {
         Error::Denied(_) | Error::Throttled(_) => Err(error),

@@ -1,11 +1,11 @@
-//! What Robot says about the dedicated servers of one call: by one list, which is kept for minutes.
+//! Queries Robot for the dedicated servers of one call, by one list that is cached for minutes.
 //!
 //! # Guarantees
-//! - A server is absent only after Robot said so twice: by a list that names at least one server and is at most a minute
-//!   old, and, since a list says nothing about its length, by 404 for that very number. While Robot does not answer, nothing
-//!   is absent: it is unknown.
-//! - It never fails a call: what concerns Robot concerns no server of the cloud.
-//! - Whether a server is switched off takes a request for each, and is only asked for nodes that are not ready.
+//! - A server is absent only after Robot reported it twice: by a list that names at least one server and is at most a
+//!   minute old, and, since a list does not state its length, by 404 for that number. While Robot does not respond,
+//!   servers are unknown, never absent.
+//! - It never fails a call: Robot's errors do not affect cloud servers.
+//! - The power state costs one request per server and is queried only for nodes that are not ready.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,26 +16,27 @@ use super::Match;
 use crate::config::RobotSettings;
 use crate::robot::{self, Server};
 
-/// The most servers that are asked for one by one, because the list lacks them. Robot allows 200 such requests an hour; that so
-/// many are gone at once is for a person to look at.
+/// Maximum number of individual look-ups of servers missing from the list. Robot allows 200 such requests an hour; if
+/// so many are gone at once, a person should investigate.
 const MAX_LOOK_UPS: usize = 64;
 
-/// Robot's answer.
+/// Robot's answers.
 #[derive(Debug, Default)]
 pub(super) struct Dedicated {
     servers: Vec<Server>,
-    /// The numbers that the list lacks: proven absent, or why that is not known.
+    /// The numbers missing from the list: proven absent, or the reason why that is unknown.
     missing: Vec<(u64, Result<(), String>)>,
-    /// Why the list says nothing about who is not there, or has another name now.
+    /// Why the list proves neither absence nor renaming.
     doubt: Option<String>,
-    /// Nothing was read: not even who is there is known.
+    /// Nothing was read: not even the existing servers are known.
     blind: bool,
-    /// Whether servers are switched off, by their numbers, as far as that was asked for and can be told.
+    /// Whether servers are switched off, by number; only those queried and known.
     off: BTreeMap<u64, bool>,
 }
 
 impl Dedicated {
-    /// Asks Robot. `numbers` are the nodes with provider ID and their server's number; `names` says whether there are others.
+    /// Queries Robot. `numbers` are the nodes with provider ID and their server's number; `names` says whether there
+    /// are nodes without one.
     pub(super) fn ask(
         settings: &RobotSettings,
         numbers: &[(u64, &Node)],
@@ -44,7 +45,7 @@ impl Dedicated {
         if numbers.is_empty() && !names {
             return Dedicated::default();
         }
-        // Where nothing is known about an earlier list, the first one is made to be good for absence too.
+        // Without an earlier list, make the first one recent enough to prove absence too.
         let age = match robot::was_listed() {
             true => settings.list_age,
             false => settings.list_age.min(robot::ABSENCE_AGE),
@@ -67,7 +68,7 @@ impl Dedicated {
         known
     }
 
-    /// Reads the list again, if somebody is not there by one that may be so old.
+    /// Reads the list again if it lacks a server and may be too old to prove absence.
     fn made_sure(
         self,
         settings: &RobotSettings,
@@ -89,7 +90,7 @@ impl Dedicated {
         }
     }
 
-    /// Asks for every server that the list lacks. One after the other: the first refusal is the last request.
+    /// Looks up every server missing from the list. Sequential: stops at the first refusal.
     fn look_up_missing(&mut self, settings: &RobotSettings, numbers: &[(u64, &Node)]) {
         let mut missing: Vec<u64> = numbers
             .iter()
@@ -112,8 +113,7 @@ impl Dedicated {
         }
     }
 
-    /// Asks whether the servers of nodes that are not ready are switched off. One after the other: the first refusal is the
-    /// last request.
+    /// Queries the power state for nodes that are not ready. Sequential: stops at the first refusal.
     fn look_at_power(&mut self, settings: &RobotSettings, numbers: &[(u64, &Node)]) {
         let waiting: Vec<u64> = numbers
             .iter()
@@ -128,7 +128,7 @@ impl Dedicated {
         }
     }
 
-    /// Whether the server is listed, and this node's.
+    /// Whether the server is listed under this node's name.
     fn is_there(&self, number: u64, node: &Node) -> bool {
         self.listed(number)
             .is_some_and(|server| server.name == node.name)
@@ -139,7 +139,7 @@ impl Dedicated {
     }
 
     fn knowing(servers: Vec<Server>) -> Dedicated {
-        // More probably the account is the wrong one than all servers are gone at once.
+        // An empty list more likely means a wrong account than that all servers are gone.
         let doubt = servers
             .is_empty()
             .then(|| "Robot knows no server at all".to_owned());
@@ -164,8 +164,8 @@ impl Dedicated {
         }
     }
 
-    /// The server with this name. Unlike absence of a number, absence of a name deletes nothing, so that a list of any age
-    /// and length will do.
+    /// The server with this name. Unlike absence of a number, absence of a name deletes nothing, so a list of any age
+    /// and length is enough.
     pub(super) fn by_name(&self, name: &str) -> Match<'_, Server> {
         if self.blind {
             let reason = self.doubt.clone().unwrap_or_default();
@@ -182,12 +182,12 @@ impl Dedicated {
         }
     }
 
-    /// Whether the server is switched off; `None` if nobody needed to know, or it cannot be told.
+    /// Whether the server is switched off; `None` if not queried or unknown.
     pub(super) fn is_off(&self, number: u64) -> Option<bool> {
         self.off.get(&number).copied()
     }
 
-    /// Why it cannot be said that a server has another name now.
+    /// Why it is unknown whether a server was renamed.
     pub(super) fn doubt(&self) -> Option<&str> {
         self.doubt.as_deref()
     }

@@ -1,7 +1,7 @@
-//! The annotations that say what a Service's load balancer is to be, and how their values are read: as the Go manager
-//! reads them, so that a Service that worked with it works here. Tenants write them: any text may come, of any length.
+//! Service annotations that configure a load balancer, and their parsers. Values are parsed like the Go manager does,
+//! so that existing Services keep working. Tenants write annotations: expect any text of any length.
 //!
-//! All mistakes of a Service are collected, and reported in one error.
+//! All mistakes of a Service are collected and reported in one error.
 
 use std::fmt::{self, Display};
 use std::net::Ipv4Addr;
@@ -16,39 +16,39 @@ use crate::range::read_cidr;
 #[cfg(test)]
 mod tests;
 
-/// The name that the public IPv4 address resolves to.
+/// Reverse DNS name of the public IPv4 address.
 pub const IPV4_RDNS: &str = "load-balancer.hetzner.cloud/ipv4-rdns";
-/// The name that the public IPv6 address resolves to.
+/// Reverse DNS name of the public IPv6 address.
 pub const IPV6_RDNS: &str = "load-balancer.hetzner.cloud/ipv6-rdns";
-/// Whether the public IPv6 address is kept out of the status.
+/// Whether the status omits the public IPv6 address.
 pub const IPV6_DISABLED: &str = "load-balancer.hetzner.cloud/ipv6-disabled";
-/// What the load balancer is called.
+/// The load balancer's name.
 pub const NAME: &str = "load-balancer.hetzner.cloud/name";
-/// Whether it cannot be reached from outside.
+/// Whether the public interface is disabled.
 pub const DISABLE_PUBLIC_NETWORK: &str = "load-balancer.hetzner.cloud/disable-public-network";
-/// Whether its addresses in networks are kept out of the status.
+/// Whether the status omits the private addresses.
 pub const DISABLE_PRIVATE_INGRESS: &str = "load-balancer.hetzner.cloud/disable-private-ingress";
-/// Whether targets are reached by their addresses in the network.
+/// Whether targets are reached by their private addresses.
 pub const USE_PRIVATE_IP: &str = "load-balancer.hetzner.cloud/use-private-ip";
-/// Its address in the network.
+/// The load balancer's private address.
 pub const PRIVATE_IPV4: &str = "load-balancer.hetzner.cloud/private-ipv4";
-/// The subnet that its address is taken from.
+/// The subnet of the load balancer's private address.
 pub const PRIVATE_SUBNET_IP_RANGE: &str = "load-balancer.hetzner.cloud/private-subnet-ip-range";
-/// Shown in the status instead of any address.
+/// Host name in the status, instead of addresses.
 pub const HOSTNAME: &str = "load-balancer.hetzner.cloud/hostname";
 /// `tcp`, `http` or `https`.
 pub const PROTOCOL: &str = "load-balancer.hetzner.cloud/protocol";
 /// `round_robin` or `least_connections`.
 pub const ALGORITHM_TYPE: &str = "load-balancer.hetzner.cloud/algorithm-type";
-/// Such as `lb11`.
+/// Load balancer type, such as `lb11`.
 pub const TYPE: &str = "load-balancer.hetzner.cloud/type";
-/// Such as `fsn1`.
+/// Location, such as `fsn1`.
 pub const LOCATION: &str = "load-balancer.hetzner.cloud/location";
-/// Such as `eu-central`.
+/// Network zone, such as `eu-central`.
 pub const NETWORK_ZONE: &str = "load-balancer.hetzner.cloud/network-zone";
-/// A label selector: the nodes that become targets.
+/// Label selector of the nodes that become targets.
 pub const NODE_SELECTOR: &str = "load-balancer.hetzner.cloud/node-selector";
-/// Whether targets are told the client's address by the proxy protocol.
+/// Whether targets get the client's address by the proxy protocol.
 pub const USES_PROXYPROTOCOL: &str = "load-balancer.hetzner.cloud/uses-proxyprotocol";
 /// The name of the cookie for sticky sessions.
 pub const HTTP_COOKIE_NAME: &str = "load-balancer.hetzner.cloud/http-cookie-name";
@@ -58,55 +58,56 @@ pub const HTTP_COOKIE_LIFETIME: &str = "load-balancer.hetzner.cloud/http-cookie-
 pub const HTTP_TIMEOUT_IDLE: &str = "load-balancer.hetzner.cloud/http-timeout-idle";
 /// `uploaded` or `managed`.
 pub const CERTIFICATE_TYPE: &str = "load-balancer.hetzner.cloud/certificate-type";
-/// Ids and names.
+/// Certificate ids and names, separated by commas.
 pub const HTTP_CERTIFICATES: &str = "load-balancer.hetzner.cloud/http-certificates";
-/// What the managed certificate is called.
+/// The managed certificate's name.
 pub const HTTP_MANAGED_CERTIFICATE_NAME: &str =
     "load-balancer.hetzner.cloud/http-managed-certificate-name";
-/// Whether the managed certificate is one for tests. Hetzner's own.
+/// Whether the managed certificate comes from the staging CA, for tests. Used by Hetzner itself.
 pub const HTTP_MANAGED_CERTIFICATE_ACME_STAGING: &str =
     "load-balancer.hetzner.cloud/http-managed-certificate-acme-staging";
 /// The domains of the managed certificate.
 pub const HTTP_MANAGED_CERTIFICATE_DOMAINS: &str =
     "load-balancer.hetzner.cloud/http-managed-certificate-domains";
-/// Whether port 80 redirects.
+/// Whether port 80 redirects to HTTPS.
 pub const HTTP_REDIRECT_HTTP: &str = "load-balancer.hetzner.cloud/http-redirect-http";
-/// Whether a client comes back to the same target.
+/// Whether a client stays at the same target.
 pub const HTTP_STICKY_SESSIONS: &str = "load-balancer.hetzner.cloud/http-sticky-sessions";
 /// `tcp`, `http` or `https`.
 pub const HEALTH_CHECK_PROTOCOL: &str = "load-balancer.hetzner.cloud/health-check-protocol";
-/// The target's port.
+/// Port of the target for the health check.
 pub const HEALTH_CHECK_PORT: &str = "load-balancer.hetzner.cloud/health-check-port";
 /// A duration.
 pub const HEALTH_CHECK_INTERVAL: &str = "load-balancer.hetzner.cloud/health-check-interval";
 /// A duration.
 pub const HEALTH_CHECK_TIMEOUT: &str = "load-balancer.hetzner.cloud/health-check-timeout";
-/// How often it may fail.
+/// Number of failures before a target counts as unhealthy.
 pub const HEALTH_CHECK_RETRIES: &str = "load-balancer.hetzner.cloud/health-check-retries";
-/// The host that a health check asks for.
+/// The `Host` of a health check request.
 pub const HEALTH_CHECK_HTTP_DOMAIN: &str = "load-balancer.hetzner.cloud/health-check-http-domain";
-/// The path that a health check asks for.
+/// The path of a health check request.
 pub const HEALTH_CHECK_HTTP_PATH: &str = "load-balancer.hetzner.cloud/health-check-http-path";
-/// Whether a health check wants the target's certificate to be valid.
+/// Whether a health check requires a valid certificate of the target.
 pub const HEALTH_CHECK_HTTP_VALIDATE_CERTIFICATE: &str =
     "load-balancer.hetzner.cloud/health-check-http-validate-certificate";
-/// The codes of a working target.
+/// HTTP status codes of a healthy target.
 pub const HTTP_STATUS_CODES: &str = "load-balancer.hetzner.cloud/http-status-codes";
-/// Written by nobody and read by nobody: the Go manager reserved them for what the cloud gave the load balancer.
+/// Never read or written: the Go manager reserved them for data from the cloud.
 pub const UNUSED: [&str; 3] = [
     "load-balancer.hetzner.cloud/ipv4",
     "load-balancer.hetzner.cloud/ipv6",
     "load-balancer.hetzner.cloud/id",
 ];
 
-/// The longest value that is read. Every port repeats most of them in one request, and a tenant may write 256 KiB: neither
-/// the memory of this call nor the request may be filled so.
+/// Maximum length of a value, in bytes. Every port repeats most values in one request, and a tenant may write 256 KiB;
+/// the limit protects the guest's memory and the request size.
 pub const MAX_VALUE: usize = 4096;
-/// How much of a wrong value is shown.
+/// Maximum length of a wrong value in a message, in characters.
 const SHOWN: usize = 64;
 
-/// A reading of one Service's annotations. Each getter answers `None` for an annotation that is not set, and for one whose
-/// value is wrong; the mistake is kept for [`Annotations::finish`]. Values are not trimmed, and an empty one is a value.
+/// A reader of one Service's annotations that collects mistakes. Each getter returns `None` for an annotation that is
+/// not set or has a wrong value; [`Annotations::finish`] reports the mistakes. Values are not trimmed, and an empty
+/// value counts as set.
 #[derive(Debug)]
 pub struct Annotations<'a> {
     service: &'a Service,
@@ -114,7 +115,7 @@ pub struct Annotations<'a> {
 }
 
 impl<'a> Annotations<'a> {
-    /// Begins to read. End with [`Annotations::finish`].
+    /// Starts reading. End with [`Annotations::finish`].
     pub fn of(service: &'a Service) -> Annotations<'a> {
         Annotations {
             service,
@@ -122,7 +123,7 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// The value as it is.
+    /// The unmodified value.
     pub fn text(&mut self, key: &str) -> Option<&'a str> {
         let (_, value) = self.service.annotations.iter().find(|(k, _)| k == key)?;
         if value.len() > MAX_VALUE {
@@ -132,12 +133,12 @@ impl<'a> Annotations<'a> {
         Some(value)
     }
 
-    /// The value as it is, if there is anything in it.
+    /// The unmodified value, unless it is empty.
     pub fn filled(&mut self, key: &str) -> Option<&'a str> {
         self.text(key).filter(|value| !value.is_empty())
     }
 
-    /// In any of the forms that Go's `strconv.ParseBool` takes.
+    /// A boolean in any form that Go's `strconv.ParseBool` accepts.
     pub fn boolean(&mut self, key: &str) -> Option<bool> {
         let value = self.text(key)?;
         match parse_boolean(value) {
@@ -146,7 +147,7 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// A whole number that fits; `what` says which do.
+    /// An integer within the range of `T`; `what` describes the range for the message.
     pub fn number<T: FromStr>(&mut self, key: &str, what: &str) -> Option<T> {
         let value = self.text(key)?;
         match value.parse() {
@@ -155,10 +156,10 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// A length of time as Go writes it, in whole seconds: what is left of one is not sent.
+    /// A duration in Go syntax, rounded down to whole seconds.
     pub fn seconds(&mut self, key: &str) -> Option<u64> {
         let value = self.text(key)?;
-        // Go has a plus sign and the letter of its own unit `µs`, in two encodings.
+        // Go also accepts a plus sign and the unit `µs`, in two encodings.
         let text = value.strip_prefix('+').unwrap_or(value);
         let text = text.replace(['\u{b5}', '\u{3bc}'], "u");
         match parse_duration(&text) {
@@ -167,7 +168,7 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// One of a few words, in any case of letters.
+    /// One of the given words, compared case-insensitively.
     pub fn word<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Option<T> {
         let value = self.text(key)?;
         let chosen = words
@@ -183,7 +184,7 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// The parts between commas, as they are: neither trimmed nor filtered.
+    /// The parts between commas, neither trimmed nor filtered.
     pub fn list(&mut self, key: &str) -> Option<Vec<String>> {
         let value = self.text(key)?;
         Some(value.split(',').map(str::to_owned).collect())
@@ -198,7 +199,7 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// A range of IPv4 addresses, written as the range itself: `10.0.1.7/24` is `10.0.1.0/24`.
+    /// An IPv4 range, with host bits cleared: `10.0.1.7/24` becomes `10.0.1.0/24`.
     pub fn ip_range(&mut self, key: &str) -> Option<String> {
         let value = self.filled(key)?;
         match read_cidr(value) {
@@ -207,18 +208,18 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// Whether the annotation is there at all.
+    /// Whether the annotation is set.
     pub fn is_set(&self, key: &str) -> bool {
         self.service.annotations.iter().any(|(k, _)| k == key)
     }
 
-    /// Notes that the annotation's value is wrong, and why.
+    /// Records that the annotation's value is wrong, and why.
     pub fn wrong<T>(&mut self, key: &str, value: &str, what: impl Display) -> Option<T> {
         self.mistake(format_args!("{key}: {} {what}", Cut(value)));
         None
     }
 
-    /// Notes a mistake that is not in the value of one annotation. What is read twice is reported once.
+    /// Records a mistake that does not concern one annotation's value. Duplicates are reported once.
     pub fn mistake(&mut self, what: impl Display) {
         let what = what.to_string();
         if !self.mistakes.contains(&what) {
@@ -226,7 +227,7 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// Ends the reading.
+    /// Ends reading.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake, if there is one.
@@ -239,7 +240,7 @@ impl<'a> Annotations<'a> {
     }
 }
 
-/// The forms of Go's `strconv.ParseBool`.
+/// Parses the forms of Go's `strconv.ParseBool`.
 pub fn parse_boolean(value: &str) -> Option<bool> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -248,7 +249,7 @@ pub fn parse_boolean(value: &str) -> Option<bool> {
     }
 }
 
-/// A value in quotes, without what a terminal would obey, and not all of a long one.
+/// Displays a value in quotes, truncated and without control characters.
 struct Cut<'a>(&'a str);
 
 impl Display for Cut<'_> {

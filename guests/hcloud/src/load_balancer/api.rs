@@ -1,8 +1,8 @@
-//! Load balancers and certificates in the API of Hetzner Cloud: the requests, and the answers as far as they are
-//! needed. It decides nothing about Services.
+//! API calls for load balancers and certificates. Responses are parsed only as far as needed. It decides nothing about
+//! Services.
 //!
-//! Every answer that is a list is checked to be complete and to hold only what was asked for: an owner's label is what
-//! keeps the load balancers of others from being touched.
+//! Every list response is checked to be complete and to contain only matching objects: the owner label keeps load
+//! balancers of others from being touched.
 
 use ccm_guest::Error;
 use ccm_guest::http::{Request, Response};
@@ -24,16 +24,16 @@ mod answers;
 #[cfg(test)]
 mod tests;
 
-/// The manifest's target.
+/// Name of the manifest's target.
 const API: &str = "api";
 
-/// The most that the vendor puts on one page. Nothing that is asked for here is ever that long.
+/// The vendor's maximum page size. No list here needs more than one page.
 const PER_PAGE: usize = 50;
 
-/// Every load balancer whose label says that it belongs to the Service with this UID.
+/// All load balancers whose label names the Service with this UID as owner.
 ///
 /// # Errors
-/// [`Error::Invalid`] for what cannot be a UID; why they are not known.
+/// [`Error::Invalid`] if `uid` cannot be a UID; otherwise the reason why they are not known.
 pub fn by_owner(uid: &str) -> Result<Vec<LoadBalancer>, Error> {
     let list = list_by_owner("/load_balancers", uid)?;
     let answer: LoadBalancersAnswer = refusal::ok(list.send()?)?.json()?;
@@ -45,7 +45,7 @@ pub fn by_owner(uid: &str) -> Result<Vec<LoadBalancer>, Error> {
 /// The load balancer with this name.
 ///
 /// # Errors
-/// Why it is not known.
+/// The reason why it is not known.
 pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
     let list = Request::get(API, "/load_balancers").query("name", name);
     let answer: LoadBalancersAnswer = refusal::ok(list.send()?)?.json()?;
@@ -54,40 +54,40 @@ pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
     Ok(answer.load_balancers.into_iter().next())
 }
 
-/// Orders a load balancer. `Ok` holds it as it is at that moment, and the action that sets it up.
+/// Creates a load balancer. Returns its initial state and the action that sets it up.
 ///
 /// # Errors
-/// Why there is none; without an answer, it is not known whether there is one.
+/// The reason why it was not created; without a response, it is unknown whether it was.
 pub fn create(body: &Value) -> Result<(LoadBalancer, Action), Refusal> {
     let answer: CreateAnswer = write(Request::post(API, "/load_balancers"), body)?;
     Ok((answer.load_balancer, answer.action))
 }
 
-/// Changes name or labels. There is no action: it is done.
+/// Changes name or labels. Takes effect immediately, without an action.
 ///
 /// # Errors
-/// Why it is not.
+/// The reason why it failed.
 pub fn update(id: u64, body: &Value) -> Result<(), Refusal> {
     let path = format!("/load_balancers/{id}");
     let _: LoadBalancerAnswer = write(Request::put(API, path), body)?;
     Ok(())
 }
 
-/// Begins one of the other changes. `action` is its name in the API's path.
+/// Starts one of the other changes. `action` is its name in the API path.
 ///
 /// # Errors
-/// Why it is not begun.
+/// The reason why it was not started.
 pub fn begin(id: u64, action: &str, body: &Value) -> Result<Action, Refusal> {
     let path = format!("/load_balancers/{id}/actions/{action}");
     let answer: ActionAnswer = write(Request::post(API, path), body)?;
     Ok(answer.action)
 }
 
-/// Deletes the load balancer. One that is not there: done. Since October 2026 the answer names an action; whether it has ended
-/// is of no interest, because somebody looks afterwards.
+/// Deletes the load balancer. Done if it does not exist. Since October 2026 the response names an action; its end does
+/// not matter, because the load balancer is read again afterwards.
 ///
 /// # Errors
-/// Why it is there still.
+/// The reason why it still exists.
 pub fn delete(id: u64) -> Result<(), Refusal> {
     gone(Request::delete(API, format!("/load_balancers/{id}")))
 }
@@ -95,7 +95,7 @@ pub fn delete(id: u64) -> Result<(), Refusal> {
 /// The certificate with this name.
 ///
 /// # Errors
-/// Why it is not known.
+/// The reason why it is not known.
 pub fn certificate(name: &str) -> Result<Option<Certificate>, Error> {
     let list = Request::get(API, "/certificates").query("name", name);
     let answer: CertificatesAnswer = refusal::ok(list.send()?)?.json()?;
@@ -104,10 +104,10 @@ pub fn certificate(name: &str) -> Result<Option<Certificate>, Error> {
     Ok(answer.certificates.into_iter().next())
 }
 
-/// The certificates whose label says that they belong to the Service with this UID.
+/// The certificates whose label names the Service with this UID as owner.
 ///
 /// # Errors
-/// Why they are not known.
+/// The reason why they are not known.
 pub fn certificates_of(uid: &str) -> Result<Vec<Certificate>, Error> {
     let list = list_by_owner("/certificates", uid)?;
     let answer: CertificatesAnswer = refusal::ok(list.send()?)?.json()?;
@@ -116,25 +116,25 @@ pub fn certificates_of(uid: &str) -> Result<Vec<Certificate>, Error> {
     Ok(answer.certificates)
 }
 
-/// Orders a certificate.
+/// Creates a certificate.
 ///
 /// # Errors
-/// Why there is none; without an answer, it is not known whether there is one.
+/// The reason why it was not created; without a response, it is unknown whether it was.
 pub fn create_certificate(body: &Value) -> Result<(Certificate, Option<Action>), Refusal> {
     let answer: CreateCertificateAnswer = write(Request::post(API, "/certificates"), body)?;
     Ok((answer.certificate, answer.action))
 }
 
-/// Deletes the certificate. One that is not there: done.
+/// Deletes the certificate. Done if it does not exist.
 ///
 /// # Errors
-/// Why it is there still.
+/// The reason why it still exists.
 pub fn delete_certificate(id: u64) -> Result<(), Refusal> {
     gone(Request::delete(API, format!("/certificates/{id}")))
 }
 
-/// A list of what belongs to a Service. The UID stands in a selector, where a comma or an exclamation mark would mean
-/// something.
+/// Lists a Service's objects by label selector. Rejects UIDs with characters that have a meaning in selectors, such as
+/// a comma or an exclamation mark.
 fn list_by_owner(path: &str, uid: &str) -> Result<Request, Error> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if uid.is_empty() || uid.len() > 63 || !uid.bytes().all(plain) {
@@ -147,7 +147,7 @@ fn list_by_owner(path: &str, uid: &str) -> Result<Request, Error> {
         .query("per_page", PER_PAGE))
 }
 
-/// Whether a list is whole, and `matches` what was asked for.
+/// Checks that a list is complete, and by `matches` that it contains only requested objects.
 fn complete(meta: &Option<Meta>, matches: bool) -> Result<(), Error> {
     let whole = meta
         .as_ref()

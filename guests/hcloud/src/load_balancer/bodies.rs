@@ -1,6 +1,6 @@
-//! What is wanted, as the bodies of requests. Pure.
+//! Request bodies for the desired state. Pure.
 //!
-//! A field that nothing is wanted for is left out: the API then takes its default, or leaves what is.
+//! A field without a desired value is omitted: the API then uses its default or keeps the current value.
 
 use serde_json::{Map, Value, json};
 
@@ -9,16 +9,16 @@ use super::wanted::{
     WantedHttp, WantedService, WantedTargets,
 };
 
-/// What only the cloud knows of what is wanted.
+/// Data for the desired state that must be looked up in the cloud.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
     /// The id of the wanted network.
     pub network: Option<u64>,
-    /// The ids of the wanted certificates. `None`: nothing is said about them.
+    /// The ids of the wanted certificates. `None`: certificates are not specified.
     pub certificates: Option<Vec<u64>>,
 }
 
-/// Orders a load balancer with everything that can be said at once.
+/// Creates a load balancer with everything that one request can contain.
 pub fn create(wanted: &Wanted, place: &Place, known: &Known, with_targets: bool) -> Value {
     let mut body = Fields::new();
     body.set("name", &wanted.name);
@@ -32,7 +32,8 @@ pub fn create(wanted: &Wanted, place: &Place, known: &Known, with_targets: bool)
         body.put("algorithm", json!({"type": algorithm.as_str()}));
     }
     body.maybe("public_interface", wanted.public_interface);
-    // An address or a subnet cannot be said here. Who wants one is attached afterwards, and gets private targets then.
+    // A create request cannot contain an address or a subnet. If either is wanted, the network is attached afterwards,
+    // and private targets are added then.
     let attached = wanted.network.as_ref().is_some_and(is_plain);
     if attached {
         body.maybe("network", known.network);
@@ -62,7 +63,7 @@ fn is_plain(network: &super::wanted::WantedNetwork) -> bool {
     network.ip.is_none() && network.ip_range.is_none()
 }
 
-/// Adds a service, or updates the one that listens on the same port.
+/// Adds a service, or updates the one on the same port.
 pub fn service(port: u16, wanted: &WantedService, known: &Known) -> Value {
     let mut body = Fields::new();
     body.put("listen_port", port.into());
@@ -111,7 +112,7 @@ fn health_check(wanted: &WantedHealthCheck) -> Value {
     body.into()
 }
 
-/// Adds a target, or removes it: then it does not matter by which address it is reached.
+/// Adds or removes a target. A removal does not depend on `use_private_ip`.
 pub fn target(target: &Target, add: bool) -> Value {
     match target {
         Target::Server { id, use_private_ip } => {
@@ -125,7 +126,7 @@ pub fn target(target: &Target, add: bool) -> Value {
     }
 }
 
-/// Orders a certificate.
+/// Creates a managed certificate.
 pub fn certificate(wanted: &ManagedCertificate) -> Value {
     json!({
         "name": wanted.name,
@@ -135,8 +136,8 @@ pub fn certificate(wanted: &ManagedCertificate) -> Value {
     })
 }
 
-/// A number that differs when other writes are wanted. It only says whether what was begun is still what is wanted: who
-/// finds two alike that are not skips one comparison, until the next one.
+/// A hash of the desired state. It only shows whether a started change is still wanted: a collision skips one
+/// comparison, until the next one.
 pub fn digest(wanted: &Wanted) -> u64 {
     let nowhere = Place::Location(String::new());
     let network = wanted.network.as_ref();
@@ -164,7 +165,7 @@ pub fn digest(wanted: &Wanted) -> u64 {
     hash(&all)
 }
 
-/// As [`digest`], of targets alone.
+/// As [`digest`], for targets only.
 pub fn digest_of_targets(wanted: &WantedTargets) -> u64 {
     hash(&targets(wanted))
 }

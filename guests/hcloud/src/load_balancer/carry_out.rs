@@ -1,8 +1,8 @@
-//! Sends writes one after the other, as far as the cloud takes them now, and collects what it has begun.
+//! Sends writes in order, as far as the cloud accepts them now, and collects the started actions.
 //!
-//! Nothing is repeated here and nothing waited for. The cloud locks a load balancer while an action of it runs, so that a
-//! write that was begun ends the call, and the next one goes on from there. Only where there are many it is tried to have
-//! them run side by side, until the cloud refuses that.
+//! It never retries and never waits. The cloud locks a load balancer while one of its actions runs, so a started
+//! action ends the call and the next call continues. Only with many writes are concurrent actions tried, until the
+//! cloud refuses.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,36 +15,36 @@ use super::changes::{Change, UPDATE};
 #[cfg(test)]
 mod tests;
 
-/// The most actions that are under way at a time: as many as one request asks about.
+/// Maximum number of running actions: one status request covers this many.
 pub const MAX_ACTIONS: usize = 25;
 
-/// So many writes are worth a refusal.
+/// Minimum number of writes for which trying concurrent actions is worth a possible refusal.
 const MANY: usize = 4;
-/// Where it is remembered that the cloud refused to have actions side by side, and for how long.
+/// State key and time to live of the note that the cloud refused concurrent actions.
 const ONE_BY_ONE: &str = "load-balancer/one-by-one";
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
-/// What was done.
+/// The result of sending writes.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// The actions that are running.
+    /// The running actions.
     pub actions: Vec<u64>,
-    /// What is to be sent when they have ended.
+    /// Writes to send after the running actions.
     pub left: Vec<Change>,
-    /// Whether something has to be looked at after that.
+    /// Whether the load balancer must be read again afterwards.
     pub more: bool,
-    /// Whether the cloud was too busy for anything.
+    /// Whether the cloud was too busy to start anything.
     pub busy: bool,
-    /// The nodes that the cloud has no room for.
+    /// Nodes beyond the maximum number of targets.
     pub no_room: Vec<String>,
-    /// The nodes whose servers are not there: they will not come back, and nobody has to wait for them.
+    /// Nodes whose servers do not exist. Not retried, because they will not come back.
     pub absent: Vec<String>,
-    /// Why some node cannot be a target.
+    /// Why a node cannot be a target.
     pub trouble: Option<Error>,
 }
 
 impl Done {
-    /// Nothing, because the cloud is busy.
+    /// Nothing done: the cloud is busy.
     pub fn nothing() -> Done {
         Done {
             busy: true,
@@ -53,7 +53,7 @@ impl Done {
         }
     }
 
-    /// Whether the cloud agrees now, as far as can be told.
+    /// Whether the load balancer is known to match now.
     pub fn is_settled(&self) -> bool {
         self.is_idle() && !self.more
     }
@@ -62,10 +62,10 @@ impl Done {
         self.actions.is_empty() && self.left.is_empty()
     }
 
-    /// Notes an action that was begun.
+    /// Records a started action.
     ///
     /// # Errors
-    /// Why it has failed already.
+    /// The reason if it has failed already.
     pub fn began(&mut self, action: &Action) -> Result<(), Error> {
         if let Some(failure) = action.failure() {
             return Err(failure);
@@ -76,11 +76,11 @@ impl Done {
         Ok(())
     }
 
-    /// Sends `changes` of the load balancer `id`. What has to wait is `left`.
+    /// Sends `changes` of the load balancer `id`. Postponed changes go to `left`.
     ///
     /// # Errors
-    /// Why nothing else can be done; what was begun goes on. A node that cannot be a target is an error when nothing else is
-    /// left to do.
+    /// The reason why nothing else can be done; started actions continue. A node that cannot be a target is an error
+    /// only when no other work is left.
     pub fn carry_out(&mut self, id: u64, changes: Vec<Change>) -> Result<(), Error> {
         let overlap = changes.len() >= MANY && state::get(ONE_BY_ONE).is_none();
         let mut left = VecDeque::from(changes);
@@ -111,7 +111,7 @@ impl Done {
         self.left = left.into();
         match self.trouble.take() {
             Some(trouble) if self.is_idle() => Err(trouble),
-            // It is met again by the look that follows.
+            // The following read finds it again.
             trouble => {
                 self.more |= trouble.is_some();
                 Ok(())
@@ -128,7 +128,7 @@ impl Done {
     }
 
     fn refused(&mut self, change: Change, refusal: Refusal) -> Result<(), Error> {
-        // Somebody else was faster: a new look says what is left.
+        // The object was removed concurrently; a new read shows the remaining work.
         let is_removal = matches!(change.action.as_str(), "remove_target" | "delete_service");
         if is_removal && refusal.is_gone() {
             self.more = true;
@@ -152,7 +152,7 @@ impl Done {
     }
 }
 
-/// The error of one node, of the same kind.
+/// The error with the node's name, of the same kind.
 fn named(node: &str, error: &Error) -> Error {
     let text = format!("node {node} cannot be a target: {}", error.message());
     match error {
@@ -161,7 +161,7 @@ fn named(node: &str, error: &Error) -> Error {
     }
 }
 
-/// Says what is about to be written, and why.
+/// Logs a write and its reason.
 fn announce(id: u64, change: &Change) {
     let id = id.to_string();
     let (write, why) = (change.action.as_str(), change.why.as_str());

@@ -1,4 +1,4 @@
-//! Certificates: those that people uploaded are looked up, one that the cloud manages is ordered and found again by its label.
+//! Certificates: looks up uploaded ones, and orders a managed one and finds it by its label.
 
 use ccm_guest::{Error, Event, log};
 
@@ -11,23 +11,23 @@ use super::wanted::{self, Certificates, ManagedCertificate};
 #[cfg(test)]
 mod tests;
 
-/// The label of a load balancer that a managed certificate was ever ordered for. Who takes the annotation away leaves the
-/// certificate behind, and by this it is found when the Service goes.
+/// Label of a load balancer for which a managed certificate was ever ordered. Removing the annotation leaves the
+/// certificate behind; this label makes deletion of the Service search for it.
 pub const ORDERED: &str = "hcloud-ccm/managed-certificate";
 
-/// How far the wanted certificates are.
+/// Availability of the wanted certificates.
 #[derive(Debug, PartialEq)]
 pub enum Found {
-    /// They are there. `None`: nothing is wanted.
+    /// All exist. `None`: none are wanted.
     Ids(Option<Vec<u64>>),
-    /// One is being made, by this action if it is known.
+    /// One is being issued, by this action if known.
     Making(Option<u64>),
 }
 
-/// Finds the wanted certificates, and orders the managed one if it is not there.
+/// Finds the wanted certificates, and orders the managed one if it does not exist.
 ///
 /// # Errors
-/// [`Error::Invalid`] for one that is not there and cannot be ordered.
+/// [`Error::Invalid`] for a certificate that does not exist and cannot be ordered.
 pub fn find(wanted: &Certificates, uid: &str, events: &mut Vec<Event>) -> Result<Found, Error> {
     match wanted {
         Certificates::None => Ok(Found::Ids(None)),
@@ -73,7 +73,7 @@ fn managed(
             None => Ok(state(&made, events)),
         },
         Err(refusal) if refusal.is_busy() => Ok(Found::Making(None)),
-        // Ours after all, by a request whose answer was lost; or somebody else's.
+        // Created by an earlier request whose response was lost, or owned by another Service.
         Err(refusal) if refusal.is("uniqueness_error") => match of_service(uid)? {
             Some(found) => Ok(state(&found, events)),
             None => Err(Error::invalid(format!(
@@ -100,7 +100,7 @@ fn of_service(uid: &str) -> Result<Option<Certificate>, Error> {
     }
 }
 
-/// One whose issuance failed is used all the same, and the cloud decides: it may have one from before.
+/// A certificate with failed issuance is used all the same: the cloud may still have an earlier one.
 fn state(found: &Certificate, events: &mut Vec<Event>) -> Found {
     let issuance = found.status.as_ref().map(|status| status.issuance.as_str());
     match issuance {

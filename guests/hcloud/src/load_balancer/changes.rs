@@ -1,8 +1,6 @@
-//! How a load balancer differs from what is wanted, as the writes that remove the difference, in the Go manager's order.
-//! Pure.
+//! Computes the writes that make a load balancer match the desired state, in the Go manager's order. Pure.
 //!
-//! Only what is wanted is compared: a field that nobody asked for stays as it is. So a Service that says the same as before
-//! causes no write.
+//! Only specified fields are compared; others stay unchanged. So a Service that has not changed causes no write.
 
 use std::net::IpAddr;
 
@@ -19,7 +17,7 @@ use super::wanted::{
 #[cfg(test)]
 mod tests;
 
-/// The change of name or labels, which is no action: it is done when it is answered.
+/// The change of name or labels: no action, takes effect with the response.
 pub const UPDATE: &str = "update";
 /// The action that adds a target.
 pub const ADD_TARGET: &str = "add_target";
@@ -27,15 +25,15 @@ pub const ADD_TARGET: &str = "add_target";
 /// One write.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// The action, by its name in the API's path; or [`UPDATE`].
+    /// The action's name in the API path, or [`UPDATE`].
     pub action: String,
     /// The request's body.
     pub body: Value,
-    /// Why, for the log.
+    /// The reason, for the log.
     pub why: String,
-    /// The node that is to be a target: that one cannot be says nothing about others.
+    /// The node of a target. A refusal for one node does not concern others.
     pub node: Option<String>,
-    /// Whether it changes more than it says, so that only a new look shows what is left to do.
+    /// Whether it has side effects, so that only a new read shows the remaining work.
     pub unsettles: bool,
 }
 
@@ -58,7 +56,7 @@ impl Change {
     }
 }
 
-/// Everything but services and targets.
+/// All changes except services and targets.
 pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
     let mut changes = Vec::new();
     changes.extend(name_and_labels(wanted, found));
@@ -92,7 +90,7 @@ pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Ch
         ));
     }
     let (is, name) = (&found.load_balancer_type.name, &wanted.type_name);
-    // Nobody who takes an annotation away asks for a smaller one.
+    // Removing the annotation does not ask for a smaller type.
     if !matches!(wanted.type_source, TypeSource::Default) && is != name {
         changes.push(
             Change::new(
@@ -115,14 +113,15 @@ pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Ch
     changes
 }
 
-/// Whether it is what an order leaves behind whose action has failed: nothing but a name. The interface comes before
-/// anything else then, because nothing would show later that it was never switched off by a person.
+/// Whether the load balancer is the result of a failed create action: it has only a name. The public interface is then
+/// enabled first, because nothing would show later that it was not disabled by a person.
 fn is_unfinished(found: &LoadBalancer) -> bool {
     let is_bare = found.services.is_empty() && found.targets.is_empty();
     is_bare && found.private_net.is_empty() && !found.public_net.enabled
 }
 
-/// Whether it could not do its work without the public interface, so that nobody can want it to stay off who says nothing.
+/// Whether it cannot work without the public interface, so that a Service without that annotation cannot want it
+/// disabled.
 fn needs_public(wanted: &Wanted) -> bool {
     let mut targets = wanted.targets.targets.keys();
     let public = |target: &Target| matches!(target, Target::Server { use_private_ip, .. } if !use_private_ip);
@@ -156,7 +155,7 @@ fn name_and_labels(wanted: &Wanted, found: &LoadBalancer) -> Option<Change> {
     (!body.is_empty()).then(|| Change::new(UPDATE, Value::Object(body), why))
 }
 
-/// Detaches from what is wrong; attaches when nothing is.
+/// Detaches from wrong networks; attaches if there are none.
 fn networks(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
     let address = wanted.network.as_ref().and_then(|network| network.ip);
     let is_right = |net: &&api::PrivateNet| {
@@ -193,7 +192,7 @@ fn networks(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change>
     vec![Change::new("attach_to_network", Value::Object(body), why).unsettling()]
 }
 
-/// The ports that it listens on.
+/// The changes to services.
 pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut added = 0_usize;
@@ -224,7 +223,7 @@ pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<
             Change::new("delete_service", json!({"listen_port": port}), why)
         })
         .collect();
-    // What is new comes first, so that somebody is always listening, unless there is no room for both.
+    // New services come first, to keep listening without a gap, unless the maximum does not allow both.
     let room = found.load_balancer_type.max_services;
     let at = match room.is_some_and(|room| found.services.len() + added > room) {
         true => 0,
@@ -234,7 +233,7 @@ pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<
     changes
 }
 
-/// What is wanted of a service and differs, in one word.
+/// The first difference of a service, as a short name.
 fn difference(wanted: &WantedService, known: &Known, found: &api::Service) -> Option<&'static str> {
     let speaks_http = wanted.protocol.as_str() != "tcp";
     if wanted.protocol.as_str() != found.protocol {
@@ -246,7 +245,7 @@ fn difference(wanted: &WantedService, known: &Known, found: &api::Service) -> Op
     if differs(wanted.proxy_protocol, Some(found.proxyprotocol)) {
         return Some("proxy protocol");
     }
-    // Options of HTTP mean nothing to a service that does not speak it, and nothing is kept of them.
+    // A non-HTTP service ignores HTTP options, and the cloud does not store them.
     let http = wanted.http.as_ref().filter(|_| speaks_http);
     let none = api::Http::default();
     let found_http = found.http.as_ref().unwrap_or(&none);
@@ -306,22 +305,22 @@ fn differs<T: PartialEq>(wanted: Option<T>, found: Option<T>) -> bool {
     wanted.is_some() && wanted != found
 }
 
-/// The API writes what is not set as null here and as an empty text there.
+/// The API returns an unset value as null or as empty text.
 fn text_differs(wanted: Option<&String>, found: Option<&String>) -> bool {
     let found = found.map_or("", String::as_str);
     wanted.is_some_and(|wanted| wanted != found)
 }
 
-/// What is to happen to the targets.
+/// The changes to targets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TargetChanges {
     /// The writes.
     pub changes: Vec<Change>,
-    /// The nodes that there is no room for.
+    /// Nodes beyond the maximum number of targets.
     pub no_room: Vec<String>,
 }
 
-/// Where it sends traffic. Targets by label selector are other people's and stay; so do addresses, if `keep_addresses`.
+/// The changes to targets. Label selector targets belong to others and stay; so do IP targets, if `keep_addresses`.
 pub fn of_targets(
     wanted: &WantedTargets,
     keep_addresses: bool,
@@ -346,7 +345,7 @@ pub fn of_targets(
             None => format!("{} is no target of the Service", name_of(target)),
         };
         let change = Change::new("remove_target", bodies::target(&target, false), why);
-        // The place stays taken: it is added again once it is gone.
+        // The slot stays occupied: the server is added again after its removal.
         match same_server {
             Some(other) => again.push(other),
             None => used = used.saturating_sub(1),

@@ -1,12 +1,12 @@
-//! Removes what belongs to a Service, and shows whether anything does.
+//! Deletes a Service's load balancers and certificates, and reports whether any exist.
 //!
 //! # Guarantees
-//! - Only what carries the Service's label is touched, and the label is compared in what the cloud answers, not only in what it
-//!   was asked for.
-//! - A load balancer that is protected from deletion stays as it is, with its address. The Service's label is taken off it, so
-//!   that it is nobody's, and an event says so. It can be deleted by hand, or be taken over by a Service that names it.
-//! - The managed certificates that were ordered for the Service go too (the Go manager leaves them behind), unless somebody else
-//!   uses them by now.
+//! - Only objects with the Service's label are touched; the label is checked in the response, not only in the query.
+//! - A load balancer protected from deletion stays unchanged, with its address. The Service's label is removed from
+//!   it, so that it has no owner, and an event reports it. It can be deleted manually, or adopted by a Service that
+//!   names it.
+//! - Managed certificates ordered for the Service are deleted too (the Go manager leaves them behind), unless another
+//!   load balancer uses them now.
 
 use ccm_guest::load_balancer::{DeleteRequest, Found, ProgressReply, Service};
 use ccm_guest::{Error, Event, Pending, log};
@@ -26,15 +26,15 @@ use crate::config::Settings;
 #[cfg(test)]
 mod tests;
 
-/// How soon a request that the cloud was too busy for is made again, in milliseconds.
+/// Retry delay after the cloud was busy, in milliseconds.
 const BUSY: u64 = 1000;
 
-/// What was deleted before the cloud got busy.
+/// Progress before the cloud was busy.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Hint {
-    /// The load balancers that are gone, or nobody's.
+    /// Load balancers that were deleted or released.
     gone: Vec<u64>,
-    /// Whether one of them carried certificates.
+    /// Whether one of them used certificates.
     certificates: bool,
 }
 
@@ -59,7 +59,7 @@ pub fn delete(request: &DeleteRequest) -> Result<ProgressReply, Error> {
     }
     if hint.certificates || orders_certificate(service) {
         let found = match api::certificates_of(&service.uid) {
-            // With its load balancer the trace of a certificate is gone, but for the hint.
+            // Without its load balancer, only the hint still refers to the certificate.
             Err(Error::Unavailable(why)) => {
                 log::warn("the certificates are not known", &[("reason", &why)]);
                 return Ok(come_back(&hint, events));
@@ -87,7 +87,7 @@ pub fn get(settings: &Settings, service: &Service) -> Result<Found, Error> {
     let Some(found) = owner::of_service(&service.uid)? else {
         return Ok(Found::Absent);
     };
-    // A mistake in an annotation does not make it any less present.
+    // A mistake in an annotation does not make the load balancer absent.
     let status = match Shown::read(settings, service) {
         Ok(shown) => status(&shown, &Addresses::of(&found)),
         Err(_) => service.status.clone(),
@@ -95,14 +95,14 @@ pub fn get(settings: &Settings, service: &Service) -> Result<Found, Error> {
     Ok(Found::Present(status))
 }
 
-/// Whether a managed certificate may have been ordered for it. The Go manager writes no label about that.
+/// Whether a managed certificate may have been ordered for it. The Go manager sets no label for that.
 fn shows_certificates(found: &LoadBalancer) -> bool {
     let mut options = found.services.iter().filter_map(|one| one.http.as_ref());
     found.labels.contains_key(certificates::ORDERED)
         || options.any(|http| !http.certificates.is_empty())
 }
 
-/// Read as it stands there: no mistake in any annotation keeps a Service from being deleted.
+/// Reads the raw annotation: mistakes in annotations must not block the deletion of a Service.
 fn orders_certificate(service: &Service) -> bool {
     let kind = service.annotation(annotations::CERTIFICATE_TYPE);
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("managed"))
@@ -120,7 +120,7 @@ fn remove(found: &LoadBalancer, events: &mut Vec<Event>) -> Result<(), Refusal> 
     ];
     log::info("deleting the load balancer", &fields);
     match api::delete(found.id) {
-        // Somebody protected it after it was read.
+        // Protection was enabled after the read.
         Err(refusal) if refusal.is("protected") => release(found, events),
         answer => answer,
     }
@@ -151,7 +151,7 @@ fn remove_certificate(
     hint: &Hint,
     events: &mut Vec<Event>,
 ) -> Result<(), Refusal> {
-    // One that was uploaded was labelled by a person, and cannot be had again.
+    // The label on an uploaded certificate was set by a person, and the certificate cannot be issued again.
     if found.kind != "managed" {
         return Ok(());
     }

@@ -1,10 +1,10 @@
-//! Makes the cloud agree with a Service: looks, compares, and writes what differs.
+//! Makes the load balancer match a Service: reads, compares, and writes differences.
 //!
 //! # Guarantees
-//! - Every call without a hint begins with a look at what carries the Service's label, so that an answer that was lost, or a
-//!   crash between two requests, leaves nothing made twice.
-//! - The label goes into the order itself: there is no moment in which a load balancer is nobody's.
-//! - What the host gets as ready is what was compared, or what was begun after comparing and has ended well.
+//! - Every call without a hint starts by reading the objects with the Service's label, so that a lost response or a
+//!   crash between two requests creates nothing twice.
+//! - The create request contains the label: the load balancer has an owner from the start.
+//! - The host gets `Ready` only after a comparison, or after the changes of a comparison have succeeded.
 
 use std::collections::BTreeMap;
 
@@ -117,17 +117,17 @@ pub fn update_targets(
     Ok(ProgressReply::pending(hint.pending()).with_events(events))
 }
 
-/// What follows from the hint.
+/// The next step after reading the hint.
 enum Next {
-    /// What was begun still runs.
+    /// The started actions still run.
     Again(Hint),
-    /// It has ended, and nothing is left to do.
+    /// The actions have ended; no work is left.
     Settled(Addresses),
-    /// It has ended, and what was left is begun.
+    /// The actions have ended; the remaining changes were sent.
     Went(Done, Hint),
-    /// Look, and compare.
+    /// Read and compare.
     Look {
-        /// How often the cloud was too busy in a row.
+        /// Number of consecutive calls with a busy cloud.
         waits: u64,
     },
 }
@@ -151,7 +151,7 @@ fn go_on(hint: Option<Hint>) -> Result<Next, Error> {
             ..Done::default()
         };
         done.carry_out(hint.id, left)?;
-        // What is not there may be the load balancer.
+        // The missing object may be the load balancer itself.
         done.more |= !done.absent.is_empty();
         return Ok(match (done.is_settled(), hint.addresses.take()) {
             (true, Some(addresses)) if done.no_room.is_empty() => Next::Settled(addresses),
@@ -180,7 +180,7 @@ fn hint_of(done: Done, digest: u64, waits: u64, id: u64, addresses: Option<Addre
     }
 }
 
-/// Asks Robot for the addresses of dedicated servers, if there are any among the targets.
+/// Reads the addresses of dedicated servers among the targets from Robot.
 fn resolve(settings: &Settings, targets: &mut WantedTargets) -> Result<(), Error> {
     let Some(robot) = settings.robot.as_ref() else {
         return Ok(());
@@ -197,12 +197,12 @@ fn resolve(settings: &Settings, targets: &mut WantedTargets) -> Result<(), Error
     Ok(())
 }
 
-/// With Robot, an address that is no node's was a node's before.
+/// With Robot, an unknown IP target may belong to a former node.
 fn keeps_addresses(settings: &Settings) -> bool {
     settings.load_balancers.keep_foreign_ports && settings.robot.is_none()
 }
 
-/// One call of `ensure`, after it is known that a look is needed.
+/// An `ensure` call that must read the load balancer.
 struct Ensuring<'a> {
     settings: &'a Settings,
     service: &'a Service,
@@ -213,7 +213,7 @@ struct Ensuring<'a> {
 }
 
 impl Ensuring<'_> {
-    /// What was done, and the load balancer as it was seen last.
+    /// The result, and the last known state of the load balancer.
     fn look_and_write(&mut self) -> Result<(Done, Option<LoadBalancer>), Error> {
         let uid = &self.service.uid;
         let found = owner::of_service(uid)?;
@@ -241,7 +241,7 @@ impl Ensuring<'_> {
         }
     }
 
-    /// Takes over the load balancer with the wanted name, or orders one.
+    /// Adopts the load balancer with the wanted name, or creates one.
     fn obtain(&mut self) -> Result<(Done, Option<LoadBalancer>), Error> {
         let uid = &self.service.uid;
         if self.adopt.is_some() {
@@ -276,7 +276,7 @@ impl Ensuring<'_> {
             && has_targets
             && refusal.is_about_targets()
         {
-            // One node that the cloud does not take must not keep the Service from having an address.
+            // One refused node must not keep the Service from getting an address.
             let fields = [
                 ("name", self.wanted.name.as_str()),
                 ("why", refusal.error.message()),
@@ -292,7 +292,7 @@ impl Ensuring<'_> {
         };
         let mut done = Done::default();
         done.began(&action)?;
-        // What could not be said in the order, or is not in its answer yet, is seen by a new look.
+        // A new read shows whatever the create request could not contain or its response lacks.
         done.more = self.differs(&made) || !has_every_address(&made);
         self.deprecated(&made);
         Ok(Order::Made(done, Box::new(made)))
@@ -311,7 +311,7 @@ impl Ensuring<'_> {
         let (wanted, known) = (&self.wanted, &self.known);
         let mut done = Done::default();
         let mut changes = changes::of_itself(wanted, known, &found);
-        // What a change of the load balancer itself does to services and targets is seen by a new look.
+        // A new read shows the effect of such a change on services and targets.
         if !changes.iter().any(|change| change.unsettles) {
             let keep_addresses = keeps_addresses(self.settings);
             let targets = changes::of_targets(&wanted.targets, keep_addresses, &found);
@@ -322,7 +322,7 @@ impl Ensuring<'_> {
         self.deprecated(&found);
         done.carry_out(found.id, changes)?;
         if done.is_settled() && !has_addresses(&found) {
-            // It is being made still, by an order that nothing is known of any more.
+            // Still being created, by a request whose action is no longer known.
             done.more = true;
             done.busy = true;
         }
@@ -342,31 +342,31 @@ impl Ensuring<'_> {
     }
 }
 
-/// What became of an order.
+/// The result of a create request.
 enum Order {
-    /// It was taken.
+    /// The load balancer was created.
     Made(Done, Box<LoadBalancer>),
-    /// Somebody has the name already.
+    /// The name is in use.
     NameTaken,
     /// The cloud is busy.
     Busy,
 }
 
-/// Whether all of its addresses are known that there will be.
+/// Whether all expected addresses are known.
 fn has_every_address(made: &LoadBalancer) -> bool {
     let public = &made.public_net;
     let both = public.ipv4.ip.is_some() && public.ipv6.ip.is_some();
     (both || !public.enabled) && made.private_net.iter().all(|net| net.ip.is_some())
 }
 
-/// Whether it has been made, as far as its addresses tell.
+/// Whether it is created, judging by its addresses.
 fn has_addresses(found: &LoadBalancer) -> bool {
     let public = &found.public_net;
     let one = public.ipv4.ip.is_some() || public.ipv6.ip.is_some();
     (one || !public.enabled) && found.private_net.iter().all(|net| net.ip.is_some())
 }
 
-/// The nodes that are not behind it, as events.
+/// Events for nodes that are not targets.
 fn left_out(service: &Service, done: &Done) -> Vec<Event> {
     let mut events = Vec::new();
     let nodes: Vec<&str> = done.no_room.iter().map(String::as_str).collect();

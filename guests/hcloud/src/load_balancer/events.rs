@@ -1,5 +1,5 @@
-//! The events about a Service. The Go manager records those about nodes on the Nodes, one for each; the contract has
-//! events of the Service only, and few of them: so one event names the nodes.
+//! Events about a Service. The Go manager records one event per Node; the contract has only Service events, and few of
+//! them, so one event lists the nodes.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use ccm_guest::{Event, EventType};
 #[cfg(test)]
 mod tests;
 
-/// The contract's cap on a message.
+/// The contract's maximum length of a message, in bytes.
 const MAX_MESSAGE: usize = 1024;
-/// How much of a message is a list of names.
+/// Maximum length of a list of names in a message, in bytes.
 const MAX_LIST: usize = 512;
 
-/// A warning, cut to what the contract allows.
+/// A warning, truncated to the contract's maximum.
 pub fn warning(reason: &str, message: &str) -> Event {
     let end = message.floor_char_boundary(MAX_MESSAGE);
     Event {
@@ -23,7 +23,7 @@ pub fn warning(reason: &str, message: &str) -> Event {
     }
 }
 
-/// The names, as far as there is room, and how many are left out.
+/// As many names as fit, and the number of omitted ones.
 pub fn listed<Name: AsRef<str>>(names: &[Name]) -> String {
     let mut list = String::new();
     for (index, name) in names.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What one call tells the next about what it began: the contract's hint. Nothing depends on it but the number of requests:
-//! whatever it says can be found out by a new look, and a hint that cannot be read, or is about something else, is none.
+//! The contract's hint: state that a call passes to the next call about started work. Only the number of requests
+//! depends on it: a new read finds out everything else. A hint that cannot be parsed or has another digest is ignored.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,51 +11,51 @@ use super::changes::Change;
 #[cfg(test)]
 mod tests;
 
-/// How soon running actions are asked about, in milliseconds: as often as the Go manager does.
+/// Initial poll interval of running actions, in milliseconds: the same as the Go manager's.
 const FIRST_POLLS: u64 = 500;
-/// How soon a request that the cloud was too busy for is made again.
+/// Retry delay after the cloud was busy, in milliseconds.
 const BUSY: u64 = 1000;
-/// How soon there is something new to see after changes that have ended.
+/// Delay before the read after completed changes, in milliseconds.
 const AT_ONCE: u64 = 100;
-/// The longest wait.
+/// Maximum delay, in milliseconds.
 const LONGEST: u64 = 10_000;
-/// The longest hint that the host takes.
+/// Maximum size of a hint that the host accepts.
 const MAX_BYTES: usize = 4096;
-/// So many polls have the same distance; then it grows.
+/// Number of polls at the same interval before it grows.
 const PATIENCE: u64 = 8;
 
-/// What was begun.
+/// The started work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hint {
-    /// Of what was wanted then.
+    /// Digest of the desired state at that time.
     pub digest: u64,
-    /// The load balancer.
+    /// The load balancer's id.
     pub id: u64,
-    /// The actions that were running.
+    /// The running actions.
     pub actions: Vec<u64>,
-    /// What is to be sent when they have ended.
+    /// Changes to send after the running actions.
     pub left: Vec<Change>,
-    /// Whether something has to be looked at after that.
+    /// Whether the load balancer must be read again afterwards.
     pub more: bool,
-    /// How often it was asked in vain.
+    /// Number of polls without success.
     pub waits: u64,
-    /// The addresses of the load balancer, as they stay when nothing is left to do.
+    /// The load balancer's addresses, final if no work is left.
     pub addresses: Option<Addresses>,
 }
 
-/// The addresses of a load balancer, as far as a Service's status is about them.
+/// The addresses of a load balancer, as needed for a Service's status.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addresses {
-    /// Public, IPv4. `None` also while the public interface is off.
+    /// Public IPv4. `None` also while the public interface is disabled.
     pub ipv4: Option<String>,
-    /// Public, IPv6.
+    /// Public IPv6.
     pub ipv6: Option<String>,
-    /// In networks.
+    /// Private addresses.
     pub private: Vec<String>,
 }
 
 impl Addresses {
-    /// Those of a load balancer that was just read.
+    /// The addresses of a load balancer that was just read.
     pub fn of(found: &LoadBalancer) -> Addresses {
         let public = &found.public_net;
         let shown = |ip: &Option<String>| ip.clone().filter(|_| public.enabled);
@@ -69,13 +69,13 @@ impl Addresses {
 }
 
 impl Hint {
-    /// What the last call said about the same wish.
+    /// The hint of the last call, if it is for the same desired state.
     pub fn read(bytes: Option<&[u8]>, digest: u64) -> Option<Hint> {
         let hint: Hint = serde_json::from_slice(bytes?).ok()?;
         (hint.digest == digest).then_some(hint)
     }
 
-    /// The answer of a call that leaves something to do.
+    /// The reply of a call with remaining work.
     pub fn pending(mut self) -> Pending {
         let idle = self.actions.is_empty();
         let wait = match self.waits {
@@ -83,7 +83,7 @@ impl Hint {
             0 => AT_ONCE,
             waits => BUSY.saturating_mul(waits),
         };
-        // What does not fit is found again by the look that follows.
+        // The following read finds truncated changes again.
         let mut bytes = serde_json::to_vec(&self);
         while bytes.as_ref().is_ok_and(|bytes| bytes.len() > MAX_BYTES) && !self.left.is_empty() {
             self.left.truncate(self.left.len() / 2);

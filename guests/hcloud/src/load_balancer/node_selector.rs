@@ -1,13 +1,13 @@
-//! Label selectors as Kubernetes writes them in text, such as `tier in (web,edge),!spot`: which nodes a Service wants as
-//! targets. Pure, and total: tenants write them.
+//! Parses Kubernetes label selectors such as `tier in (web,edge),!spot`, which select a Service's target nodes. Pure,
+//! and total: tenants write them.
 //!
 //! ```text
 //! selector    = [ requirement { "," requirement } ]
-//! requirement = key | "!" key | key ( "=" | "==" | "!=" | ">" | "<" ) value | key ( "in" | "notin" ) "(" value { "," value } ")"
+//! requirement = key | "!" key | key ( "=" | "==" | "!=" | ">" | "<" ) value
+//!             | key ( "in" | "notin" ) "(" value { "," value } ")"
 //! ```
 //!
-//! A value may be empty. Blanks count for nothing, except that they end a word. `in` and `notin` are words too, where no
-//! operator can stand.
+//! A value may be empty. Blanks only separate words. `in` and `notin` are ordinary words where no operator can stand.
 
 use std::iter::Peekable;
 use std::vec;
@@ -15,17 +15,17 @@ use std::vec;
 #[cfg(test)]
 mod tests;
 
-/// Which nodes are wanted. The default is every node.
+/// A parsed selector. The default matches every node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeSelector {
     requirements: Vec<Requirement>,
 }
 
 impl NodeSelector {
-    /// Reads a selector.
+    /// Parses a selector.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// A human-readable description of the mistake.
     pub fn parse(text: &str) -> Result<NodeSelector, String> {
         let mut parser = Parser {
             tokens: tokens(text).into_iter().peekable(),
@@ -44,7 +44,7 @@ impl NodeSelector {
         }
     }
 
-    /// Whether a node with these labels is wanted.
+    /// Whether the selector matches a node with these labels.
     pub fn matches(&self, labels: &[(String, String)]) -> bool {
         self.requirements.iter().all(|requirement| {
             let label = labels.iter().find(|(key, _)| *key == requirement.key);
@@ -55,7 +55,7 @@ impl NodeSelector {
     }
 }
 
-/// What one label has to be.
+/// A condition on one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Requirement {
     key: String,
@@ -73,7 +73,7 @@ enum Test {
 }
 
 impl Test {
-    /// A label that is not there is in no set, and neither above nor below any number.
+    /// A missing label is in no set, and neither above nor below any number.
     fn passes(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         let is_among = |values: &[String]| value.is_some_and(|v| values.iter().any(|one| one == v));
@@ -101,7 +101,7 @@ enum Token<'a> {
     Comma,
 }
 
-/// Every text has tokens: what is no sign is part of a word.
+/// Every text has tokens: any character that is not a sign is part of a word.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start_matches(BLANKS);
@@ -125,7 +125,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// The longer ones first.
+/// Longer signs first.
 const SIGNS: [(&str, Token<'static>); 9] = [
     ("==", Token::Equals),
     ("!=", Token::NotEquals),
@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next word; an empty one if something else follows.
+    /// The next word; empty if another token follows.
     fn value(&mut self) -> Result<String, String> {
         let word = self.tokens.next_if(|token| matches!(token, Token::Word(_)));
         match word {
@@ -224,7 +224,7 @@ fn unexpected(token: Option<Token<'_>>, expected: &str) -> String {
     format!("expected {expected}, found {found}")
 }
 
-/// Whether a label can have this key: a name of up to 63 letters, and before it, if at all, a domain and a slash.
+/// Whether this is a valid label key: a name of up to 63 characters, optionally prefixed by a domain and a slash.
 fn is_key(key: &str) -> bool {
     let (domain, name) = match key.split_once('/') {
         Some((domain, name)) => (Some(domain), name),
@@ -241,7 +241,7 @@ fn is_key(key: &str) -> bool {
     !name.is_empty() && is_value(name) && domain.is_none_or(is_domain)
 }
 
-/// Whether a label can have this value: empty, or up to 63 letters of which first and last are letters or digits.
+/// Whether this is a valid label value: empty, or up to 63 characters with a letter or digit at both ends.
 fn is_value(value: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     value.is_empty() || value.len() <= 63 && value.bytes().all(is_allowed) && has_plain_ends(value)

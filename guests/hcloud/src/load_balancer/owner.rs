@@ -1,7 +1,7 @@
-//! Which load balancer belongs to a Service: the one whose label says so, and no other.
+//! Finds a Service's load balancer: only the owner label decides.
 //!
-//! One that only has the right name belongs to somebody else, unless the host allows that it be taken over: who names
-//! another one's load balancer in an annotation gets nothing by it.
+//! A load balancer with only the right name belongs to another owner, unless the host allows its adoption: naming
+//! another owner's load balancer in an annotation has no effect.
 
 use ccm_guest::{Error, log};
 use serde_json::json;
@@ -10,7 +10,7 @@ use super::api::{self, LoadBalancer};
 use super::names::SERVICE_UID;
 use super::wanted::Wanted;
 
-/// The Service's load balancer, if there is one.
+/// The Service's load balancer, if it exists.
 ///
 /// # Errors
 /// [`Error::Invalid`] when there are two.
@@ -29,22 +29,22 @@ pub fn of_service(uid: &str) -> Result<Option<LoadBalancer>, Error> {
     }
 }
 
-/// What a name stands for.
+/// The result of a look-up by name.
 #[derive(Debug)]
 pub enum Named {
-    /// Nothing.
+    /// No load balancer has the name.
     Nobody,
-    /// A load balancer that is this Service's, now or all along.
+    /// A load balancer owned by this Service, possibly just adopted.
     Ours(Box<LoadBalancer>),
-    /// The cloud is too busy to write down whose it is.
+    /// The cloud is too busy to set the owner label.
     Busy,
 }
 
-/// Looks at who has the name, and takes the load balancer over if `adopt` names its owner: the UID that stands in its label,
-/// or nothing for one without.
+/// Looks up the name, and adopts the load balancer if `adopt` names its owner: the UID in its label, or empty for one
+/// without a label.
 ///
 /// # Errors
-/// [`Error::Conflict`] when it is somebody else's.
+/// [`Error::Conflict`] when it has another owner.
 pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&str>) -> Result<Named, Error> {
     let name = &wanted.name;
     let Some(mut found) = api::by_name(name)? else {

@@ -1,5 +1,5 @@
-//! For tests: a Hetzner Cloud project with load balancers and certificates in the vendor's documented form, that refuses what
-//! it is told to refuse, loses answers, and lets actions run.
+//! Test double of a Hetzner Cloud project with load balancers and certificates in the vendor's documented format. It
+//! can refuse requests, lose responses and delay actions.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,46 +12,46 @@ use serde_json::{Value, json as value};
 const MANIFEST: &str = include_str!("../../manifest.json");
 const LOAD_BALANCER: &str = include_str!("../../fixtures/load-balancer.json");
 
-/// What goes wrong with a request.
+/// A fault of one request.
 #[derive(Debug, Clone)]
 pub enum Trouble {
-    /// It is refused with this status and code, and nothing is done.
+    /// Refused with this status and code, without effect.
     Refused(u16, &'static str),
-    /// It is done, and its answer is lost.
+    /// Done, but the response is lost.
     AnswerLost,
 }
 
-/// What there is in the project.
+/// The project's contents and faults.
 #[derive(Debug, Default)]
 pub struct Project {
     /// Load balancers by their ids.
     pub load_balancers: BTreeMap<u64, Value>,
     /// Certificates by their ids.
     pub certificates: BTreeMap<u64, Value>,
-    /// How often each action still answers that it runs.
+    /// Remaining polls during which each action reports `running`.
     actions: BTreeMap<u64, u32>,
-    /// The actions that have failed.
+    /// The failed actions.
     pub failed: Vec<u64>,
-    /// How often an action answers that it runs.
+    /// Number of polls during which a new action reports `running`.
     pub polls: u32,
     /// Whether a load balancer with a running action refuses other changes.
     pub locks: bool,
-    /// How many answers lack the addresses of a load balancer.
+    /// Number of responses without the addresses of a load balancer.
     pub unaddressed: usize,
     /// Servers that cannot be targets.
     pub detached: Vec<u64>,
-    /// Servers that are not there.
+    /// Servers that do not exist.
     pub absent: Vec<u64>,
-    /// The most targets.
+    /// Maximum number of targets.
     pub max_targets: usize,
-    /// Trouble with the request of this number, counted from 0.
+    /// Faults by request number, starting at 0.
     pub trouble: BTreeMap<usize, Trouble>,
     requests: usize,
     last_id: u64,
 }
 
 impl Project {
-    /// One in which nothing is, and every action ends at once.
+    /// An empty project whose actions end at once.
     pub fn new() -> Project {
         Project {
             max_targets: 25,
@@ -60,7 +60,7 @@ impl Project {
         }
     }
 
-    /// Serves it to this thread.
+    /// Serves the project to this thread.
     pub fn serve(self) -> (TestHost, Rc<RefCell<Project>>) {
         let project = Rc::new(RefCell::new(self));
         let served = Rc::clone(&project);
@@ -68,7 +68,7 @@ impl Project {
         (host, project)
     }
 
-    /// Puts a load balancer there that nobody ordered through the API.
+    /// Adds a load balancer that was not created through the API.
     pub fn put(&mut self, name: &str, labels: &Value) -> u64 {
         let id = self.id();
         let mut new = blank(id, name);
@@ -200,7 +200,7 @@ impl Project {
         if self.failed.contains(&its_id)
             && let Some(found) = self.load_balancers.get_mut(&id)
         {
-            // Nothing but its name and its labels is left.
+            // Only its name and labels are left.
             for key in ["services", "targets", "private_net"] {
                 found[key] = value!([]);
             }
@@ -321,7 +321,7 @@ impl Project {
                 let ip = body.get("ip").cloned().unwrap_or(value!("10.0.0.2"));
                 found["private_net"] = value!([{"network": body["network"], "ip": ip}]);
             }
-            // Targets that are reached through the network go with it.
+            // Detaching also removes targets that are reached through the network.
             "detach_from_network" => {
                 found["private_net"] = value!([]);
                 drop_where(found, "targets", |one| one["use_private_ip"] == true);
@@ -359,7 +359,7 @@ fn blank(id: u64, name: &str) -> Value {
     new
 }
 
-/// A service with what the API adds to what was said.
+/// A service with the API's defaults filled in.
 fn filled(old: &Value, said: &Value) -> Value {
     let mut new = value!({"proxyprotocol": false, "http": null,
         "health_check": {"interval": 15, "timeout": 10, "retries": 3}});
@@ -419,7 +419,7 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap_or_default()
 }
 
-/// An error in the vendor's form.
+/// An error in the vendor's format.
 pub fn refused(status: u16, code: &str) -> Answer {
     let answer = value!({"error": {"code": code, "message": "refused", "details": null}});
     json(status, &answer.to_string())

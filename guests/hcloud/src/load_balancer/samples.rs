@@ -1,4 +1,4 @@
-//! For tests: Services, nodes and configurations that are as ordinary as they can be.
+//! Test fixtures: plain Services, nodes and configurations.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::load_balancer::{Service, ServicePort};
@@ -7,7 +7,7 @@ use ccm_guest::{Address, AddressType, LoadBalancerStatus, Node, Protocol};
 
 use crate::config::Settings;
 
-/// Keys and values, of annotations or of the configuration.
+/// Keys and values of annotations or configuration.
 pub type Pairs<'a> = &'a [(&'a str, &'a str)];
 
 /// The UID of [`service`].

@@ -1,4 +1,4 @@
-//! A Service's ports → what the load balancer does on each of its ports. Annotations count for all ports alike. Pure.
+//! Converts a Service's ports to load balancer services. Annotations apply to all ports alike. Pure.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::config::LoadBalancerSettings;
 #[cfg(test)]
 mod tests;
 
-/// The most ports that are read. The largest type of load balancer takes 30; thousands, each with long annotations, would
-/// fill the memory of this call.
+/// Maximum number of ports. The largest load balancer type takes 30; thousands, each with long annotations, would
+/// exhaust the guest's memory.
 pub const MAX_PORTS: usize = 256;
 
-/// What a port number has to be.
+/// Message for an invalid port number.
 const PORT: &str = "must be a port: a number from 1 to 65535";
 
-/// By listen port. `has_certificates` says whether the Service wants any.
+/// Returns the services by listen port. `has_certificates` says whether the Service wants certificates.
 pub fn read(
     defaults: &LoadBalancerSettings,
     service: &Service,
@@ -52,7 +52,7 @@ pub fn read(
         .collect()
 }
 
-/// Listen port → node port, without what the cloud cannot forward.
+/// Listen port → node port, without ports that the cloud cannot forward.
 fn ports(
     service: &Service,
     annotations: &mut Annotations<'_>,
@@ -108,9 +108,9 @@ fn http(has_certificates: bool, annotations: &mut Annotations<'_>) -> Option<Wan
     (has_certificates || http != WantedHttp::default()).then_some(http)
 }
 
-/// What is said about health checks, for all ports.
+/// Health check settings for all ports.
 struct HealthCheck {
-    /// `None` if nothing is said at all: then the port itself is tried, whatever is spoken on it.
+    /// `None` if nothing is set: then a TCP check of the port is used, whatever its protocol.
     protocol: Option<ServiceProtocol>,
     port: Option<u16>,
     interval: Option<u64>,
@@ -120,7 +120,7 @@ struct HealthCheck {
 }
 
 impl HealthCheck {
-    /// What only matters to HTTP is read only then, and by itself says nothing.
+    /// HTTP settings are read only for HTTP checks, and do not enable a check by themselves.
     fn read(
         defaults: &LoadBalancerSettings,
         service_protocol: ServiceProtocol,

@@ -1,4 +1,4 @@
-//! How a load balancer's addresses become a Service's status, as annotations and configuration say it. Pure.
+//! Reads from annotations and configuration which addresses appear in a Service's status. Pure.
 
 use ccm_guest::Error;
 use ccm_guest::load_balancer::Service;
@@ -13,7 +13,7 @@ use crate::config::{LoadBalancerSettings, Settings};
 mod tests;
 
 impl Shown {
-    /// What `service` says, and nothing about the rest of it: so that a mistake elsewhere does not hide its addresses.
+    /// Reads only these settings, so that a mistake elsewhere does not hide the addresses.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake at once.
@@ -24,7 +24,7 @@ impl Shown {
         Ok(shown)
     }
 
-    /// As [`Shown::read`], as a part of a longer reading.
+    /// As [`Shown::read`], with a shared annotation reader.
     pub fn of(defaults: &LoadBalancerSettings, annotations: &mut Annotations<'_>) -> Shown {
         Shown {
             hostname: annotations.filled(HOSTNAME).map(str::to_owned),
@@ -39,7 +39,7 @@ impl Shown {
     }
 }
 
-/// Whether targets are told the client's address by the proxy protocol.
+/// Whether targets get the client's address by the proxy protocol.
 pub fn proxy_protocol(
     defaults: &LoadBalancerSettings,
     annotations: &mut Annotations<'_>,

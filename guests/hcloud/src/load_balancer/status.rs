@@ -1,4 +1,4 @@
-//! Addresses → the status of a Service. Pure.
+//! Converts addresses to a Service's status. Pure.
 
 use ccm_guest::{Ingress, IpMode, LoadBalancerStatus};
 
@@ -8,8 +8,8 @@ use super::wanted::Shown;
 #[cfg(test)]
 mod tests;
 
-/// What the Service's status is to be: the host name alone, if one is annotated, because clients are to go through it;
-/// otherwise the public addresses, IPv4 first, and those in networks.
+/// The Service's status: only the annotated host name, if set, because clients must use it; otherwise the public
+/// addresses, IPv4 first, then the private ones.
 pub fn status(shown: &Shown, addresses: &Addresses) -> LoadBalancerStatus {
     if let Some(hostname) = &shown.hostname {
         return LoadBalancerStatus {

@@ -1,9 +1,8 @@
-//! Nodes → the targets of a load balancer. Pure.
+//! Converts nodes to load balancer targets. Pure.
 //!
-//! Cloud servers are targets by their id. Dedicated servers are targets by address, and only when they are nodes at all
-//! (`ROBOT_ENABLED`): by the node's own InternalIP where private addresses are wanted, otherwise by the public address
-//! that Robot knows, because what a node says about itself is not proof of who answers there. Nodes of any other cloud
-//! are left out, and said.
+//! Cloud servers are targets by id. Dedicated servers are targets by address, only with `ROBOT_ENABLED`: by the node's
+//! InternalIP if private addresses are wanted, otherwise by the public address from Robot, because a node's own data
+//! does not prove who has an address. Nodes of other clouds are left out and reported.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,7 +21,7 @@ use crate::provider_id::ProviderId;
 mod tests;
 
 impl WantedTargets {
-    /// The targets alone: a mistake in any other annotation must not keep a drained node behind a load balancer.
+    /// Reads only the targets: a mistake in another annotation must not keep a drained node behind a load balancer.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake at once.
@@ -37,7 +36,7 @@ impl WantedTargets {
         Ok(targets)
     }
 
-    /// As [`WantedTargets::read`], as a part of a longer reading.
+    /// As [`WantedTargets::read`], with a shared annotation reader.
     pub fn of(
         settings: &Settings,
         service: &Service,
@@ -92,7 +91,7 @@ impl WantedTargets {
         wanted
     }
 
-    /// Makes targets of the dedicated servers, by the addresses that Robot knows.
+    /// Adds the dedicated servers as targets, by their addresses from Robot.
     pub fn resolve(&mut self, addresses: &BTreeMap<u64, IpAddr>) {
         let mut missing = Vec::new();
         for (number, node) in std::mem::take(&mut self.dedicated) {
@@ -113,7 +112,7 @@ impl WantedTargets {
     }
 }
 
-/// The event about nodes for which a load balancer has no room.
+/// The event for nodes beyond a load balancer's maximum number of targets.
 pub fn max_targets_reached(service: &Service, nodes: &[&str]) -> Event {
     let message = format!(
         "not behind the load balancer of service {}, because it has as many targets as its type allows: {}",
@@ -152,7 +151,7 @@ fn selector(annotations: &mut Annotations<'_>) -> NodeSelector {
     }
 }
 
-/// The first, as it stands in the node's status.
+/// The first InternalIP of the node's status.
 fn internal_ip(node: &Node) -> Option<IpAddr> {
     let mut addresses = node.addresses.iter();
     let first = addresses.find(|address| address.address_type == AddressType::InternalIp)?;

@@ -1,5 +1,5 @@
-//! Fields of a Service that Hetzner's load balancers know nothing of. They change nothing, and that is said: who restricts
-//! the clients and is not told that everybody gets in, is worse off than with an error. Pure.
+//! Reports Service fields that Hetzner's load balancers do not support. They have no effect, and an event says so: a
+//! client restriction that silently does nothing is worse than an error. Pure.
 
 use ccm_guest::load_balancer::Service;
 use ccm_guest::{Event, IpFamily};
@@ -9,12 +9,12 @@ use super::events::{listed, warning};
 #[cfg(test)]
 mod tests;
 
-/// The reason of these events.
+/// The event reason.
 const REASON: &str = "UnsupportedFieldConfigured";
-/// Every IPv4 address.
+/// All IPv4 addresses.
 const EVERYBODY: &str = "0.0.0.0/0";
 
-/// One event for each field that is set and has no effect.
+/// One event for each set field without effect.
 pub fn events(service: &Service) -> impl Iterator<Item = Event> {
     let ranges = &service.source_ranges;
     let is_restricted = !ranges.is_empty() && ranges.iter().all(|range| range != EVERYBODY);

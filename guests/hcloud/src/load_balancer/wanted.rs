@@ -1,12 +1,12 @@
-//! What a load balancer has to look like, as a value: everything that a Service, its annotations, its nodes and the
-//! configuration say about it. Pure: no request, no clock. What only the cloud knows (the ids of a network and of
-//! certificates, the addresses of dedicated servers) stands in it as it was written, for others to look up.
+//! The desired state of a load balancer, from a Service, its annotations, its nodes and the configuration. Pure: no
+//! request, no clock. References that only the cloud can resolve (names of networks and certificates, numbers of
+//! dedicated servers) stay unresolved; other modules look them up.
 //!
-//! Here are the types. [`Wanted::read`] puts together what [`services`](super::services), [`targets`](super::targets),
-//! [`certificates`](super::wanted_certificates) and [`shown`](super::shown) read.
+//! This file has the types. [`Wanted::read`] combines the results of [`services`](super::services),
+//! [`targets`](super::targets), [`certificates`](super::wanted_certificates) and [`shown`](super::shown).
 //!
-//! `None` always means that nothing is wanted, and that whatever the load balancer has stays. So a value that was
-//! annotated once and is no longer stays too: the Go manager's rule, on which its users rely.
+//! `None` always means unspecified: the load balancer keeps its current value. So a value stays after its annotation
+//! is removed: the Go manager's rule, on which its users rely.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,63 +17,63 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-/// The contract's cap on events of one reply.
+/// The contract's maximum number of events per reply.
 pub const MAX_EVENTS: usize = 16;
-/// The type that the Go manager takes when nobody chose one.
+/// The Go manager's default type.
 pub const DEFAULT_TYPE: &str = "lb11";
 
-/// What a load balancer has to look like.
+/// The desired state of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// What it is called when it is made, and, if `is_named`, from then on.
+    /// The name at creation, and, if `is_named`, from then on.
     pub name: String,
-    /// Whether the name is annotated. Otherwise one that a person gave it in the cloud stays.
+    /// Whether the name is annotated. Otherwise a name that a person set in the cloud stays.
     pub is_named: bool,
-    /// The labels that it must have, beside whatever others it has.
+    /// Required labels; other labels stay.
     pub labels: BTreeMap<String, String>,
     /// The type, such as `lb11`.
     pub type_name: String,
-    /// Who chose the type.
+    /// The source of the type.
     pub type_source: TypeSource,
-    /// Where it is made. Nothing about one that exists: it cannot be moved.
+    /// Where it is created. Ignored for an existing one, which cannot be moved.
     pub place: Option<Place>,
-    /// How connections are shared out.
+    /// How connections are distributed.
     pub algorithm: Option<Algorithm>,
-    /// Whether it can be reached from outside.
+    /// Whether the public interface is enabled.
     pub public_interface: Option<bool>,
-    /// The one network that it is attached to. `None`: it is attached to none, and detached from any.
+    /// The one attached network. `None`: detached from all networks.
     pub network: Option<WantedNetwork>,
-    /// The name that its IPv4 address resolves to. Never empty.
+    /// Reverse DNS name of the IPv4 address. Never empty.
     pub rdns_ipv4: Option<String>,
-    /// The name that its IPv6 address resolves to. Never empty.
+    /// Reverse DNS name of the IPv6 address. Never empty.
     pub rdns_ipv6: Option<String>,
-    /// By the port that it listens on.
+    /// Services by listen port.
     pub services: BTreeMap<u16, WantedService>,
-    /// The certificates of every service: services whose `http` is set, and nothing else, carry them.
+    /// The certificates of every service whose `http` is set.
     pub certificates: Certificates,
-    /// Where it sends connections to.
+    /// The targets.
     pub targets: WantedTargets,
-    /// How its addresses become the Service's status.
+    /// Which addresses appear in the Service's status.
     pub shown: Shown,
     /// Whether ports that the Service does not name stay: see
     /// [`LoadBalancerSettings`](crate::config::LoadBalancerSettings).
     pub keep_foreign: bool,
-    /// What the operator should read, without the events of the targets: see [`Wanted::all_events`].
+    /// Events for the operator, without those of the targets: see [`Wanted::all_events`].
     pub events: Vec<Event>,
 }
 
-/// Who chose the type.
+/// The source of the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TypeSource {
-    /// The Service.
+    /// A Service annotation.
     Annotation,
-    /// The operator, for all Services.
+    /// The configuration, for all Services.
     Configuration,
-    /// Nobody: it is the type to make one with. One that exists keeps its own.
+    /// The default, only for creation. An existing load balancer keeps its type.
     Default,
 }
 
-/// Where a load balancer is made.
+/// Where a load balancer is created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// In this location, such as `fsn1`.
@@ -82,23 +82,23 @@ pub enum Place {
     NetworkZone(String),
 }
 
-/// How connections are shared out.
+/// How connections are distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
-    /// One target after the other.
+    /// Each target in turn.
     RoundRobin,
-    /// The target with the fewest.
+    /// The target with the fewest connections.
     LeastConnections,
 }
 
 impl Algorithm {
-    /// All, by the API's word.
+    /// All variants with the API's names.
     pub const WORDS: [(&'static str, Algorithm); 2] = [
         ("round_robin", Algorithm::RoundRobin),
         ("least_connections", Algorithm::LeastConnections),
     ];
 
-    /// The API's word.
+    /// The API's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Algorithm::RoundRobin => "round_robin",
@@ -112,9 +112,9 @@ impl Algorithm {
 pub struct WantedNetwork {
     /// Name or id, as it is configured (`HCLOUD_NETWORK`).
     pub network: String,
-    /// Its address there. Attached with another one, it is attached anew.
+    /// Its address in the network. If it differs, the load balancer is detached and attached again.
     pub ip: Option<Ipv4Addr>,
-    /// The subnet that its address is taken from, such as `10.0.1.0/24`. Only looked at when it is attached.
+    /// The subnet of its address, such as `10.0.1.0/24`. Used only when attaching.
     pub ip_range: Option<String>,
 }
 
@@ -123,36 +123,36 @@ pub struct WantedNetwork {
 pub struct WantedService {
     /// The port of every target.
     pub destination_port: u16,
-    /// How connections are understood.
+    /// The protocol of a service or health check.
     pub protocol: ServiceProtocol,
-    /// Whether targets are told the client's address by the proxy protocol.
+    /// Whether targets get the client's address by the proxy protocol.
     pub proxy_protocol: Option<bool>,
-    /// The options of HTTP; sent if there are any, whatever the protocol is.
+    /// HTTP options; sent if present, whatever the protocol.
     pub http: Option<WantedHttp>,
-    /// How it is found out whether a target works.
+    /// The health check of targets.
     pub health_check: WantedHealthCheck,
 }
 
-/// How connections are understood.
+/// The protocol of a service or health check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceProtocol {
-    /// Not at all.
+    /// TCP.
     Tcp,
-    /// As HTTP.
+    /// HTTP.
     Http,
-    /// As HTTP, decrypted with the certificates.
+    /// HTTPS, terminated with the certificates.
     Https,
 }
 
 impl ServiceProtocol {
-    /// All, by the API's word.
+    /// All variants with the API's names.
     pub const WORDS: [(&'static str, ServiceProtocol); 3] = [
         ("tcp", ServiceProtocol::Tcp),
         ("http", ServiceProtocol::Http),
         ("https", ServiceProtocol::Https),
     ];
 
-    /// The API's word.
+    /// The API's name.
     pub fn as_str(self) -> &'static str {
         match self {
             ServiceProtocol::Tcp => "tcp",
@@ -162,7 +162,7 @@ impl ServiceProtocol {
     }
 }
 
-/// The options of HTTP, without the certificates: those are [`Wanted::certificates`].
+/// HTTP options, without the certificates: see [`Wanted::certificates`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WantedHttp {
     /// The name of the cookie for sticky sessions.
@@ -171,16 +171,16 @@ pub struct WantedHttp {
     pub cookie_lifetime: Option<u64>,
     /// Whether port 80 redirects to this one.
     pub redirect_http: Option<bool>,
-    /// Whether a client comes back to the same target.
+    /// Whether a client stays at the same target.
     pub sticky_sessions: Option<bool>,
     /// In seconds.
     pub timeout_idle: Option<u64>,
 }
 
-/// How it is found out whether a target works.
+/// The health check of targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedHealthCheck {
-    /// What is spoken with the target.
+    /// The protocol of the check.
     pub protocol: ServiceProtocol,
     /// The target's port.
     pub port: u16,
@@ -188,20 +188,20 @@ pub struct WantedHealthCheck {
     pub interval: Option<u64>,
     /// In seconds.
     pub timeout: Option<u64>,
-    /// How often it may fail.
+    /// Number of failures before a target counts as unhealthy.
     pub retries: Option<u32>,
-    /// Only if the protocol is HTTP or HTTPS, and then also if nothing is in it.
+    /// Set exactly if the protocol is HTTP or HTTPS, even if empty.
     pub http: Option<HealthCheckHttp>,
 }
 
-/// What a health check asks by HTTP.
+/// The HTTP request of a health check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HealthCheckHttp {
-    /// The host that is asked for.
+    /// The `Host` header.
     pub domain: Option<String>,
-    /// The path that is asked for.
+    /// The path.
     pub path: Option<String>,
-    /// The codes of a working target, such as `2??`.
+    /// Status codes of a healthy target, such as `2??`.
     pub status_codes: Option<Vec<String>>,
     /// Whether the target's certificate must be valid.
     pub tls: Option<bool>,
@@ -210,69 +210,69 @@ pub struct HealthCheckHttp {
 /// The certificates of a load balancer's services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Certificates {
-    /// Nothing is said about them.
+    /// Not specified.
     None,
-    /// These, which are there already.
+    /// These existing certificates.
     Uploaded(Vec<Certificate>),
-    /// One that the cloud makes and renews, and that this guest asks it to make.
+    /// A certificate that this guest orders and the cloud issues and renews.
     Managed(ManagedCertificate),
 }
 
-/// A certificate that is there already.
+/// An existing certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Certificate {
-    /// The one with this id; taken as it is.
+    /// By id; not checked.
     Id(u64),
-    /// The one with this name, to be looked up. Never empty and never a number.
+    /// By name, to be looked up. Never empty and never a number.
     Name(String),
 }
 
-/// A certificate that the cloud makes and renews.
+/// A certificate that the cloud issues and renews.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagedCertificate {
-    /// Unique in the project. A certificate that has it already is fine.
+    /// Unique in the project. An existing certificate of this name is used only if its label names this Service.
     pub name: String,
     /// At least one.
     pub domains: Vec<String>,
-    /// By the label of [`SERVICE_UID`](super::names::SERVICE_UID) among them it is found, whatever it is called.
+    /// Labels. [`SERVICE_UID`](super::names::SERVICE_UID) among them identifies the certificate, whatever its name.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Where a load balancer sends connections to.
+/// The targets of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WantedTargets {
-    /// Every target, and the node that it is.
+    /// Targets and their nodes' names.
     pub targets: BTreeMap<Target, String>,
-    /// Dedicated servers whose public address Robot has to be asked for, by their number, and the nodes that they are. Empty
-    /// once [`WantedTargets::resolve`] was called, and without any such node from the beginning.
+    /// Dedicated servers whose public address must be read from Robot, by number, with their nodes' names. Empty after
+    /// [`WantedTargets::resolve`].
     pub dedicated: BTreeMap<u64, String>,
-    /// What the operator should read about them.
+    /// Events for the operator about the targets.
     pub events: Vec<Event>,
 }
 
 /// One target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// A server of the cloud.
+    /// A cloud server.
     Server {
         /// The server's id.
         id: u64,
-        /// Whether it is reached by its address in the network.
+        /// Whether it is reached by its private address.
         use_private_ip: bool,
     },
     /// A dedicated server, by its address.
     Ip(IpAddr),
 }
 
-/// How a load balancer's addresses become a Service's status.
+/// Which addresses appear in a Service's status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// Shown instead of any address. Never empty.
+    /// Host name in the status, instead of addresses. Never empty.
     pub hostname: Option<String>,
-    /// Whether the client's address comes by the proxy protocol: then the addresses' mode is `Proxy`, otherwise `VIP`.
+    /// Whether the proxy protocol carries the client's address: the IP mode is then `Proxy`, otherwise `VIP`.
     pub proxy_protocol: bool,
     /// Whether the public IPv6 address is shown.
     pub ipv6: bool,
-    /// Whether the addresses in networks are shown.
+    /// Whether the private addresses are shown.
     pub private_ingress: bool,
 }

@@ -1,4 +1,4 @@
-//! Which certificates a Service wants. Pure: they are looked up and made elsewhere.
+//! Reads which certificates a Service wants. Pure: look-up and creation happen elsewhere.
 
 use ccm_guest::load_balancer::Service;
 
@@ -12,10 +12,10 @@ use super::wanted::{Certificate, Certificates, ManagedCertificate};
 #[cfg(test)]
 mod tests;
 
-/// `certificate-type`, and whether it is managed.
+/// Values of `certificate-type`, and whether each is managed.
 const TYPES: [(&str, bool); 3] = [("uploaded", false), ("managed", true), ("", false)];
 
-/// The certificates of every port. With a managed one, `http-certificates` counts for nothing.
+/// The certificates of every port. With a managed one, `http-certificates` is ignored.
 pub fn read(service: &Service, annotations: &mut Annotations<'_>) -> Certificates {
     if annotations.word(CERTIFICATE_TYPE, &TYPES) == Some(true) {
         Certificates::Managed(managed(service, annotations))
@@ -45,7 +45,7 @@ fn uploaded(annotations: &mut Annotations<'_>) -> Certificates {
 fn managed(service: &Service, annotations: &mut Annotations<'_>) -> ManagedCertificate {
     let name = annotations.filled(HTTP_MANAGED_CERTIFICATE_NAME);
     let mut labels = names::labels(&service.uid);
-    // Only a value that is plainly true makes one that browsers do not trust; anything else is no mistake.
+    // Only a true value requests a certificate that browsers do not trust; any other text is no mistake.
     let staging = annotations.text(HTTP_MANAGED_CERTIFICATE_ACME_STAGING);
     if staging.and_then(parse_boolean) == Some(true) {
         labels.insert(names::STAGING.to_owned(), "true".to_owned());

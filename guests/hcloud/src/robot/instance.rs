@@ -1,4 +1,4 @@
-//! A dedicated server as Robot describes it → an instance as the contract does. Pure: no request, no clock.
+//! Converts a Robot server to an instance of the contract. Pure: no request, no clock.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -12,11 +12,11 @@ use crate::provider_id;
 #[cfg(test)]
 mod tests;
 
-/// The longest value of a label.
+/// Maximum length of a label value.
 const LABEL: usize = 63;
 
-/// The instance that `server` is, and what its operator should know. Not whether it is switched off: that is another
-/// request. `forward`: whether the InternalIPs that the kubelet reports are kept, because Robot knows none.
+/// Converts `server`, and returns events for the operator. Excludes the power state, which needs another request.
+/// `forward`: whether to keep the InternalIPs that the kubelet reports, because Robot knows none.
 pub fn instance(
     settings: &Settings,
     forward: bool,
@@ -41,7 +41,7 @@ pub fn instance(
     (instance, events)
 }
 
-/// Text of the vendor as a label: blanks become `-`, other characters that labels cannot have are dropped.
+/// Converts vendor text to a label value: blanks become `-`, other invalid characters are dropped.
 fn label(text: &str) -> Option<String> {
     let is_edge = |letter: char| !letter.is_ascii_alphanumeric();
     let kept: String = text
@@ -55,7 +55,7 @@ fn label(text: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// Hostname, public IPv6, public IPv4, then the kubelet's InternalIPs: the order in which existing nodes have them.
+/// Hostname, public IPv6, public IPv4, then the kubelet's InternalIPs: the order on existing nodes.
 fn addresses(
     family: AddressFamily,
     forward: bool,
@@ -96,7 +96,7 @@ fn addresses(
     (addresses, events)
 }
 
-/// Why the kubelet's InternalIP cannot be one of the node's.
+/// The reason to reject the kubelet's InternalIP; `None` if it is valid.
 fn misconfigured(family: AddressFamily, external: &[IpAddr], ip: IpAddr) -> Option<&'static str> {
     match ip {
         IpAddr::V4(_) if !family.has_ipv4() => {

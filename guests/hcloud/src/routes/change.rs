@@ -1,7 +1,8 @@
-//! Makes a route, or deletes one.
+//! Creates and deletes routes.
 //!
-//! A network takes one change at a time and refuses others meanwhile. So whoever has begun one leaves a note in the state,
-//! and the others wait without asking the cloud. The note is only courtesy: without it there are refusals, and nothing else.
+//! A network accepts one change at a time and refuses others meanwhile. So the call that starts a change sets a marker
+//! in the state, and other calls wait without a request. The marker is only an optimization: without it, changes are
+//! refused and retried.
 
 use std::time::Duration;
 
@@ -20,43 +21,45 @@ use crate::waiting::{self, Wait};
 #[cfg(test)]
 mod tests;
 
-/// How soon a running change is asked about, in milliseconds: as often as the Go manager does.
+/// Poll interval of a running change, in milliseconds: the same as the Go manager's.
 const POLL: u64 = 500;
-/// So many polls have the same distance; then it grows.
+/// Number of polls at the same interval before it grows.
 const PATIENCE: u64 = 8;
-/// How soon a change that waits for another one of ours tries again. It costs no request.
+/// Retry delay of a change that waits for another change of this provider, in milliseconds. The retry costs no
+/// request.
 const TURN: u64 = 150;
-/// How soon a change that the cloud was too busy for is tried again.
+/// Retry delay of a change refused because the cloud was busy, in milliseconds.
 const BUSY: u64 = 1000;
-/// The longest wait.
+/// Maximum delay, in milliseconds.
 const LONGEST: u64 = 10_000;
-/// How long a note stands when its writer does not come back.
+/// Time to live of the marker when the call that set it does not return.
 const NOTED: Duration = Duration::from_secs(3);
 
-/// One change of a network.
+/// One route change in a network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Change {
     network: u64,
     destination: String,
     gateway: String,
-    /// Whether the route is to be there.
+    /// True: add the route. False: delete it.
     adds: bool,
 }
 
-/// What one call tells the next.
+/// State passed to the next call.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hint {
     change: Change,
-    /// What was begun.
+    /// The action that was started.
     action: Option<u64>,
-    /// How often it was asked, or tried, in vain.
+    /// Number of polls or attempts without success.
     waits: u64,
 }
 
 /// See [`ccm_guest::Routes::create`].
 ///
 /// # Errors
-/// See there. [`Error::Elsewhere`] for IPv6, which the vendor's networks have not, and for nodes that it routes nothing to.
+/// See there. [`Error::Elsewhere`] for IPv6, which the vendor's networks do not support, and for nodes that cannot be
+/// a next hop.
 pub fn create(settings: &RouteSettings, request: &CreateRequest) -> Result<ProgressReply, Error> {
     let text = &request.destination_cidr;
     let Some(destination) = range::read(text) else {
@@ -131,7 +134,7 @@ impl Change {
         }
     }
 
-    /// Sends it.
+    /// Sends the change.
     fn begin(self, settings: &RouteSettings, waits: u64) -> Result<ProgressReply, Error> {
         self.take_note();
         let action = match self.adds {
@@ -180,7 +183,7 @@ impl Change {
         Err(refusal.error)
     }
 
-    /// What the network says about a refusal: it may be as wanted already, or have something else in the way.
+    /// Reads the network after a refusal: the change may be done already, or another route may be in conflict.
     fn look(self, settings: &RouteSettings, refusal: Refusal) -> Result<ProgressReply, Error> {
         let (_, network) = Layout::ask(settings)?;
         let wanted = range::read(&self.destination);
@@ -212,7 +215,7 @@ impl Change {
         }
     }
 
-    /// Where it is noted that a change of the network is under way.
+    /// State key of the marker for a running change of the network.
     fn note(&self) -> String {
         format!("routes/changing/{}", self.network)
     }
@@ -238,7 +241,7 @@ impl Change {
     }
 }
 
-/// Something below `most`, so that those who wait do not come back together.
+/// A random delay below `most`, so that waiting calls do not return together.
 fn jitter(most: u64) -> u64 {
     let byte = random::bytes(1).first().copied().unwrap_or(0);
     most * u64::from(byte) / 256

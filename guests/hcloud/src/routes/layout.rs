@@ -1,4 +1,4 @@
-//! What is where in the private network, and through which address of it a node is reached.
+//! The address ranges of the private network, and the node address that serves as gateway.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,26 +12,27 @@ use crate::config::RouteSettings;
 use crate::provider_id::ProviderId;
 use crate::range;
 
-/// How long it is remembered. People change it, seldom; a request that it made wrong is refused, and then it is read anew.
+/// How long the layout is cached. It changes rarely; if a request is refused because the cached layout is wrong, it is
+/// read again.
 const REMEMBERED: Duration = Duration::from_secs(600);
 const KEY: &str = "routes/layout";
 
 /// The gateway of the servers' public interfaces, in every project: no member of a network has it.
 const PUBLIC_GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
 
-/// The parts of the network.
+/// The address ranges of the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// The network's id.
     pub id: u64,
     range: Ipv4Net,
-    /// Where dedicated servers have their addresses.
+    /// The vSwitch subnets, which contain the dedicated servers' addresses.
     vswitches: Vec<Ipv4Net>,
-    /// Addresses that lead on, and are no member's.
+    /// Gateway addresses, which belong to no member.
     gateways: Vec<Ipv4Addr>,
 }
 
-/// The form in which it is remembered.
+/// The cached form.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     network: String,
@@ -42,10 +43,10 @@ struct Kept {
 }
 
 impl Layout {
-    /// As it is now, with everything else about the network.
+    /// Reads the current layout and the network.
     ///
     /// # Errors
-    /// Why it is not known.
+    /// The reason why it is not known.
     pub fn ask(settings: &RouteSettings) -> Result<(Layout, Network), Error> {
         let network = networks::network(&settings.network)?;
         let layout = Layout::read(&network).ok_or_else(|| {
@@ -103,7 +104,8 @@ impl Layout {
         }
     }
 
-    /// What an address is by its place alone, if that excludes that it is a cloud server's or a load balancer's.
+    /// The reason why an address cannot be a cloud server's or a load balancer's, by its range alone; `None` if it can
+    /// be.
     pub fn place(&self, address: Ipv4Addr) -> Option<&'static str> {
         if self.is_behind_vswitch(address) {
             Some("behind a vSwitch")
@@ -120,11 +122,11 @@ impl Layout {
         self.vswitches.iter().any(|range| range.contains(&address))
     }
 
-    /// The gateway of routes to the node: the first of its InternalIPs that can be one.
+    /// The gateway of routes to the node: the first of its InternalIPs that qualifies.
     ///
     /// # Errors
-    /// [`Error::Elsewhere`] for a node that the vendor routes nothing to: "an IP behind a vSwitch" is no gateway, and a
-    /// dedicated server has no other one in the network. [`Error::Invalid`] for one that is not in the network.
+    /// [`Error::Elsewhere`] for a node that the vendor cannot route to: "an IP behind a vSwitch" is no gateway, and a
+    /// dedicated server has no other address in the network. [`Error::Invalid`] for a node that is not in the network.
     pub fn gateway(&self, node: &Node) -> Result<Ipv4Addr, Error> {
         of_the_cloud(node)?;
         let inside: Vec<Ipv4Addr> = internal_ips(node)
@@ -144,11 +146,11 @@ impl Layout {
     }
 }
 
-/// Through which address of which network a node is reached: without a request, if the network's id is known and there is
-/// no choice. Whether the address is in the network the cloud will say.
+/// The network id and gateway for a node. Needs no request if the network's id is cached and there is only one
+/// candidate address; the cloud then checks whether it is in the network.
 ///
 /// # Errors
-/// As [`Layout::gateway`]; why it is not known.
+/// As [`Layout::gateway`]; otherwise the reason why it is not known.
 pub fn way(settings: &RouteSettings, node: &Node) -> Result<(u64, Ipv4Addr), Error> {
     of_the_cloud(node)?;
     let mut addresses = internal_ips(node);
@@ -166,7 +168,7 @@ pub fn way(settings: &RouteSettings, node: &Node) -> Result<(u64, Ipv4Addr), Err
     }
 }
 
-/// Whether the node is one that the vendor can route to, as far as its provider ID says.
+/// Checks by the provider ID whether the vendor can route to the node.
 fn of_the_cloud(node: &Node) -> Result<(), Error> {
     let Some(text) = node.provider_id.as_deref().filter(|text| !text.is_empty()) else {
         return Ok(());
@@ -180,7 +182,7 @@ fn of_the_cloud(node: &Node) -> Result<(), Error> {
     }
 }
 
-/// The node's InternalIPs of IPv4, in their order.
+/// The node's IPv4 InternalIPs, in order.
 pub fn internal_ips(node: &Node) -> impl Iterator<Item = Ipv4Addr> {
     let internal = node
         .addresses
@@ -189,7 +191,7 @@ pub fn internal_ips(node: &Node) -> impl Iterator<Item = Ipv4Addr> {
     internal.filter_map(|address| address.address.parse().ok())
 }
 
-/// Whether the node's pods are in `destination`.
+/// Whether `destination` is one of the node's pod CIDRs.
 pub fn wants(node: &Node, destination: Ipv4Net) -> bool {
     let mut cidrs = node.pod_cidrs.iter();
     cidrs.any(|cidr| range::read(cidr) == Some(destination))

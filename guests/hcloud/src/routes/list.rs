@@ -1,10 +1,10 @@
-//! The routes of the network that are this cluster's, and where each one leads.
+//! Lists this cluster's routes on the network and their targets.
 //!
 //! # Guarantees
-//! - One request, as long as every route leads to an InternalIP of the node whose pods it is for. Only then is it believed
-//!   without asking who has the address: whoever controls a machine may write any address on its own Node, and must not
-//!   have others' routes deleted by it.
-//! - What cannot be told about one route is an error of the whole answer.
+//! - One request, as long as every route leads to an InternalIP of the node with that pod CIDR. Only then is the
+//!   node's own address trusted without querying its owner: whoever controls a machine can write any address to its
+//!   Node, and must not be able to have other nodes' routes deleted.
+//! - Missing information about one route is an error of the whole list.
 
 use std::net::Ipv4Addr;
 
@@ -51,7 +51,7 @@ pub fn list(settings: &RouteSettings, nodes: &[Node]) -> Result<Vec<Route>, Erro
     Ok(routes.collect())
 }
 
-/// A route of the API, read.
+/// A parsed route of the API.
 #[derive(Debug, Clone, Copy)]
 struct Read {
     destination: Ipv4Net,
@@ -75,7 +75,7 @@ impl Read {
         }
     }
 
-    /// The node that has the gateway and whose pods are at the destination.
+    /// The node that has the gateway address and the destination as pod CIDR.
     fn node_that_wants_it(self, nodes: &[Node]) -> Option<&Node> {
         nodes.iter().find(|node| {
             wants(node, self.destination) && internal_ips(node).any(|one| one == self.gateway)
@@ -104,7 +104,8 @@ impl Read {
         }
     }
 
-    /// The node for which the route must have been made, and would be made again.
+    /// The only node with this pod CIDR, if it has a valid gateway: the route was made for it and would be created
+    /// again.
     fn only_node_to_replace_it<'a>(self, layout: &Layout, nodes: &'a [Node]) -> Option<&'a Node> {
         let mut wanting = nodes.iter().filter(|node| wants(node, self.destination));
         let node = wanting.next().filter(|node| layout.gateway(node).is_ok())?;
@@ -112,7 +113,7 @@ impl Read {
     }
 }
 
-/// The node that runs on the server with this id; the name only counts for a node without provider ID.
+/// The node on the server with this id; the name counts only for a node without provider ID.
 fn node_on<'a>(id: u64, name: &str, nodes: &'a [Node]) -> Option<&'a Node> {
     nodes.iter().find(
         |node| match node.provider_id.as_deref().filter(|text| !text.is_empty()) {
@@ -122,14 +123,14 @@ fn node_on<'a>(id: u64, name: &str, nodes: &'a [Node]) -> Option<&'a Node> {
     )
 }
 
-/// What a route is called: all that is needed to delete it, in the API's own spelling.
+/// A route's ID: everything needed to delete it, in the API's spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Id {
     /// The network's id.
     pub network: u64,
-    /// As the API spells it.
+    /// In the API's spelling.
     pub gateway: String,
-    /// As the API spells it.
+    /// In the API's spelling.
     pub destination: String,
 }
 
@@ -142,7 +143,7 @@ impl Id {
         }
     }
 
-    /// Reads one that [`list`] has made.
+    /// Parses an ID made by [`list`].
     pub fn read(text: &str) -> Option<Id> {
         let (network, rest) = text.split_once('-')?;
         let (gateway, destination) = rest.split_once('-')?;

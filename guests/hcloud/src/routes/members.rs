@@ -1,4 +1,4 @@
-//! Who has which address in the private network, by the lists of everything that can have one.
+//! Owners of the addresses in the private network, from the lists of all objects that can have one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -8,7 +8,7 @@ use ccm_guest::Error;
 
 use crate::api::{self, PrivateNet, networks::Network};
 
-/// Something that has an address in the network.
+/// The owner of an address in the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Member {
     /// A server, with its id and its name.
@@ -24,10 +24,11 @@ pub struct Members {
 }
 
 impl Members {
-    /// Reads all of them, freshly.
+    /// Reads all members, without the cache.
     ///
     /// # Errors
-    /// Why they are not known. A list that lacks a member which the network names itself is not complete, whatever it says.
+    /// The reason why they are not known. A list is incomplete if it lacks a member that the network names itself,
+    /// whatever its metadata says.
     pub fn ask(network: &Network) -> Result<Members, Error> {
         let mut reading = Reading {
             network: network.id,
@@ -63,7 +64,7 @@ impl Members {
         }
     }
 
-    /// Whose the address is.
+    /// The owner of the address.
     pub fn at(&self, address: Ipv4Addr) -> Option<&Member> {
         self.by_address.get(&address)
     }
@@ -72,7 +73,7 @@ impl Members {
 struct Reading {
     network: u64,
     by_address: BTreeMap<Ipv4Addr, Member>,
-    /// What was to be an address.
+    /// The first text found that is not an address.
     unread: Option<String>,
 }
 
@@ -84,7 +85,7 @@ impl Reading {
         }
     }
 
-    /// Says whether it is a member.
+    /// Adds the addresses; returns whether the object is a member.
     fn add(&mut self, nets: &[PrivateNet], member: &Member) -> bool {
         let mut is_member = false;
         for net in nets.iter().filter(|net| net.network == self.network) {

@@ -1,4 +1,4 @@
-//! For tests: a network, its nodes, and a project of the cloud around them in the vendor's documented form.
+//! Test fixtures: a network, its nodes and the surrounding cloud project, in the vendor's documented format.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::cell::RefCell;
@@ -19,10 +19,10 @@ const NETWORK: &str = include_str!("../../fixtures/network.json");
 const SERVER: &str = include_str!("../../fixtures/server.json");
 const LOAD_BALANCER: &str = include_str!("../../fixtures/load-balancer.json");
 
-/// The network's id in the fixtures.
+/// The network's id.
 pub const ID: u64 = 4711;
 
-/// Routes on the network `cluster` for pods in 10.244.0.0/16.
+/// Settings for routes on the network `cluster`, with pods in 10.244.0.0/16.
 pub fn settings() -> RouteSettings {
     RouteSettings {
         network: "cluster".to_owned(),
@@ -42,7 +42,7 @@ pub fn node(name: &str, server: u64, internal_ips: &[&str], pod_cidrs: &[&str]) 
     node
 }
 
-/// The network with these routes, each a destination and a gateway, and nobody in it.
+/// The network with these routes (destination, gateway) and no members.
 pub fn network(routes: &[(&str, &str)]) -> Value {
     let mut fixture: Value = serde_json::from_str(NETWORK).unwrap();
     let mut network = fixture["network"].take();
@@ -54,7 +54,7 @@ pub fn network(routes: &[(&str, &str)]) -> Value {
     network
 }
 
-/// The same with a part for dedicated servers.
+/// Adds a vSwitch subnet for dedicated servers.
 pub fn vswitch(mut network: Value, range: &str) -> Value {
     let gateway = range::read(range).unwrap().network().to_bits() + 1;
     let subnet = value!({"type": "vswitch", "ip_range": range, "network_zone": "eu-central",
@@ -67,12 +67,12 @@ fn route(destination: &str, gateway: &str) -> Value {
     value!({"destination": destination, "gateway": gateway})
 }
 
-/// What goes wrong with a request.
+/// A fault of one request.
 #[derive(Debug, Clone)]
 pub enum Trouble {
-    /// It is refused with this status and code, and nothing is done.
+    /// Refused with this status and code, without effect.
     Refused(u16, &'static str),
-    /// It is done, and its answer is lost.
+    /// Done, but the response is lost.
     AnswerLost,
 }
 
@@ -81,26 +81,26 @@ pub enum Trouble {
 pub struct Project {
     /// The network.
     pub network: Value,
-    /// Servers, which are members of it by what they say themselves.
+    /// Servers; members according to their own data.
     pub servers: Vec<Value>,
     /// Load balancers, likewise.
     pub load_balancers: Vec<Value>,
-    /// How often an action answers that it runs.
+    /// Number of polls during which an action reports `running`.
     pub polls: u32,
-    /// Trouble with the request of this number, counted from 0.
+    /// Faults by request number, starting at 0.
     pub trouble: BTreeMap<usize, Trouble>,
-    /// The actions that have failed.
+    /// The failed actions.
     pub failed: Vec<u64>,
-    /// Every body of a write, in order.
+    /// The bodies of all writes, in order.
     pub bodies: Vec<Value>,
-    /// What is running: how often it still says so, and what it does in the end.
+    /// Running actions: remaining polls, and the effect at the end.
     running: BTreeMap<u64, (u32, Value, bool)>,
     requests: usize,
     last_id: u64,
 }
 
 impl Project {
-    /// One with these routes.
+    /// A project with these routes.
     pub fn new(routes: &[(&str, &str)]) -> Project {
         Project {
             network: network(routes),
@@ -108,7 +108,7 @@ impl Project {
         }
     }
 
-    /// With a server that has these addresses in the network, the first one as its own.
+    /// Adds a server with these network addresses, the first one as its own and the rest as aliases.
     pub fn server(mut self, id: u64, name: &str, addresses: &[&str]) -> Project {
         let mut fixture: Value = serde_json::from_str(SERVER).unwrap();
         let mut server = fixture["server"].take();
@@ -123,7 +123,7 @@ impl Project {
         self
     }
 
-    /// With a load balancer that has this address in the network.
+    /// Adds a load balancer with this network address.
     pub fn load_balancer(mut self, id: u64, name: &str, address: &str) -> Project {
         let mut fixture: Value = serde_json::from_str(LOAD_BALANCER).unwrap();
         let mut found = fixture["load_balancer"].take();
@@ -138,7 +138,7 @@ impl Project {
         self
     }
 
-    /// One whose actions answer so often that they run.
+    /// A project whose actions report `running` for `polls` polls.
     pub fn slow(polls: u32, routes: &[(&str, &str)]) -> Project {
         Project {
             polls,
@@ -146,7 +146,7 @@ impl Project {
         }
     }
 
-    /// Serves it to this thread.
+    /// Serves the project to this thread.
     pub fn serve(self) -> (TestHost, Rc<RefCell<Project>>) {
         let project = Rc::new(RefCell::new(self));
         let served = Rc::clone(&project);
@@ -154,7 +154,7 @@ impl Project {
         (host, project)
     }
 
-    /// The routes as destination and gateway.
+    /// The routes as (destination, gateway).
     pub fn routes(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let routes = self.network["routes"]
@@ -167,7 +167,7 @@ impl Project {
             .collect()
     }
 
-    /// Ends whatever runs.
+    /// Ends all running actions.
     pub fn end_all(&mut self) {
         self.running.values_mut().for_each(|(left, _, _)| *left = 0);
         self.advance();
@@ -208,7 +208,8 @@ impl Project {
         }
     }
 
-    /// As the vendor documents it: one change at a time, no overlap, and only what is there is deleted.
+    /// Applies a change as the vendor documents it: one at a time, no overlap, and only existing routes can be
+    /// deleted.
     fn change(&mut self, action: &str, body: Value) -> Answer {
         self.bodies.push(body.clone());
         if !self.running.is_empty() {

@@ -1,14 +1,14 @@
-//! How many refusals of one provider are written down: a module that asks again and again for what it is not granted fills
-//! no disk. The others are counted, and the next one that is written says how many there were.
+//! Limits the recorded refusals of each provider, so that a module that keeps asking for what it is not granted cannot
+//! fill the disk. The others are counted, and the next written record states their number.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// So many of one provider in each [`WINDOW`]: enough to see what it tries.
+/// Maximum number of records per provider in each [`WINDOW`]: enough to see what it tries.
 const MOST: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// See the module's documentation. Providers are few: they stand in the configuration.
+/// See the module's documentation. Bounded by the number of configured providers.
 #[derive(Default)]
 pub(super) struct Refusals(HashMap<String, Window>);
 
@@ -19,7 +19,7 @@ struct Window {
 }
 
 impl Refusals {
-    /// Whether one more of this provider is written down; `Some` is the number of those that were not since the last one.
+    /// Whether to write the next refusal; `Some` holds the number of refusals dropped since the last written one.
     pub(super) fn next(&mut self, provider: &str, now: Instant) -> Option<u64> {
         let fresh = Window {
             begun: now,

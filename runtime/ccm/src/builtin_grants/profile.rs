@@ -1,50 +1,50 @@
-//! The profiles themselves: variables as the vendors' own managers name them. Data and nothing else.
+//! The profiles as data: variables as named by the vendors' own managers. No logic.
 
-/// How a shipped provider is told its endpoints and its credentials.
+/// The variables with a shipped provider's endpoints and credentials.
 pub(super) struct Profile {
     /// Name of the embedded module.
     pub(super) guest: &'static str,
     /// Its targets.
     pub(super) targets: &'static [TargetProfile],
-    /// Variables that the vendor's manager knows and the module has no key for, each with what comes of it.
+    /// Variables of the vendor's manager for which the module has no key, with their consequences.
     pub(super) unserved: &'static [Unserved],
 }
 
-/// How one target is told.
+/// The variables of one target.
 pub(super) struct TargetProfile {
     /// Its name in the manifest.
     pub(super) name: &'static str,
     /// Variable that replaces the endpoint.
     pub(super) endpoint: &'static str,
-    /// What to log in with.
+    /// Its credential.
     pub(super) login: Login,
-    /// The configuration key that must be true for it to be granted. `None`: it always is.
+    /// Configuration key that must be true for it to be granted. `None`: always granted.
     pub(super) switch: Option<&'static str>,
 }
 
-/// Variables with a credential. Each may have `_FILE` appended: then it names a file that holds the value.
+/// Variables with a credential. Each may have the suffix `_FILE`: then it names a file that holds the value.
 pub(super) enum Login {
     /// A bearer token.
     Token {
         /// The variable.
         variable: &'static str,
-        /// How many characters the vendor's tokens have.
+        /// Length of the vendor's tokens, in characters.
         length: usize,
     },
     /// A user with a password.
     Basic {
-        /// The user's variable.
+        /// Variable of the user.
         user: &'static str,
-        /// The password's variable.
+        /// Variable of the password.
         password: &'static str,
     },
 }
 
 /// Variables that have no effect.
 pub(super) struct Unserved {
-    /// Why, for people.
+    /// The reason, for people.
     pub(super) why: &'static str,
-    /// The variables. One that is a truth value, and false, asks for nothing.
+    /// The variables. A false truth value counts as not set.
     pub(super) variables: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! The grants of a provider: from what is written to what the host takes.
+//! Converts a provider's written grants to the host's form.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -14,11 +14,11 @@ use super::Surroundings;
 use super::raw::{RawCredential, RawGrants, RawRequestBudget, RawTarget};
 use crate::flags::go_duration;
 
-/// Over which times clouds count requests: from a second to a day.
+/// Supported periods of request budgets: a second to a day.
 const COUNTED_OVER: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 
-/// What the operator allows; what is wrong goes to `mistakes`.
+/// The operator's grants; adds errors to `mistakes`.
 pub(super) fn grants(
     place: &str,
     raw: RawGrants,
@@ -43,7 +43,7 @@ fn target_grant(
 ) -> Option<TargetGrant> {
     let place = format!("{provider}: target {:?}", raw.name);
     let before = mistakes.len();
-    // What is written is not repeated: it may hold a password.
+    // The URL is not quoted: it may contain a password.
     let endpoint = match raw.endpoint.parse() {
         Ok(url) => check_endpoint(&url).map(|()| url),
         Err(error) => Err(error.to_string()),
@@ -88,7 +88,7 @@ fn request_budget(raw: RawRequestBudget) -> Result<RequestBudget, String> {
     Ok(RequestBudget { requests, per })
 }
 
-/// Addresses and ranges.
+/// Parses addresses and ranges.
 pub(super) fn ranges(place: &str, texts: &[String], mistakes: &mut Vec<String>) -> Vec<IpNet> {
     let mut ranges = Vec::new();
     for text in texts {

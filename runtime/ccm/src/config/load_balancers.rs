@@ -1,4 +1,4 @@
-//! What a provider's entry says about load balancers.
+//! Load balancer settings of a provider's entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,20 +8,20 @@ use ipnet::IpNet;
 use super::ProviderConfig;
 use super::raw::RawProvider;
 
-/// Which Services a provider makes load balancers for, and within which bounds.
+/// Which Services a provider makes load balancers for, and the limits for those.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LoadBalancerConfig {
     /// `loadBalancerClasses`: the classes that it serves.
     pub classes: BTreeSet<String>,
-    /// `defaultLoadBalancer`: whether it serves Services without a class. Not said: if it is the only provider.
+    /// `defaultLoadBalancer`: whether it serves Services without a class. Default: if it is the only provider.
     pub is_default: Option<bool>,
-    /// `ingressCIDRs`: ranges that every address of a load balancer is in. Empty: anywhere outside the cluster.
+    /// `ingressCIDRs`: ranges that must contain every load balancer address. Empty: anywhere outside the cluster.
     pub ingress_cidrs: Vec<IpNet>,
-    /// `adoptLoadBalancers`: whether it may take over what has no owner, or one that is not alive.
+    /// `adoptLoadBalancers`: whether it may take over load balancers without an owner, or whose owner is not alive.
     pub adoption: bool,
 }
 
-/// Two providers that say that they serve Services without a class.
+/// Reports two providers that both serve Services without a class.
 pub(super) fn defaults(providers: &[ProviderConfig]) -> Option<String> {
     let mut defaults = providers
         .iter()
@@ -33,7 +33,7 @@ pub(super) fn defaults(providers: &[ProviderConfig]) -> Option<String> {
     ))
 }
 
-/// Two providers that would both serve the same class.
+/// Reports providers that serve the same class.
 pub(super) fn rivals(providers: &[ProviderConfig]) -> Vec<String> {
     let mut claimed: BTreeMap<&str, &str> = BTreeMap::new();
     let mut mistakes = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn rivals(providers: &[ProviderConfig]) -> Vec<String> {
     mistakes
 }
 
-/// What the entry means; what is wrong goes to `mistakes`.
+/// Interprets the entry; adds errors to `mistakes`.
 pub(super) fn load_balancers(
     place: &str,
     raw: &RawProvider,
@@ -58,7 +58,7 @@ pub(super) fn load_balancers(
 ) -> LoadBalancerConfig {
     let mut classes = BTreeSet::new();
     for class in &raw.load_balancer_classes {
-        // What the API server wants `spec.loadBalancerClass` to be.
+        // The format that the API server requires for `spec.loadBalancerClass`.
         if !is_label_key(class) {
             mistakes.push(format!(
                 "{place}: load balancer class {class:?}: expected a label such as example.com/internal"

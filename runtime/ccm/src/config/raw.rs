@@ -1,4 +1,4 @@
-//! What is written in the configuration file, word for word. Unknown keys are refused. Means nothing yet.
+//! The configuration file as written. Refuses unknown keys; interprets nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -162,7 +162,7 @@ pub(super) enum RawCredential {
 }
 
 impl RawConfig {
-    /// The Secrets of the cluster that are referred to.
+    /// The cluster Secrets it refers to.
     pub(super) fn secrets(&self) -> BTreeSet<SecretKey> {
         let mut found = BTreeSet::new();
         for provider in &self.providers {

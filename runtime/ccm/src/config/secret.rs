@@ -1,4 +1,4 @@
-//! Secrets by reference: where they are read from. They never stand in the configuration file itself.
+//! References to secrets. The secrets themselves are never in the configuration file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::Surroundings;
 
-/// Where a secret is read from.
+/// Source of a secret.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum SecretSource {
@@ -44,7 +44,7 @@ impl fmt::Display for SecretKey {
 }
 
 impl SecretSource {
-    /// The Secret of the cluster, if it is one.
+    /// The cluster Secret, if it is one.
     pub(super) fn secret_key(&self) -> Option<&SecretKey> {
         match self {
             SecretSource::Secret(key) => Some(key),
@@ -52,18 +52,18 @@ impl SecretSource {
         }
     }
 
-    /// The secret.
+    /// Reads the secret.
     ///
     /// # Errors
-    /// Why there is none; never any part of it.
+    /// The reason; never any part of the secret.
     pub(super) fn read(&self, surroundings: &Surroundings<'_>) -> Result<Secret, String> {
         Ok(Secret::new(self.text(surroundings)?.to_string()))
     }
 
-    /// The same as text, for whoever has a form of its own for it.
+    /// Reads the secret as text, for callers with their own type.
     ///
     /// # Errors
-    /// The same.
+    /// As for [`SecretSource::read`].
     pub(super) fn text(
         &self,
         surroundings: &Surroundings<'_>,

@@ -1,4 +1,4 @@
-//! Where a provider's module comes from, and who has to vouch for it.
+//! Source and trust policy of a provider's module.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use super::Surroundings;
 use super::grants::ranges;
 use super::raw::{RawKeyless, RawPem, RawRegistry, RawTrust};
 
-/// More often than this only burdens the registry.
+/// Shorter intervals only burden the registry.
 const SHORTEST_POLL: Duration = Duration::from_secs(5);
 
-/// How a registry is reached.
+/// How to access a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct RegistryConfig {
     /// `credentials`: the text of a docker configuration, as in Secrets of the type `kubernetes.io/dockerconfigjson`.
     pub credentials: Option<RegistryCredentials>,
-    /// `caFile`: the only roots, in PEM form.
+    /// `caFile`: the only trusted roots, in PEM form.
     pub ca_pem: Option<String>,
-    /// `mirrors`: asked before the registry itself, in this order.
+    /// `mirrors`: asked before the registry, in this order.
     pub mirrors: Vec<Mirror>,
-    /// `pollInterval`: how often a tag is looked at.
+    /// `pollInterval`: how often a tag is polled.
     pub poll: Duration,
     /// `addresses`: loopback and private ranges that its names may resolve to.
     pub addresses: Vec<IpNet>,
-    /// `plainHttp`: without TLS, which only loopback may be asked.
+    /// `plainHttp`: access without TLS, allowed for loopback only.
     pub plain_http: bool,
 }
 
@@ -45,7 +45,7 @@ impl Default for RegistryConfig {
     }
 }
 
-/// What the entry means; what is wrong goes to `mistakes`.
+/// Interprets the entry; adds errors to `mistakes`.
 pub(super) fn registry(
     place: &str,
     raw: RawRegistry,
@@ -99,7 +99,7 @@ pub(super) fn registry(
     }
 }
 
-/// Who has to vouch for what comes from `location`; what is wrong goes to `mistakes`.
+/// Trust policy for modules from `location`; adds errors to `mistakes`.
 pub(super) fn trust(
     place: &str,
     raw: RawTrust,
@@ -121,7 +121,8 @@ pub(super) fn trust(
             "{place}: modules from there need somebody who vouches for them: a digest, keys or keyless; `unsigned: true` does without"
         ));
     }
-    // Whoever can write the operator's files is the operator; what an image's digest names is what he named.
+    // Writing the operator's files requires the operator's rights, and the operator chose the bytes that a digest
+    // names.
     let allows_unsigned = !vouches && (raw.unsigned || !needs || is_pinned);
     let mut noted = |what: &str, error: String| mistakes.push(format!("{place}: {what}: {error}"));
     let digest = raw.digest.and_then(|text| {
@@ -163,7 +164,7 @@ pub(super) fn trust(
     }
 }
 
-/// One signer without a key of his own. `roots` in JSON is a whole trusted root.
+/// One keyless signer. JSON in `roots` is a complete trusted root.
 fn keyless(raw: &RawKeyless, surroundings: &Surroundings<'_>) -> Result<Keyless, String> {
     let roots = text(&raw.roots, surroundings)?;
     let joined = |pems: &[RawPem]| -> Result<String, String> {

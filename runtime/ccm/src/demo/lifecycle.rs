@@ -1,4 +1,4 @@
-//! The demo's second act: a machine is switched off and on again, another one is deleted, and their nodes follow.
+//! Second part of the demo: one machine is switched off and on again, another is deleted, and their nodes follow.
 
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,19 @@ use kube::api::{Patch, PatchParams};
 use super::narrate::Narrator;
 use super::{PACE, PATIENCE};
 
-/// What the act is played on.
+/// The demo's cluster, cloud and machines.
 pub(super) struct Stage<'a> {
     pub(super) nodes: &'a Api<Node>,
     pub(super) cloud: &'a Hetzner,
     pub(super) narrator: &'a Narrator,
-    /// Each node and the id of its server.
+    /// Each node with the ID of its server.
     pub(super) machines: &'a [(&'static str, u64)],
 }
 
-/// Plays it.
+/// Runs this part.
 ///
 /// # Errors
-/// Something that it shows did not happen.
+/// A step did not happen.
 pub(super) async fn show(stage: &Stage<'_>) -> anyhow::Result<()> {
     let [_, (stopped, its_server), (deleted, server)] = stage.machines else {
         bail!("the act needs three machines");
@@ -68,7 +68,7 @@ pub(super) async fn show(stage: &Stage<'_>) -> anyhow::Result<()> {
             took.as_secs()
         ),
     );
-    // Whoever is left was asked about, too, and has a machine.
+    // The remaining nodes were asked about, too, and have machines.
     let left = stage.nodes.list(&Default::default()).await?.items.len();
     ensure!(left == stage.machines.len(), "{left} nodes are left");
     Ok(())
@@ -79,7 +79,7 @@ impl Stage<'_> {
         self.narrator.say(who, about, what);
     }
 
-    /// What a kubelet says of its node, or the cluster for it.
+    /// Reports a node's status, as its kubelet or the cluster would.
     async fn report(&self, name: &str, ready: &str, what: &str) -> anyhow::Result<()> {
         let patch = serde_json::json!({ "status": readiness(ready) });
         let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
@@ -88,7 +88,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Waits until the decision was told and the cluster has it.
+    /// Waits until the decision was reported and is visible in the cluster.
     async fn until(
         &self,
         name: &str,
@@ -108,7 +108,7 @@ impl Stage<'_> {
     }
 }
 
-/// A node's status with nothing but the condition `Ready`.
+/// A node's status with only the condition `Ready`.
 pub(super) fn readiness(ready: &str) -> NodeStatus {
     NodeStatus {
         conditions: Some(vec![NodeCondition {

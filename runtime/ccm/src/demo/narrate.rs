@@ -1,5 +1,5 @@
-//! The demo's voice: what the controllers decide, as they say it in their own log events, one line each.
-//! It adds steps of the demo itself, and never invents a decision.
+//! Output of the demo: the controllers' decisions from their own log events, one line each. Adds the demo's steps and
+//! never invents a decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -17,11 +17,11 @@ pub(crate) struct Narrator {
     json: bool,
     color: bool,
     waiting: Arc<Mutex<Vec<String>>>,
-    /// What was decided about whom: the same again is no news. `None` when the story is over.
+    /// Decisions already printed, so that none is repeated. `None` once the demo is over.
     told: Arc<Mutex<Option<Told>>>,
 }
 
-/// About whom, and what.
+/// The object and the decision.
 type Told = BTreeSet<(String, String)>;
 
 impl Narrator {
@@ -42,7 +42,7 @@ impl Narrator {
         Ok(narrator)
     }
 
-    /// One line: who, about what, and what.
+    /// Prints one line: actor, object and action.
     pub(crate) fn say(&self, who: &str, about: &str, what: &str) {
         let line = if self.json {
             serde_json::json!({ "who": who, "about": about, "what": what }).to_string()
@@ -51,11 +51,11 @@ impl Narrator {
         } else {
             format!("{who:<9} {about:<10} {what}")
         };
-        // A closed pipe ends the story, not the demo's checks.
+        // A closed pipe ends the output, not the demo's checks.
         let _ = writeln!(std::io::stdout(), "{}", line.trim_end());
     }
 
-    /// Says what the controllers decided, unless they decided the same before.
+    /// Prints a decision of the controllers unless it was printed before.
     fn decided(&self, who: &str, about: &str, what: &str) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(told) = told.as_mut() else {
@@ -66,21 +66,21 @@ impl Narrator {
         }
     }
 
-    /// Whether this was told of the object. Who watches the cluster may see a change before the controller that made it has
-    /// heard that it is done; the story waits for both.
+    /// Whether such a decision about the object was printed. A watcher may see a change before its controller has
+    /// received the response; the demo waits for both.
     pub(crate) fn has_told(&self, object: &str, part: &str) -> bool {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut told = told.iter().flatten();
         told.any(|(about, what)| about == object && what.contains(part))
     }
 
-    /// Nothing that the controllers do from now on belongs to the story.
+    /// Ignores all further decisions of the controllers.
     pub(crate) fn end(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         *told = None;
     }
 
-    /// Whether it was said why this object is waiting.
+    /// Whether a reason was printed why this object is waiting.
     pub(crate) fn has_waiting(&self, object: &str) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.iter().any(|name| name == object)
@@ -104,9 +104,9 @@ impl<S: Subscriber> Layer<S> for Narrator {
             return;
         }
         let object = text("object");
-        // Many at once are called by their kind alone.
+        // Events about many objects name only their kind.
         let (kind, object) = match object.split_once('/') {
-            // A destination has its length behind another one.
+            // A route's destination contains a slash before its prefix length.
             Some(("route", destination)) => ("route", destination),
             Some((kind, name)) => (kind, name.rsplit('/').next().unwrap_or(name)),
             None => (object.trim_end_matches('s'), object),

@@ -1,5 +1,5 @@
-//! The demo's part about the pods' network: every node gets a pod CIDR and a route to it; when a node is gone, so is its
-//! route. Waits for it; what is done about it is the controllers'.
+//! Pod network part of the demo: every node gets a pod CIDR and a route to it; a deleted node loses its route. Only
+//! waits for this; the controllers do the work.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use kube::Api;
 use super::PATIENCE;
 use super::narrate::Narrator;
 
-/// The pods' network, as `--cluster-cidr` says it.
+/// The pod network, as in `--cluster-cidr`.
 pub(super) const CLUSTER_CIDR: &str = "10.244.0.0/16";
 
-/// As with `--allocate-node-cidrs`, `--configure-cloud-routes` and `--cluster-cidr`.
+/// Settings as with `--allocate-node-cidrs`, `--configure-cloud-routes` and `--cluster-cidr`.
 pub(super) fn settings() -> anyhow::Result<(RouteSettings, Option<IpamSettings>)> {
     let flags = PodNetworkFlags {
         cluster_cidr: CLUSTER_CIDR,
@@ -41,14 +41,14 @@ pub(super) fn settings() -> anyhow::Result<(RouteSettings, Option<IpamSettings>)
     Ok((route, networks.ipam))
 }
 
-/// The network that the machines are in, at the simulated cloud.
+/// The machines' network at the simulated cloud.
 pub(super) struct Network<'a> {
     cloud: &'a Hetzner,
     id: u64,
 }
 
 impl<'a> Network<'a> {
-    /// Makes one, and puts these servers into it.
+    /// Creates a network and attaches these servers.
     pub(super) fn of(cloud: &'a Hetzner, servers: &[u64]) -> anyhow::Result<Network<'a>> {
         let range = Ipv4Net::new(Ipv4Addr::new(10, 0, 0, 0), 16)?;
         let id = cloud.add_network("cluster", range, Location::default());
@@ -58,12 +58,12 @@ impl<'a> Network<'a> {
         Ok(Network { cloud, id })
     }
 
-    /// What `HCLOUD_NETWORK` says.
+    /// The value of `HCLOUD_NETWORK`.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Waits until each of these nodes has a pod CIDR, a route to it, and says so.
+    /// Waits until each of these nodes has a pod CIDR, a route to it, and a condition that says so.
     pub(super) async fn reaches(
         &self,
         nodes: &Api<Node>,
@@ -87,7 +87,7 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// Waits until there are only so many routes.
+    /// Waits until only this many routes are left.
     pub(super) async fn forgets_all_but(
         &self,
         left: usize,

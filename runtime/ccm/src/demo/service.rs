@@ -1,5 +1,5 @@
-//! The demo's Service: it asks for a load balancer, gets an address, and leaves nothing behind when it is deleted.
-//! Changes the cluster and waits; what the controllers do about it is theirs.
+//! Service part of the demo: a Service gets a load balancer with an address, and nothing remains when it is deleted.
+//! Only changes the cluster and waits; the controllers do the work.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use super::PATIENCE;
 use super::narrate::Narrator;
 
-/// The Service.
+/// Name of the Service.
 const NAME: &str = "web";
-/// Where it lives.
+/// Its namespace.
 pub(super) const NAMESPACE: &str = "default";
 
-/// Shows the life of one load balancer.
+/// Shows the life cycle of one load balancer.
 ///
 /// # Errors
-/// Something of it did not happen.
+/// A step did not happen.
 pub(super) async fn show(
     services: &Api<Service>,
     cloud: &Hetzner,
@@ -88,7 +88,7 @@ fn wanted() -> Service {
     }
 }
 
-/// The address, once the finalizer is there, too: it has to come first.
+/// The address, only if the finalizer, which must come first, is set.
 fn address(service: &Service) -> Option<String> {
     let finalizers = service.metadata.finalizers.as_deref().unwrap_or_default();
     let is_kept = finalizers

@@ -1,4 +1,4 @@
-//! The demo's swap: a file is replaced, and its module takes over while the controllers work.
+//! Swap part of the demo: a file is replaced, and its module takes over while the controllers run.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use ccm_delivery::active::Active;
 use super::PATIENCE;
 use super::narrate::Narrator;
 
-/// Replaces the file by the module's next version, and waits until that serves.
+/// Replaces the file with the module's next version, and waits until that serves.
 ///
 /// # Errors
-/// It does not.
+/// It does not serve.
 pub(super) async fn show(
     file: &Path,
     wasm: &[u8],
@@ -49,7 +49,7 @@ pub(super) async fn show(
     Ok(())
 }
 
-/// Puts a module in place the way an operator should: in one step.
+/// Puts a module in place atomically, as operators should.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -60,7 +60,7 @@ pub(super) fn put(file: &Path, wasm: &[u8]) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The same code under the next version: another module, as far as anybody can tell.
+/// The same code with the next version number, and so a different module.
 fn next_version(wasm: &[u8], version: &str) -> anyhow::Result<(Vec<u8>, String)> {
     let (rest, last) = version.split_at(version.len().saturating_sub(1));
     let digit: u8 = last
@@ -72,7 +72,7 @@ fn next_version(wasm: &[u8], version: &str) -> anyhow::Result<(Vec<u8>, String)>
     let mut other = wasm.to_vec();
     let mut found = false;
     let mut rest = other.as_mut_slice();
-    // It may stand in the module more than once; both have the same length.
+    // The version may occur more than once; both have the same length.
     while let Some(at) = memchr::memmem::find(rest, from.as_bytes()) {
         let (_, begun) = rest.split_at_mut(at);
         let (said, after) = begun.split_at_mut(to.len());

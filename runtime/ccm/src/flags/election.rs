@@ -1,4 +1,4 @@
-//! The flags of leader election and leader migration (PROC-040 to PROC-046).
+//! Flags of leader election and leader migration (PROC-040 to PROC-046).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use clap::ArgMatches;
 
 use super::{path, text};
 
-/// What the flags say about leadership.
+/// The flags of leader election and shutdown.
 pub(crate) struct LeadershipFlags {
-    /// `None` with `--leader-elect=false`: run at once, without a lock.
+    /// `None` with `--leader-elect=false`: runs at once, without a lock.
     pub election: Option<ElectionFlags>,
     /// `--shutdown-drain`.
     pub drain: Duration,
 }
 
-/// The lock, and how it is held.
+/// The lock and its timing.
 pub(crate) struct ElectionFlags {
     /// `--leader-elect-lease-duration`, `-renew-deadline` and `-retry-period`.
     pub timing: Timing,
@@ -28,14 +28,14 @@ pub(crate) struct ElectionFlags {
     pub migration: Option<MigrationFlags>,
 }
 
-/// A migration is on.
+/// Flags of an enabled leader migration.
 pub(crate) struct MigrationFlags {
-    /// `--leader-migration-config`; without it the built-in configuration.
+    /// `--leader-migration-config`; `None`: the built-in configuration.
     pub config: Option<PathBuf>,
 }
 
 impl LeadershipFlags {
-    /// Adds what is wrong to `mistakes`.
+    /// Reads the flags; adds errors to `mistakes`.
     pub(super) fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> LeadershipFlags {
         let drain = duration(matches, "shutdown-drain");
         let is_on = matches.get_one("leader-elect") != Some(&false);
@@ -76,7 +76,7 @@ impl ElectionFlags {
     }
 }
 
-/// About flags of a migration that does not take place.
+/// Warnings about flags of a migration that is not enabled.
 pub(super) fn warnings(matches: &ArgMatches) -> Vec<String> {
     let is_on = |flag: &str| matches.get_one(flag) == Some(&true);
     let mut warnings = Vec::new();
@@ -92,7 +92,7 @@ pub(super) fn warnings(matches: &ArgMatches) -> Vec<String> {
     warnings
 }
 
-/// The value of a flag; without one, the default of the table.
+/// The value of a flag, or its default in the table.
 pub(super) fn duration(matches: &ArgMatches, name: &str) -> Duration {
     matches.get_one(name).copied().unwrap_or_default()
 }

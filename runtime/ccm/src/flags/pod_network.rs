@@ -1,4 +1,4 @@
-//! The flags about the pods' network: which routes are made, and who gives nodes their pod CIDRs.
+//! Flags of the pod network: which routes are created, and who assigns pod CIDRs to nodes.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use ipnet::IpNet;
 
 use super::{is_enabled, text};
 
-/// What was told about the pods' network, checked as a whole.
+/// The pod network flags, validated together.
 pub(crate) struct PodNetworkFlags {
-    /// `node-route-controller` is left on, and so is `--configure-cloud-routes`. Whether it runs is for the providers
-    /// and for [`RouteSettings::cluster_cidrs`] to say.
+    /// Whether `node-route-controller` and `--configure-cloud-routes` are on. Whether the controller runs also depends
+    /// on the providers and on [`RouteSettings::cluster_cidrs`].
     pub configures_routes: bool,
-    /// Of the route controller.
+    /// Settings of the route controller.
     pub route: RouteSettings,
-    /// Of the node IPAM controller, if it is left on and `--allocate-node-cidrs` is given.
+    /// Settings of the node IPAM controller, if it is on and `--allocate-node-cidrs` is given.
     pub ipam: Option<IpamSettings>,
 }
 
 impl PodNetworkFlags {
-    /// Reads them. What each may be depends on the others (ROUTE-002, IPAM-003 to 009).
+    /// Reads the flags. Their valid values depend on each other (ROUTE-002, IPAM-003 to 009).
     pub(super) fn read(
         matches: &ArgMatches,
         controllers: &[String],

@@ -1,5 +1,5 @@
-//! The flags about what the manager may change, what it writes down of it, and where providers run: the mode, the brakes,
-//! the audit log, the isolation.
+//! Flags about what the manager may change, what it records, and where providers run: mode, brakes, audit log,
+//! isolation.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use clap::ArgMatches;
 
 use super::{go_duration, list, text};
 
-/// A window that is longer would outlive most processes, and a shorter one is none.
+/// Shortest and longest brake window: a longer one would outlive most processes, and a shorter one has no effect.
 const WINDOWS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 3600)];
 
 /// See the module's documentation.
@@ -18,7 +18,7 @@ const WINDOWS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 *
 pub(crate) struct SafetyFlags {
     /// `--mode`.
     pub mode: Mode,
-    /// `--plan-for`; `None`: without end.
+    /// `--plan-for`; `None`: no time limit.
     pub plan_for: Option<Duration>,
     /// `--brake`.
     pub allowances: Allowances,
@@ -34,23 +34,23 @@ pub(crate) enum ProviderIsolation {
     /// In this process.
     #[default]
     InProcess,
-    /// Each in a process of its own.
+    /// Each in its own child process.
     ChildProcess,
 }
 
-/// Where audit records go.
+/// Destination of audit records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AuditLog {
-    /// Into the ordinary log.
+    /// The ordinary log.
     Log,
-    /// To standard output, one JSON object per line.
+    /// Standard output, one JSON object per line.
     Stdout,
-    /// To the end of this file, one JSON object per line.
+    /// Appended to this file, one JSON object per line.
     File(PathBuf),
 }
 
 impl SafetyFlags {
-    /// Reads what clap matched, and adds what is wrong with it.
+    /// Reads clap's matches; adds errors to `mistakes`.
     pub(crate) fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> SafetyFlags {
         let word = text(matches, "mode").unwrap_or_default();
         let mode = Mode::ALL.into_iter().find(|mode| mode.as_str() == word);
@@ -99,7 +99,7 @@ impl SafetyFlags {
     }
 }
 
-/// Reads `NAME=LEAST:PERCENT:MOST[:WINDOW]`.
+/// Parses `NAME=LEAST:PERCENT:MOST[:WINDOW]`.
 fn brake(entry: &str) -> Result<(Brake, Allowance), String> {
     let (name, numbers) = entry
         .split_once('=')

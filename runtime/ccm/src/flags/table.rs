@@ -1,7 +1,7 @@
-//! The 86 flags of the Go cloud-controller-manager, and ours, as data: the names, defaults and sections are
-//! upstream's (`k8s.io/cloud-provider/options`, component-base), the help texts are our own.
+//! The 86 flags of the Go cloud-controller-manager, and this program's own, as data. Names, defaults and sections are
+//! upstream's (`k8s.io/cloud-provider/options`, component-base), the help texts are not.
 
-/// How a flag's value is read.
+/// Type of a flag's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `--flag`, `--flag=true`, `--flag=false`.
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     File,
     /// The path of a folder.
     Folder,
-    /// Comma-separated ranges; one text, as upstream reads it.
+    /// Comma-separated ranges in one text, as upstream parses it.
     Cidrs,
     /// A non-negative whole number.
     Number,
@@ -20,33 +20,33 @@ pub(crate) enum Kind {
     Float,
     /// A Go duration, such as `5m0s`.
     Duration,
-    /// Comma-separated; may be given more than once.
+    /// Comma-separated; may be repeated.
     List,
 }
 
-/// What giving the flag does.
+/// Effect of the flag.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It works as upstream's.
+    /// Works as upstream's.
     Works,
-    /// Accepted so that a manifest written for the Go binary starts; setting it to anything but its default
-    /// prints a warning with this reason.
+    /// Accepted without effect, so that a manifest written for the Go binary starts; any value but the default prints a
+    /// warning with this reason.
     Accepted(&'static str),
 }
 
 /// One flag.
 pub(crate) struct Flag {
-    /// Without dashes.
+    /// Name without dashes.
     pub name: &'static str,
-    /// Heading in `--help`, upstream's.
+    /// Upstream's heading in `--help`.
     pub section: &'static str,
     /// See [`Kind`].
     pub kind: Kind,
-    /// As upstream prints it; empty for none.
+    /// Default as printed by upstream; empty for none.
     pub default: &'static str,
     /// See [`State`].
     pub state: State,
-    /// One sentence.
+    /// Help text, one sentence.
     pub help: &'static str,
 }
 
@@ -79,8 +79,8 @@ const NO_PPROF: State = Accepted("Go's profiling endpoints do not exist here");
 const NO_KLOG: State = Accepted("a detail of Go's logger");
 const ALWAYS_WATCH: State = Accepted("the watch cache is never resynchronised on a timer");
 
-/// Every flag of `ccm run`, in the order in which `--help` shows them.
-// One flag, one line: a table is read down its columns.
+/// Every flag of `ccm run`, in the order of `--help`.
+// One flag per line, so that columns can be compared.
 #[rustfmt::skip]
 pub(crate) const FLAGS: &[Flag] = &[
     flag("wasm", "config", File, "", Works, "File with the providers: sources, trust, grants, settings (wasm-ccm.dev/v1alpha1). It is read again when it changes"),

@@ -1,7 +1,7 @@
-//! What `ccm provider …` and `ccm config …` take: options, their help and an example of each. Reads no files.
+//! Arguments of `ccm provider …` and `ccm config …`: options, their help and an example of each. Reads no files.
 //!
-//! These commands are ours, so clap's derive form describes them; the flags of `run` belong to the Go binary, and are
-//! a table.
+//! These commands are this program's own, so clap's derive form defines them; the flags of `run` belong to the Go
+//! binary and are a table.
 
 use std::path::PathBuf;
 

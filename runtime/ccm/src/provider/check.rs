@@ -1,4 +1,4 @@
-//! `ccm provider check`: loads a module as `ccm run` would, under the same limits, and says yes, or why not.
+//! `ccm provider check`: loads a module as `ccm run` would, under the same limits, and reports success or the reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,10 +22,10 @@ use crate::flags::ProviderIsolation;
 use crate::load_policy::ConfiguredTerms;
 use crate::provider_loading;
 
-/// The name of the cluster that a module is told here, as by `run` without `--cluster-name`.
+/// Cluster name passed to the module, as in `run` without `--cluster-name`.
 const CLUSTER: &str = "kubernetes";
 
-/// Loads a module; `online` also lets it send its self-check.
+/// Loads a module; with `online`, also runs its self-check.
 pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Verdict> {
     let place = options.module.place.to_string();
     let artifact = options
@@ -71,7 +71,7 @@ pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Ver
     Ok(accepted(&place, &provider, options.printed.output))
 }
 
-/// What the module is told without a configuration.
+/// The module's configuration when none is given.
 fn told(manifest: &Manifest) -> GuestConfig {
     GuestConfig {
         cluster_name: CLUSTER.to_owned(),
@@ -80,7 +80,7 @@ fn told(manifest: &Manifest) -> GuestConfig {
     }
 }
 
-/// The entry that is meant: by its name, the only one, or the one that is called like the module.
+/// Selects the entry: by name, the only one, or the one named like the module.
 fn entry(path: &Path, options: &Check, module: &str) -> anyhow::Result<ProviderConfig> {
     let secrets = match options.online {
         true => Secrets::Missed,
@@ -106,7 +106,7 @@ fn entry(path: &Path, options: &Check, module: &str) -> anyhow::Result<ProviderC
     }
 }
 
-/// Grants what is required, with credentials that open nothing: nothing is sent while a module is loaded.
+/// Grants all required targets, with placeholder credentials: nothing is sent while a module is loaded.
 fn everything(manifest: &Manifest) -> Grants {
     let mut grants = manifest.as_grants();
     let required = manifest.targets.iter().filter(|target| target.required);
@@ -128,7 +128,7 @@ fn everything(manifest: &Manifest) -> Grants {
     grants
 }
 
-/// Required keys get an empty value: whether a module copes with that is for it to say.
+/// Sets required keys to an empty value: the module decides whether that is valid.
 fn placeholders(manifest: &Manifest) -> BTreeMap<String, String> {
     let required = manifest.config.iter().filter(|key| key.required);
     required

@@ -1,4 +1,4 @@
-//! The cluster that a person means, found as kubectl finds it.
+//! Connects to a cluster, selected as by kubectl.
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -6,7 +6,7 @@ use kube::{Client, Config};
 
 use super::arguments::ClusterOptions;
 
-/// A client of it.
+/// Creates a client for it.
 pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<Client> {
     let context = KubeConfigOptions {
         context: options.context.clone(),

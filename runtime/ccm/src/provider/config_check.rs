@@ -1,5 +1,5 @@
-//! `ccm config check`: a configuration as `run` would read it, without fetching anything or asking a cluster: all its
-//! mistakes, or what it allows.
+//! `ccm config check`: reads a configuration as `run` would, without fetching anything or contacting a cluster, and
+//! prints all mistakes or what it allows.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use super::{Verdict, output};
 use crate::builtin_grants;
 use crate::config::{self, Mistakes, ProviderConfig};
 
-/// Reads, and tells.
+/// Reads the configuration and reports the result.
 pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
     let read = configured_providers::read(&options.file, Secrets::Assumed)?.and_then(|providers| {
         config::together(&providers)?;
@@ -54,8 +54,8 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
     Ok(Verdict { text, is_yes })
 }
 
-/// What `run` would find wrong when it loads a module that is part of this program. What such a module reads from
-/// variables is not asked for here: they are those of another machine.
+/// Mistakes that `run` would find when it loads an embedded module. Ignores values that such a module reads from
+/// variables: those are set on another machine.
 fn of_embedded(provider: &ProviderConfig) -> Vec<String> {
     let Location::Embedded(guest) = &provider.source else {
         return Vec::new();
@@ -133,7 +133,7 @@ fn describe(provider: &ProviderConfig) -> String {
     text
 }
 
-/// Limits that nobody gets, however much is granted.
+/// Reports limits above the ceilings, which no grant can raise.
 fn beyond_ceilings(provider: &ProviderConfig) -> Vec<String> {
     let memory = (limits::MEMORY_CEILING_BYTES >> 20) as u64;
     let seconds = limits::CALL_CEILING.as_secs();
@@ -183,7 +183,7 @@ fn title(target: &TargetGrant) -> String {
     )
 }
 
-/// Who has to vouch, in one line.
+/// The required signatures, in one line.
 fn trust(policy: &TrustPolicy) -> String {
     let mut parts = Vec::new();
     if policy.digest.is_some() {

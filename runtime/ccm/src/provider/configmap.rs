@@ -1,4 +1,4 @@
-//! A module as a ConfigMap, in the forms that a `configmap://` source reads.
+//! Renders a module as a ConfigMap, in the forms that a `configmap://` source reads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use super::arguments::Form;
 use super::output;
 
-/// What the API server takes in `data` and `binaryData` of one object, in bytes before base64.
+/// Limit of the API server for one object's `data` and `binaryData`, in bytes before base64.
 const MOST_BYTES: usize = 1 << 20;
-/// The key without another one, before the extension of the compression.
+/// Default key, without the extension of the compression.
 const KEY: &str = "provider.wasm";
-/// Keys that a module may be split over.
+/// Maximum number of keys for one module.
 const MOST_PIECES: usize = 100;
 
-/// Which ConfigMap, and which key of it.
+/// A ConfigMap and one of its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     place: ConfigMapKey,
@@ -28,10 +28,10 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads `namespace/name` or `namespace/name/key`.
+    /// Parses `namespace/name` or `namespace/name/key`.
     ///
     /// # Errors
-    /// It is none of them.
+    /// The text has neither form.
     pub(crate) fn parse(text: &str) -> Result<Target, String> {
         let expected = || "expected NAMESPACE/NAME or NAMESPACE/NAME/KEY".to_owned();
         let has_key = match text.matches('/').count() {
@@ -52,24 +52,24 @@ impl Target {
     }
 }
 
-/// Everything about the object but the module.
+/// Everything about the object except the module.
 pub(super) struct Shape<'a> {
-    /// Where it will be.
+    /// Its namespace, name and key.
     pub target: &'a Target,
-    /// What is put behind the key that nobody chose.
+    /// Extension appended to the default key.
     pub extension: &'a str,
-    /// Whether it can be changed later.
+    /// Whether it is immutable.
     pub is_immutable: bool,
-    /// At most so many bytes under one key.
+    /// Maximum bytes under one key.
     pub piece: Option<usize>,
-    /// A Sigstore bundle that vouches for the module.
+    /// A Sigstore bundle with the module's signature.
     pub bundle: Option<&'a str>,
 }
 
 /// The object as text: YAML, or JSON for programs.
 ///
 /// # Errors
-/// The API server would not take it, or no source would read it.
+/// The API server would refuse it, or no source could read it.
 pub(super) fn object(shape: &Shape<'_>, packed: &[u8], form: Form) -> anyhow::Result<String> {
     let Target { place, has_key } = shape.target;
     let key = match has_key {
@@ -122,7 +122,7 @@ pub(super) fn object(shape: &Shape<'_>, packed: &[u8], form: Form) -> anyhow::Re
             output::json(&object)
         }
         Form::Text => {
-            // What JSON quotes, YAML reads as it is meant.
+            // JSON strings are valid YAML with the same meaning.
             let quoted = |text: &str| Value::from(text).to_string();
             let mut text = format!(
                 "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  namespace: {}\n  name: {}\n",

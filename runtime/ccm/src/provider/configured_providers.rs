@@ -1,4 +1,4 @@
-//! A configuration as `run` would read it, for commands that ask no cluster.
+//! Reads a configuration as `run` would, for commands without access to a cluster.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -8,19 +8,19 @@ use anyhow::Context as _;
 use crate::config::{self, Mistakes, ProviderConfig, Surroundings};
 use crate::provider_loading::PROCESS;
 
-/// Larger ones are refused, as by `run`.
+/// Size limit in bytes, as in `run`.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What is said of credentials that are in Secrets of the cluster, which is not asked.
+/// How to treat credentials in cluster Secrets, which are not read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrets {
-    /// They are there, whatever they are.
+    /// Assumed to exist.
     Assumed,
-    /// They are needed, and missing.
+    /// Required, and reported as missing.
     Missed,
 }
 
-/// Reads a configuration, also from standard input; with all of its mistakes, if there are any.
+/// Reads a configuration, also from standard input, and returns it or its mistakes.
 ///
 /// # Errors
 /// It cannot be read.
@@ -33,7 +33,7 @@ pub(super) fn read(
         variable: PROCESS.variable,
         file: PROCESS.file,
         secret: &|_| match secrets {
-            // A token as good as any, and a docker configuration without log-ins: a Secret may be either.
+            // Valid both as a token and as a docker configuration without logins: a Secret may be either.
             Secrets::Assumed => Ok(r#"{"auths":{}}"#.to_owned()),
             Secrets::Missed => Err("Secrets of a cluster are not read here".to_owned()),
         },
@@ -41,7 +41,7 @@ pub(super) fn read(
     Ok(config::parse(&text, &surroundings))
 }
 
-/// The same, for those who need a valid one.
+/// As [`read`], for callers that need a valid configuration.
 ///
 /// # Errors
 /// It cannot be read, or has mistakes.

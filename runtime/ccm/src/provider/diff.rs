@@ -1,4 +1,4 @@
-//! `ccm provider diff`: what a new version asks for that the old one did not, like a plan.
+//! `ccm provider diff`: shows what a new version requests beyond the old one, like a plan.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! `ccm provider inspect`: what a module is and what it asks for. Runs and compiles nothing of it.
+//! `ccm provider inspect`: shows what a module is and requests. Neither runs nor compiles it.
 
 use std::fmt::Write as _;
 
@@ -128,8 +128,8 @@ fn as_json(found: &Inspection) -> Value {
     })
 }
 
-/// The whole request as a configuration that grants it: to be read, shortened and used with `--config`. Optional targets
-/// are comments: whoever wants one takes its marks away.
+/// A configuration that grants all requests of the module, to be read, shortened and used with `--config`. Optional
+/// targets are commented out.
 fn as_grants(found: &Inspection) -> anyhow::Result<String> {
     let manifest = &found.manifest;
     let document = Document {
@@ -184,7 +184,7 @@ fn target_entry(target: &Target) -> TargetEntry<'_> {
     }
 }
 
-// The same form as `config.rs` reads, in the order in which a person reads it.
+// The form that `config.rs` reads, ordered for human readers.
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! The manifest's section at a component's top level: puts it there, and takes it away. Checks nothing of what it says.
+//! Adds or removes the manifest section at a component's top level. Does not check its content.
 
 use anyhow::{Context as _, bail};
 use wasm_encoder::{ComponentSection as _, CustomSection};
@@ -6,18 +6,18 @@ use wasmparser::BinaryReader;
 
 /// Name of the custom section, as the host reads it.
 const MANIFEST: &str = "ccm:manifest";
-/// How components begin: the magic bytes, and the component model's version and layer.
+/// Header of components: the magic bytes, and the component model's version and layer.
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
-/// How core modules begin.
+/// Header of core modules.
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
-/// The kind of custom sections.
+/// ID of custom sections.
 const CUSTOM: u8 = 0;
 
-/// The component with this manifest at its top level. One that stands there already is taken away, or a mistake
-/// without `replace`. What stands in a core module inside is not looked at.
+/// Adds the manifest at the component's top level. An existing one is replaced with `replace`, and otherwise an error.
+/// Manifests in inner core modules are ignored.
 ///
 /// # Errors
-/// It is not a component, or damaged, or has a manifest already.
+/// It is not a component, is damaged, or already has a manifest.
 pub(super) fn with_manifest(
     component: &[u8],
     manifest: &[u8],
@@ -51,7 +51,7 @@ pub(super) fn with_manifest(
     Ok(packed)
 }
 
-/// Reads one section.
+/// Reads one section and tells whether it is a manifest.
 fn is_manifest(rest: &mut BinaryReader<'_>) -> wasmparser::Result<bool> {
     let kind = rest.read_u8()?;
     let mut body = rest.read_reader()?;
@@ -97,7 +97,7 @@ mod tests {
             (&whole[..whole.len() - 1], "damaged"),
             (&whole[..EMPTY.len() + 1], "damaged"),
             (b"\0asm\x0d\0\x01\0\0\xff\xff\xff\xff\xff\xff", "damaged"),
-            // A name that is longer than its section.
+            // A name longer than its section.
             (b"\0asm\x0d\0\x01\0\0\x02\x7fx", "damaged"),
         ] {
             let refused = with_manifest(bytes, b"{}", true).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Which module is meant on the command line, and its bytes. Trusts nobody: that is for those who ask.
+//! Module references on the command line, and fetching their bytes. Verifies nothing: that is up to the callers.
 
 use std::fmt;
 use std::io::Read as _;
@@ -18,12 +18,12 @@ use super::{cluster, registry};
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
 
-/// A module's place as it was typed.
+/// The location of a module as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     typed: String,
     kind: Kind,
-    /// Of a configuration, whose name picks a file in a folder.
+    /// Name of the configuration entry, which selects a file in a folder.
     entry: String,
 }
 
@@ -34,10 +34,10 @@ enum Kind {
 }
 
 impl Place {
-    /// Reads `-`, one of the forms of a configuration's `source`, or a path.
+    /// Parses `-`, one of the forms of a configuration's `source`, or a path.
     ///
     /// # Errors
-    /// It looks like one of those forms and is none.
+    /// It resembles one of those forms but is invalid.
     pub(crate) fn parse(text: &str) -> Result<Place, String> {
         let kind = if text == "-" {
             Kind::StandardInput
@@ -58,7 +58,7 @@ impl Place {
         })
     }
 
-    /// Where a configured provider comes from.
+    /// The source of a configured provider.
     pub(super) fn configured(provider: &ProviderConfig) -> Place {
         Place {
             typed: provider.source.to_string(),
@@ -67,7 +67,7 @@ impl Place {
         }
     }
 
-    /// The location, if it is one.
+    /// The location, unless it is standard input.
     pub(super) fn location(&self) -> Option<&Location> {
         match &self.kind {
             Kind::StandardInput => None,
@@ -75,10 +75,10 @@ impl Place {
         }
     }
 
-    /// Brings the module.
+    /// Fetches the module.
     ///
     /// # Errors
-    /// It cannot be had, or what is there cannot be a module.
+    /// It cannot be fetched, or the content cannot be a module.
     pub(super) async fn bring(&self, access: &Access, screen: Screen) -> anyhow::Result<Artifact> {
         match &self.kind {
             Kind::StandardInput => from_standard_input(),

@@ -1,4 +1,4 @@
-//! Results in files and as JSON.
+//! Writes results to files and as JSON.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -7,22 +7,22 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::Value;
 
-/// A value as text for programs.
+/// Formats a value as JSON text.
 pub(super) fn json(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// Writes a whole file or none of it: whoever watches the folder never sees a part.
+/// Writes a file atomically: watchers of the folder never see a part of it.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let name = path
         .file_name()
         .with_context(|| format!("{} does not name a file", path.display()))?;
-    // Sources pass over names that begin with a dot.
+    // Sources ignore names with a leading dot.
     let unfinished = format!(".{}.{}", name.to_string_lossy(), std::process::id());
     let unfinished = path.with_file_name(unfinished);
     let written = write_new(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
-        // It may not even be there; what is told is why it could not be written.
+        // It may not exist; only the write error is reported.
         let _ = fs::remove_file(&unfinished);
     }
     written.with_context(|| format!("cannot write {}", path.display()))

@@ -1,5 +1,5 @@
-//! `ccm provider pack`: from a component to something that a source takes: with its manifest, compressed, in a
-//! ConfigMap. What it writes has been looked at as the host does, and unpacked again.
+//! `ccm provider pack`: prepares a component for a source: adds its manifest, compresses it, puts it into a ConfigMap.
+//! The output has been inspected as by the host, and unpacked again as a check.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -21,10 +21,10 @@ use super::terminal::Screen;
 use super::{Refusal, Verdict};
 use crate::provider_loading::PROCESS;
 
-/// Between two steps of a progress bar.
+/// Step of the progress bar, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// Packs, and writes or prints the result.
+/// Packs a module, and writes or prints the result.
 pub(super) async fn pack(options: &Pack, screen: Screen) -> anyhow::Result<Verdict> {
     let place = &options.module.place;
     let artifact = place.bring(&options.module.access, screen).await?;
@@ -58,7 +58,7 @@ pub(super) async fn pack(options: &Pack, screen: Screen) -> anyhow::Result<Verdi
         piece: options.split.map(|bytes| bytes as usize),
         bundle: match options.manifest {
             None => bundle(&artifact),
-            // What was signed is not what comes out.
+            // The output differs from the signed bytes.
             Some(_) => None,
         },
     };
@@ -70,7 +70,7 @@ pub(super) async fn pack(options: &Pack, screen: Screen) -> anyhow::Result<Verdi
     }
 }
 
-/// Reads a manifest and finds everything that is wrong with it.
+/// Reads a manifest and reports all its mistakes.
 fn manifest(path: &Path) -> anyhow::Result<String> {
     let text = (PROCESS.file)(path)
         .map_err(anyhow::Error::msg)
@@ -84,7 +84,7 @@ fn manifest(path: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// What the host would say, and what to do about it.
+/// Inspects the module as the host would, and adds advice to errors.
 fn inspect(place: &str, wasm: &[u8], is_given: bool) -> anyhow::Result<Inspection> {
     ccm_host::inspect(place, wasm).map_err(|error| match error {
         LoadError::NoManifest { .. } => Refusal::new("--manifest gives it one".to_owned(), error).into(),
@@ -96,7 +96,7 @@ fn inspect(place: &str, wasm: &[u8], is_given: bool) -> anyhow::Result<Inspectio
     })
 }
 
-/// The signature that came with the module, if there is one that a ConfigMap can hold.
+/// The module's signature, if there is one that fits into a ConfigMap.
 fn bundle(artifact: &Artifact) -> Option<&str> {
     artifact
         .evidence
@@ -114,7 +114,7 @@ fn extension(compression: Option<Compression>) -> &'static str {
     }
 }
 
-/// The same bytes for the same module, always: neither a time nor a name is written into it.
+/// Deterministic output: contains neither a time nor a name.
 fn compress<'a>(
     wasm: &'a [u8],
     compression: Option<Compression>,

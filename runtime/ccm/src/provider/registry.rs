@@ -1,4 +1,4 @@
-//! `ccm provider pull`, and how registries are reached by all that is said on the command line.
+//! `ccm provider pull`, and registry access for all commands.
 
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -20,10 +20,10 @@ use super::terminal::Screen;
 use super::{Verdict, output};
 use crate::provider_loading::PROCESS;
 
-/// Nothing is polled here.
+/// Disables polling.
 const NEVER: Duration = Duration::MAX;
 
-/// Gets a module from a registry, into a file.
+/// Downloads a module from a registry to a file.
 pub(super) async fn receive(options: &Pull, screen: Screen) -> anyhow::Result<Verdict> {
     let artifact = pull(reference(&options.from)?, &options.access, screen).await?;
     if options.to.as_os_str() == "-" {
@@ -51,7 +51,7 @@ pub(super) async fn receive(options: &Pull, screen: Screen) -> anyhow::Result<Ve
     }))
 }
 
-/// What the registry has at `at`.
+/// Fetches the artifact at `at`.
 pub(super) async fn pull(
     at: &OciPlace,
     access: &Access,
@@ -76,7 +76,7 @@ fn reference(place: &Place) -> anyhow::Result<&OciPlace> {
     }
 }
 
-/// How `at` is reached.
+/// Registry settings for `at`.
 fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
     if access.plain_http && !is_loopback(&at.registry) {
         bail!(
@@ -85,7 +85,7 @@ fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
         );
     }
     let ca_pem = access.ca_file.as_ref().map(|path| read(path)).transpose()?;
-    // Nobody waits for other ones: the sender may go.
+    // The credentials never change, so the sender is dropped.
     let (_, credentials) = watch::channel(credentials(access)?);
     Ok(OciSettings {
         place: at.clone(),
@@ -93,7 +93,7 @@ fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
         ca_pem,
         mirrors: Vec::new(),
         poll: NEVER,
-        // Whoever types a registry's name means it, wherever it is; the cloud's metadata stays out of reach.
+        // A registry named on the command line is allowed at any address except the cloud's metadata addresses.
         addresses: vec![
             IpNet::from(Ipv4Net::default()),
             IpNet::from(Ipv6Net::default()),
@@ -102,7 +102,7 @@ fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
     })
 }
 
-/// Whether a registry, with its port or without, is on this machine by its name.
+/// Whether a registry, with or without a port, is a loopback name or address.
 fn is_loopback(registry: &str) -> bool {
     let host = match registry.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => host,
@@ -112,7 +112,7 @@ fn is_loopback(registry: &str) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// What docker's configuration has, if there is one.
+/// Credentials from docker's configuration, if it exists.
 fn credentials(access: &Access) -> anyhow::Result<Option<RegistryCredentials>> {
     let path = match (&access.registry_config, docker_config()) {
         (Some(path), _) => path.clone(),
@@ -124,7 +124,7 @@ fn credentials(access: &Access) -> anyhow::Result<Option<RegistryCredentials>> {
         .with_context(|| format!("{} is not a docker configuration", path.display()))
 }
 
-/// Where docker has it.
+/// Path of docker's configuration.
 fn docker_config() -> Option<PathBuf> {
     let folder = match (PROCESS.variable)("DOCKER_CONFIG") {
         Some(folder) => PathBuf::from(folder),

@@ -1,4 +1,4 @@
-//! `ccm provider status`: what a cluster's `Provider` objects say. Reads only.
+//! `ccm provider status`: shows a cluster's `Provider` objects. Read-only.
 
 mod table;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::arguments::{Status, StatusForm};
 use super::{Verdict, cluster, output};
 
-/// The objects of one page; a cluster has a handful.
+/// Objects per page; a cluster has a handful.
 const PAGE: u32 = 500;
 
 /// Reads the objects and describes them.
@@ -48,7 +48,7 @@ pub(super) async fn status(options: &Status) -> anyhow::Result<Verdict> {
     }))
 }
 
-/// The object without what only the API server is interested in.
+/// The object without fields that only the API server uses.
 fn as_json(object: &DynamicObject) -> Value {
     json!({
         "name": object.metadata.name,

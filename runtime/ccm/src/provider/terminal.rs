@@ -1,4 +1,4 @@
-//! What people see: progress on terminals, and text that cannot command them. Decides nothing.
+//! Terminal output: progress bars, and text without terminal control characters. Decides nothing.
 
 use std::borrow::Cow;
 use std::io::IsTerminal as _;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
-/// How often a bar moves while nothing else happens.
+/// Refresh interval of a bar.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Where the progress of long work is shown, or that it is not.
+/// Whether and where progress is shown.
 #[derive(Clone, Copy)]
 pub(super) struct Screen {
     is_shown: bool,
 }
 
 impl Screen {
-    /// Standard error, if both it and standard output are terminals: whoever reads a pipe wants the result alone.
+    /// Standard error, if both it and standard output are terminals: the reader of a pipe gets the result only.
     pub(super) fn of_people(is_text: bool) -> Screen {
         let is_terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
         Screen {
@@ -24,7 +24,7 @@ impl Screen {
         }
     }
 
-    /// Work whose end is not known. Goes away when it is dropped.
+    /// A spinner for work of unknown length. Removed when dropped.
     pub(super) fn busy(self, what: impl Into<Cow<'static, str>>) -> ProgressBar {
         if !self.is_shown {
             return ProgressBar::hidden();
@@ -36,12 +36,12 @@ impl Screen {
         bar
     }
 
-    /// Bytes that come or go. Goes away when it is dropped.
+    /// A bar for transferred bytes. Removed when dropped.
     pub(super) fn bytes(self, what: impl Into<Cow<'static, str>>, in_all: u64) -> ProgressBar {
         let bar = self.busy(what);
         bar.set_length(in_all);
         let form = "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}";
-        // The form is our own: if it were none, the spinner would stay.
+        // The template is a constant; if it were invalid, the spinner would stay.
         if let Ok(style) = ProgressStyle::with_template(form) {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -49,7 +49,7 @@ impl Screen {
     }
 }
 
-/// `text`, line by line, with everything made visible that would do something to a terminal instead of being shown.
+/// Escapes all characters in `text`, except line breaks, that a terminal would interpret instead of showing.
 pub(crate) fn visible(text: &str) -> String {
     let lines: Vec<_> = text
         .split('\n')

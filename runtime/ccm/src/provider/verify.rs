@@ -1,5 +1,5 @@
-//! `ccm provider verify`: whether somebody vouches for a module whom the command line or a configuration names. Offline
-//! but for fetching the module itself.
+//! `ccm provider verify`: checks a module's signatures against the options or a configuration. Offline except for
+//! fetching the module.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::terminal::Screen;
 use super::{Verdict, output};
 use crate::provider_loading::PROCESS;
 
-/// Verifies what is there now.
+/// Verifies the current content.
 pub(super) async fn verify(options: &Verify, screen: Screen) -> anyhow::Result<Verdict> {
     let (place, policy) = demanded(options)?;
     let artifact = place.bring(&options.access, screen).await?;
@@ -45,7 +45,7 @@ pub(super) async fn verify(options: &Verify, screen: Screen) -> anyhow::Result<V
     }))
 }
 
-/// On a thread of its own: hostile evidence takes a second.
+/// Runs on a blocking thread: hostile evidence can take a second.
 fn judge(
     policy: &TrustPolicy,
     artifact: Artifact,
@@ -55,7 +55,7 @@ fn judge(
     Ok((artifact, provenance.to_string()))
 }
 
-/// Which module, and what is demanded of it.
+/// The module and the trust policy for it.
 fn demanded(options: &Verify) -> anyhow::Result<(Place, TrustPolicy)> {
     if let (Some(path), Some(name)) = (&options.config, &options.provider) {
         let configured = configured_providers::read_valid(path, Secrets::Assumed)?;
@@ -80,7 +80,7 @@ fn demanded(options: &Verify) -> anyhow::Result<(Place, TrustPolicy)> {
     Ok((place, policy))
 }
 
-/// What the options demand.
+/// The trust policy of the options.
 fn policy(options: &Verify) -> anyhow::Result<TrustPolicy> {
     let mut policy = TrustPolicy {
         digest: options.digest.as_deref().map(Pin::parse).transpose()?,

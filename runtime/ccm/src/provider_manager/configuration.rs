@@ -1,5 +1,5 @@
-//! The configuration of this process, read again whenever it changes: the file, the files and Secrets that it refers
-//! to, and the flags that pick from it. Reads; applies nothing.
+//! The configuration of this process, read again after each change: the file, the files and Secrets it refers to, and
+//! the flags that select from it. Reads only; applies nothing.
 
 use std::path::PathBuf;
 
@@ -15,16 +15,16 @@ use crate::provider_loading::PROCESS;
 pub(crate) struct Configuration {
     /// `--config`.
     pub file: Option<PathBuf>,
-    /// `--cloud-provider`; without it all that the file lists.
+    /// `--cloud-provider`; `None`: all providers of the file.
     pub name: Option<String>,
-    /// `--provider-module`, which replaces what the file says.
+    /// `--provider-module`, which overrides the file.
     pub module: Option<String>,
-    /// The cluster's.
+    /// Secrets of the cluster.
     pub secrets: Secrets,
 }
 
 impl Configuration {
-    /// Reads everything as it is now.
+    /// Reads the current configuration.
     ///
     /// # Errors
     /// All mistakes together.
@@ -47,15 +47,15 @@ impl Configuration {
         };
         let mut picked = self.pick(configured)?;
         for provider in &mut picked {
-            // Part of what is compared: a rotated file is a change.
+            // Included in comparisons: a rotated file counts as a change.
             provider.ambient = builtin_grants::ambient(provider, &PROCESS);
         }
         config::together(&picked)?;
         Ok(picked)
     }
 
-    /// The provider that the flags name: one of the file, an embedded one, or one that only the flags describe.
-    /// Without a name, all of the file.
+    /// The provider selected by the flags: from the file, embedded, or described by the flags alone. Without a name,
+    /// all providers of the file.
     fn pick(&self, mut configured: Vec<ProviderConfig>) -> anyhow::Result<Vec<ProviderConfig>> {
         let module = self.module.as_deref().map(location).transpose()?;
         let Some(name) = &self.name else {
@@ -99,7 +99,7 @@ impl Configuration {
     }
 }
 
-/// A place, or a plain path.
+/// Parses a location or a plain path.
 pub(crate) fn location(text: &str) -> anyhow::Result<Location> {
     let absolute;
     let text = if text.contains(':') {

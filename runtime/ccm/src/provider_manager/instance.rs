@@ -1,4 +1,4 @@
-//! One configured provider of this process: its source, its stage, and what may be changed about both while they run.
+//! One configured provider of this process: its source, its rollout controller, and changes to both at run time.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use super::Shared;
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
 
-/// See the module's documentation. Dropped, its stage ends; what the controllers hold of it stays usable.
+/// See the module's documentation. Dropping it ends its rollout controller; providers that the controllers hold stay
+/// usable.
 pub(super) struct ProviderInstance {
     config: ProviderConfig,
     sources: mpsc::Sender<Box<dyn Source>>,
@@ -40,7 +41,7 @@ impl Drop for ProviderInstance {
     }
 }
 
-/// What every provider hears.
+/// Inputs shared by all providers.
 #[derive(Clone)]
 pub(super) struct Heard {
     pub(super) lead: watch::Receiver<Option<Lead>>,
@@ -49,10 +50,10 @@ pub(super) struct Heard {
 }
 
 impl ProviderInstance {
-    /// Begins to bring a provider's module and to keep it current.
+    /// Starts fetching a provider's module and keeping it current.
     ///
     /// # Errors
-    /// What it comes from cannot be asked at all, or nothing can be kept.
+    /// The source cannot be opened, or modules cannot be stored.
     pub(super) fn begin(
         config: ProviderConfig,
         shared: &Shared,
@@ -61,7 +62,7 @@ impl ProviderInstance {
         let (credentials, known) = watch::channel(config.registry.credentials.clone());
         let source = source(&config, shared, known)?;
         let (sources, to_open) = mpsc::channel(1);
-        // Nobody else sends yet, so that there is room for one.
+        // There is no other sender yet, so the channel has room.
         let _ = sources.try_send(source);
         let folder = shared
             .store
@@ -83,7 +84,7 @@ impl ProviderInstance {
             Some(client) => {
                 let store_of_record =
                     ClusterRecordStore::new(&config.name, client.clone(), heard.writer, memory);
-                // What is part of this program never changes while it runs: nothing has to be written down.
+                // An embedded module never changes while the program runs: no record is needed.
                 let store_of_record = Arc::new(match is_written_down(&config) {
                     true => store_of_record,
                     false => store_of_record.waiting(),
@@ -128,10 +129,10 @@ impl ProviderInstance {
         })
     }
 
-    /// Follows an edit of the configuration. What has not changed is not touched.
+    /// Applies a configuration change. Unchanged parts are not touched.
     ///
     /// # Errors
-    /// The new source cannot be asked at all; then nothing has changed.
+    /// The new source cannot be opened; then nothing has changed.
     pub(super) async fn follow(
         &mut self,
         config: ProviderConfig,
@@ -147,7 +148,7 @@ impl ProviderInstance {
             {
                 store_of_record.need();
             }
-            // The stage ends with this member only.
+            // The receiver ends only with this instance.
             let _ = self.sources.send(source).await;
         }
         if before.registry.credentials != config.registry.credentials {
@@ -167,23 +168,24 @@ impl ProviderInstance {
         Ok(())
     }
 
-    /// What it was configured with.
+    /// Its current configuration.
     pub(super) fn config(&self) -> &ProviderConfig {
         &self.config
     }
 
-    /// What answers calls.
+    /// What it serves.
     pub(super) fn served(&self) -> watch::Receiver<Served> {
         self.served.clone()
     }
 }
 
-/// Whether its versions are written down where people and other replicas read it.
+/// Whether its versions are recorded for people and other replicas.
 fn is_written_down(config: &ProviderConfig) -> bool {
     !matches!(config.source, Location::Embedded(_))
 }
 
-/// Whether both are brought from the same place in the same way. Credentials are told to a source that is open.
+/// Whether both have the same source and access settings, apart from credentials, which an open source receives as
+/// updates.
 fn is_same_source(one: &ProviderConfig, other: &ProviderConfig) -> bool {
     let without = |config: &ProviderConfig| crate::config::RegistryConfig {
         credentials: None,

@@ -1,5 +1,5 @@
-//! Secrets of the cluster that the configuration refers to: read once, then watched by name, so that a rotated one is
-//! used without a restart. Nothing else of the cluster's Secrets is read, and none is ever printed.
+//! Cluster Secrets that the configuration refers to: read once, then watched by name, so that a rotated one is used
+//! without a restart. Reads no other Secrets, and never prints any.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::config::SecretKey;
 
-/// See the module's documentation. Clones share what they know.
+/// See the module's documentation. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Secrets {
     client: Option<Client>,
@@ -27,15 +27,15 @@ pub(crate) struct Secrets {
 struct Known {
     /// By namespace and name.
     data: BTreeMap<(String, String), Data>,
-    /// Ends with the last clone.
+    /// Aborted when the last clone is dropped.
     watches: JoinSet<()>,
 }
 
-/// What a Secret holds, or why that is not known.
+/// Content of a Secret, or why it is unknown.
 type Data = Result<BTreeMap<String, Zeroizing<Vec<u8>>>, String>;
 
 impl Secrets {
-    /// Of this cluster. `None`: there is none, and every Secret is missing.
+    /// Secrets of this cluster. `None`: there is no cluster, and every Secret is missing.
     pub(crate) fn of(client: Option<Client>) -> Secrets {
         Secrets {
             client,
@@ -44,7 +44,7 @@ impl Secrets {
         }
     }
 
-    /// Reads the Secrets that are new among these, and watches them from now on.
+    /// Reads those Secrets that are new, and watches them from now on.
     pub(crate) async fn learn(&self, keys: &BTreeSet<SecretKey>) {
         let Some(client) = &self.client else {
             return;
@@ -55,7 +55,7 @@ impl Secrets {
                 continue;
             }
             let api: Api<Secret> = Api::namespaced(client.clone(), &key.namespace);
-            // Listed and not got: so the watch needs no other right than this.
+            // Uses list, not get, so that the watch needs no further right.
             let only = ListParams::default().fields(&format!("metadata.name={}", key.name));
             let read = match api.list(&only).await {
                 Ok(found) => match found.items.into_iter().next() {
@@ -88,7 +88,7 @@ impl Secrets {
         }
     }
 
-    /// Returns when one of them has changed since it returned last. One listener.
+    /// Completes when a Secret has changed since the last call completed. For one listener.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -114,7 +114,7 @@ impl Secrets {
                 Ok(watcher::Event::Apply(secret)) => Ok(data(secret)),
                 Ok(watcher::Event::Delete(_)) => Err(MISSING.to_owned()),
                 Err(error) => {
-                    // What is known stays: an API server that is away takes no credential back.
+                    // Keeps the known value: an unavailable API server does not revoke credentials.
                     tracing::warn!(namespace = place.0, secret = place.1, %error, "watching a Secret failed; trying again");
                     continue;
                 }
@@ -138,7 +138,7 @@ impl Secrets {
     }
 }
 
-/// Of a Secret that is not there.
+/// Error for a Secret that does not exist.
 const MISSING: &str = "there is no such Secret";
 
 fn data(secret: Secret) -> BTreeMap<String, Zeroizing<Vec<u8>>> {

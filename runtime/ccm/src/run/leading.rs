@@ -1,4 +1,4 @@
-//! Winning leases and running controllers under them, to the end. One provider serves all of them (EDGE-094).
+//! Wins leases and runs controllers under them until the end. All controllers share one set of providers (EDGE-094).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::provider_manager::LeadershipSignal;
 
 /// Controllers that run under one lease.
 pub(super) struct Group {
-    /// `None`: without one.
+    /// `None`: without a lease.
     lease: Option<Lease>,
     controllers: Vec<&'static str>,
 }
@@ -38,15 +38,15 @@ struct Lease {
     last_words: &'static str,
 }
 
-/// All controllers, by the lease that they run under.
+/// All controllers, grouped by lease.
 pub(super) struct Groups {
     main: Group,
-    /// Stood for when the main lease is won (PROC-044).
+    /// Starts competing after the main lease is won (PROC-044).
     migration: Option<Group>,
 }
 
 impl Groups {
-    /// Puts each of the enabled controllers to its lease.
+    /// Assigns each enabled controller to its lease.
     pub(super) fn new(
         election: Option<&ElectionFlags>,
         migration: Option<&Migration>,
@@ -93,7 +93,7 @@ impl Groups {
         }
     }
 
-    /// The main lease and what is said when it is lost, if there is one.
+    /// The main lease and its last log line, if there is one.
     pub(super) fn lease(&self) -> Option<(ElectionSettings, &'static str)> {
         let lease = self.main.lease.as_ref()?;
         Some((lease.settings.clone(), lease.last_words))
@@ -107,14 +107,14 @@ impl Groups {
     }
 }
 
-/// `<hostname>_<random UUID>` (PROC-040): the host for people, the UUID because a later life of the same host is
-/// somebody else.
+/// `<hostname>_<random UUID>` (PROC-040): the host for people, the UUID to distinguish later processes on the same
+/// host.
 fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{}", host.trim(), Uuid::new_v4())
 }
 
-/// What all groups share.
+/// Dependencies shared by all groups.
 pub(super) struct Manager {
     pub(super) kubernetes: Config,
     pub(super) provided: watch::Receiver<Arc<[Provided]>>,
@@ -153,8 +153,9 @@ impl Manager {
         let Some(lease) = group.lease else {
             let settings = Settings {
                 tenure: Arc::new(Tenure::unlimited()),
-                // Nobody holds it, and it still remembers how much was deleted. Without the right to write it,
-                // which whoever elects nobody may not have given, that is said and kept in memory.
+                // The budget lease is not held here; it only stores how much was deleted. Without the right to write
+                // it, which may be missing where no election takes place, a warning is logged and the budgets stay in
+                // memory.
                 budget_lease: Some(LeaseName {
                     namespace: "kube-system".to_owned(),
                     name: "cloud-controller-manager".to_owned(),
@@ -187,10 +188,10 @@ impl Manager {
                 return Ok(());
             }
         };
-        // Whoever has the main lease decides about the providers' versions, too.
+        // The holder of the main lease also decides about the providers' versions.
         let decides = has_won.is_some();
         if let Some(has_won) = has_won {
-            // Without a migration nobody waits for it.
+            // Without a migration the receiver is gone.
             let _ = has_won.send(());
         }
         let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);

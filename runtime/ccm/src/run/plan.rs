@@ -1,5 +1,5 @@
-//! The plan as the result of the process: what it says, why there is none if there is none, and the exit code. Works
-//! nothing out; of the API server it asks only whether that can be reached, and only when not everything was looked at.
+//! Output of the plan: its text, the reasons if it is incomplete, and the exit code. Computes nothing; contacts the API
+//! server only to check that it is reachable, and only for an incomplete plan.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, Config};
 
-/// How long the API server is waited for once more, at the end of a plan that is not whole.
+/// Time limit for contacting the API server once more at the end of an incomplete plan.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Adds to the plan what kept it from being made: providers that do not serve, and an API server that does not answer.
+/// Adds the causes of an incomplete plan: providers that do not serve, and an API server that does not answer.
 pub(super) async fn explain(plan: &mut Plan, unserved: &[String], kubernetes: &Config) {
     for name in unserved {
         let why = Some("the provider does not serve");
@@ -28,7 +28,7 @@ pub(super) async fn explain(plan: &mut Plan, unserved: &[String], kubernetes: &C
     }
 }
 
-/// Prints the plan. Its verdict is the exit code: 0 a promise, 2 there is something to be done, 3 nobody can say.
+/// Prints the plan. Its verdict is the exit code: 0 no changes, 2 changes planned, 3 undecidable.
 pub(super) fn print(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
     let text = if json {
         format!("{}\n", plan.to_json())
@@ -45,7 +45,7 @@ pub(super) fn print(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Why the API server lets nobody look; `None` if it does.
+/// Why the API server refuses reads; `None` if it allows them.
 async fn unreachable(kubernetes: &Config) -> Option<String> {
     let server = kubernetes.cluster_url.to_string();
     let server = server.trim_end_matches('/');
@@ -70,13 +70,13 @@ async fn unreachable(kubernetes: &Config) -> Option<String> {
     }
 }
 
-/// What has gone wrong at the bottom of this error, without numbers of the system.
+/// The root cause of this error, without system error numbers.
 fn cause(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| Error::source(*error));
     let mut last = String::new();
     for cause in causes {
         last = match cause.downcast_ref::<io::Error>() {
-            // Libraries wrap their own errors in ones of this kind.
+            // Libraries wrap their own errors in this kind.
             Some(error) if error.kind() != io::ErrorKind::Other => error.kind().to_string(),
             _ => cause.to_string(),
         };

@@ -1,6 +1,6 @@
-//! Before any provider serves: no lease is held, because whoever leads without a provider keeps those from leading that
-//! have one (EDGE-095). Where nobody leads at all, the lease is taken for a moment, again and again, so that what stands in the
-//! way is written down where people look, and what they say about it is heard. Writes nothing itself.
+//! Handles the time before any provider serves. No lease is held, because a leader without a provider would block
+//! processes that have one (EDGE-095). If nobody leads, the lease is repeatedly taken for a moment, so that the
+//! obstacle is recorded for people and their orders are read. Writes nothing itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use super::leading::{Groups, Manager};
 use super::{Stop, as_user};
 use crate::leadership::{Leadership, Lock};
 
-/// How long a provider has to start. Compiling and a first look at a registry take seconds.
+/// Time for a provider to start. Compiling and the first registry poll take seconds.
 const START: Duration = Duration::from_secs(20);
-/// How long the lease is left alone before it is taken once more. Somebody may have approved the version that is offered
-/// in the place of one that is lost.
+/// Interval between two attempts to take the lease. Meanwhile somebody may have approved the version offered as a
+/// replacement for a lost one.
 const AGAIN: Duration = Duration::from_secs(30);
-/// How long writing down takes at most: what is written down before is read first. What is begun meanwhile goes on.
+/// Time limit for recording, which first reads the existing record. Work started meanwhile continues.
 const TELLING: Duration = Duration::from_secs(5);
 
 impl Manager {
     /// Waits until a provider serves.
     ///
     /// # Errors
-    /// No lease can be stood for at all.
+    /// It cannot take part in an election.
     pub(super) async fn able_to_lead(&self, groups: &Groups, stop: Stop) -> anyhow::Result<()> {
         if self.provided.borrow().is_empty() {
             tracing::warn!("no provider serves yet, so no lease is stood for");
@@ -45,10 +45,10 @@ impl Manager {
         }
     }
 
-    /// Ends when a provider serves.
+    /// Completes when a provider serves.
     async fn served(&self) {
         let mut provided = self.provided.clone();
-        // The provider manager does not end before the process does.
+        // The provider manager lives as long as the process.
         if provided
             .wait_for(|provided| !provided.is_empty())
             .await
@@ -58,7 +58,7 @@ impl Manager {
         }
     }
 
-    /// Lets the provider manager write down what stands in the way, unless somebody leads, who does so himself.
+    /// Lets the provider manager record the obstacle, unless another process leads, which does so itself.
     async fn tell_that_nothing_serves(&self, groups: &Groups, stop: &Stop) -> anyhow::Result<()> {
         let Some((settings, last_words)) = groups.lease() else {
             let settings = Settings {
@@ -66,7 +66,7 @@ impl Manager {
                 ..self.settings.clone()
             };
             self.lead_fleet(&settings, None)?;
-            // It goes on leading.
+            // Leadership is kept.
             tokio::select! {
                 () = self.served() => {}
                 () = stop.clone().told() => {}
@@ -84,7 +84,7 @@ impl Manager {
             won = leadership.won() => won.map(|_| true).context("cannot take part in the election")?,
             () = self.served() => false,
             () = stop.clone().told() => false,
-            // Somebody renews it.
+            // Another process renews the lease.
             () = tokio::time::sleep(timing.lease_duration * 2) => false,
         };
         if has_won {

@@ -1,5 +1,5 @@
-//! What vouches for a provider's word about a Service: nodes and load balancers that are known to exist, and the Service's
-//! namespace. Reads only, and decides nothing.
+//! Checks that a provider's answers about a Service come from the right account, by asking about nodes and load
+//! balancers known to exist; also reads the Service's namespace. Reads only and decides nothing.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use super::request::{in_time, unwrapped};
 use super::service::Services;
 use crate::cluster::locked;
 
-/// How many load balancers are asked about.
+/// Maximum number of load balancers to ask about.
 const WITNESSES: usize = 3;
 
 impl Services {
-    /// The generation that answers now, and whether somebody has vouched for it.
+    /// The provider's current generation, and whether its account is confirmed.
     pub(super) fn account(&self) -> Account {
         let generation = self.cloud.provider.generation();
         Account {
@@ -30,11 +30,10 @@ impl Services {
         }
     }
 
-    /// What is said of the generation that this is about.
+    /// Asks the witnesses about the generation named in `vouching`.
     ///
-    /// # Errors
-    /// The provider did not answer, or another generation has taken its place: an answer of one says nothing about what the
-    /// other has said.
+    /// # Errors The provider did not answer, or another generation has replaced it: an answer of one generation proves
+    /// nothing about the answers of another.
     pub(super) async fn vouched(
         &self,
         service: &ServiceRef,
@@ -44,7 +43,7 @@ impl Services {
         let generation = vouching.generation;
         let mut turn = None;
         if !vouching.is_anew {
-            // Many Services begin together, and the first of them asks for all.
+            // Many Services begin together; the first one asks for all of them.
             turn = Some(self.vouching.lock().await);
             if *locked(&self.known) == Some(generation) {
                 return Ok(Witnesses::default());
@@ -63,10 +62,9 @@ impl Services {
         Ok(said)
     }
 
-    /// Nodes are asked about first: one call answers for all of them.
+    /// Asks about nodes first: one call answers for all of them.
     ///
-    /// # Errors
-    /// The provider did not answer.
+    /// # Errors The provider did not answer.
     async fn vouch(
         &self,
         service: &ServiceRef,
@@ -77,7 +75,7 @@ impl Services {
         let nodes = cluster.nodes.state();
         let nodes = witnesses(nodes.iter().map(|node| &**node), ownership);
         let mut said = Witnesses::default();
-        // What keeps the provider from telling nodes must not keep load balancers for ever.
+        // A failure to look up nodes must not block load balancers for ever.
         let (lookups, failed) = match self.look_up(&nodes).await {
             Ok(lookups) => (lookups, None),
             Err(error @ ProviderError::Throttled { .. }) => return Err(error),
@@ -91,7 +89,7 @@ impl Services {
                 said.missing.push(format!("node/{name}"));
             }
         }
-        // That one load balancer is lost must not keep the others from being looked after.
+        // One lost load balancer must not stop the reconciliation of the others.
         if said != Witnesses::default() || (!is_anew && failed.is_none()) {
             return Ok(said);
         }
@@ -109,7 +107,7 @@ impl Services {
                 Found::Present(status) => match is_same(&before, &status) {
                     Some(true) => said.found.push(other.to_string()),
                     Some(false) => said.missing.push(other.to_string()),
-                    // Names say nothing, neither for the account nor against it.
+                    // Host names neither confirm nor refute the account.
                     None => {}
                 },
                 Found::Absent => said.missing.push(other.to_string()),
@@ -121,7 +119,7 @@ impl Services {
         }
     }
 
-    /// None, where the provider knows no instances.
+    /// Empty if the provider has no instances.
     async fn look_up(&self, nodes: &[&Node]) -> Result<Vec<Lookup>, ProviderError> {
         if nodes.is_empty() {
             return Ok(Vec::new());
@@ -134,7 +132,8 @@ impl Services {
         }
     }
 
-    /// Whoever may not read it does not know, and takes the longer way.
+    /// Whether the namespace is being deleted. False if it cannot be read; the Service then takes the ordinary, longer
+    /// path.
     pub(super) async fn namespace_goes(&self, service: &ServiceRef) -> bool {
         let api: Api<Namespace> = Api::all(self.cloud.cluster.client.clone());
         let request = api.get_metadata_opt(&service.namespace);

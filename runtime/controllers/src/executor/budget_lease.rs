@@ -1,8 +1,8 @@
-//! What was spent of the deletion budgets, written down where the next process finds it: in annotations of the
-//! manager's own Lease, which every cloud-controller-manager may read and write already. Decides nothing.
+//! Persists spent deletion budgets across restarts, in annotations of the manager's own Lease, which every
+//! cloud-controller-manager may already read and write. Decides nothing.
 //!
-//! It is written before what it pays for is done, so that a process that dies in between has spent and not deleted.
-//! There is one for all providers: each date says which one it was.
+//! A withdrawal is written before the change that it pays for is made, so that a process that dies in between has spent
+//! budget and deleted nothing. All providers share the annotations: each date carries the provider's name.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use kube::{Api, Client};
 
 use super::request::in_time;
 
-/// The brakes whose budgets outlive a restart, and the annotations that hold what was spent of them: dates, each with
-/// `=` and the provider's name, separated by commas. What is deleted does not come back, so that whoever is started
-/// again and again must not have a full budget each time; what the other brakes hold is put right by the next answer.
+/// The brakes whose budgets survive a restart, and the annotations that hold the withdrawals: dates, each followed by
+/// `=` and the provider's name, separated by commas. Deletions cannot be undone, so that a process that restarts again
+/// and again must not get a full budget each time; the next answer corrects the changes that the other brakes hold.
 const KEPT: [(Brake, &str); 3] = [
     (Brake::NodeDeletion, "wasm-ccm.dev/spent-node-deletions"),
     (
@@ -30,28 +30,28 @@ const KEPT: [(Brake, &str); 3] = [
     ),
     (Brake::RouteDeletion, "wasm-ccm.dev/spent-route-deletions"),
 ];
-/// The lease is renewed every two seconds by somebody else, so that a write meets a newer version now and then.
+/// Maximum attempts at a write. The election renews the Lease every two seconds, so that conflicts do happen.
 const MOST_CONFLICTS: u32 = 10;
 
-/// The name of a Lease.
+/// Namespace and name of a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseName {
-    /// Its namespace.
+    /// Namespace.
     pub namespace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
-/// See the module's documentation.
+/// Reads and writes the annotations of the Lease.
 pub(crate) struct BudgetLease {
     leases: Option<(Api<Lease>, String)>,
     tenure: Arc<Tenure>,
-    /// How often something was taken that is written down.
+    /// Number of the last persisted withdrawal.
     written: u64,
 }
 
 impl BudgetLease {
-    /// Budgets in the Lease of this name; without one what was spent is forgotten at a restart.
+    /// Uses the Lease of this name; without one, withdrawals are lost at a restart.
     pub(crate) fn new(
         client: Client,
         lease: Option<LeaseName>,
@@ -64,15 +64,14 @@ impl BudgetLease {
         }
     }
 
-    /// Whether what was spent of this brake outlives a restart.
+    /// Whether withdrawals from this brake's budget survive a restart.
     pub(crate) fn keeps(brake: Brake) -> bool {
         KEPT.iter().any(|(kept, _)| *kept == brake)
     }
 
-    /// What was spent before this process began. Where the Lease may not be read, nothing is known, and that is said.
+    /// Reads the withdrawals of earlier processes. If the Lease may not be read, returns none and logs a warning.
     ///
-    /// # Errors
-    /// The API server cannot be asked now.
+    /// # Errors The API server cannot be reached now.
     pub(crate) async fn read(&mut self, at: Now) -> Result<Vec<(Brake, Vec<Spent>)>, ClusterError> {
         let Some((api, name)) = &self.leases else {
             return Ok(Vec::new());
@@ -94,15 +93,14 @@ impl BudgetLease {
         Ok(KEPT.into_iter().map(spent).collect())
     }
 
-    /// Whether the taking with this number is written down.
+    /// Whether the withdrawal with this number is persisted.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.written >= number
     }
 
-    /// Writes down what is spent by now, after something was taken so often.
+    /// Persists all current withdrawals; `taken` is the number of the last one.
     ///
-    /// # Errors
-    /// The API server did not store it, and may do so later.
+    /// # Errors The API server did not store them; a retry may succeed.
     pub(crate) async fn write(
         &mut self,
         budgets: &ClusterBudgets,
@@ -144,7 +142,7 @@ impl BudgetLease {
                     self.written = taken;
                     return Ok(());
                 }
-                // Gone in between.
+                // The Lease was deleted in between.
                 Ok(None) => {}
                 Err(ClusterError::Conflict(why)) => last = why,
                 Err(error @ (ClusterError::Denied(_) | ClusterError::Rejected(_))) => {
@@ -157,7 +155,7 @@ impl BudgetLease {
         Err(ClusterError::Conflict(last))
     }
 
-    /// Without the right to write the Lease, as with `--leader-elect=false`, the budget is kept in memory.
+    /// Keeps budgets in memory only, when the Lease may not be written, as with `--leader-elect=false`.
     fn give_up(&mut self, error: &ClusterError) {
         self.leases = None;
         tracing::warn!(%error, "the Lease cannot be used to write down how much was deleted: a restart gives the brakes new budgets");
@@ -167,7 +165,7 @@ impl BudgetLease {
 fn date(moment: Moment, at: Now) -> String {
     let ago = SignedDuration::try_from(moment.until(at.moment)).unwrap_or(SignedDuration::MAX);
     let date = at.wall.checked_sub(ago).unwrap_or(Timestamp::MIN);
-    // Rounded up, so that reading it back never frees anything early.
+    // Rounded up, so that reading the date back never frees budget early.
     let date = date
         .checked_add(SignedDuration::from_millis(999))
         .unwrap_or(date);
@@ -184,8 +182,8 @@ fn entry(spent: &Spent, at: Now) -> String {
     }
 }
 
-/// What the dates in `text` say. What is no date is left out: somebody else may write here, too. A date in the
-/// future, after a clock that was wrong, counts as now; and one without a provider for each of them.
+/// Parses the withdrawals in `text`. Skips entries that are no dates, because others may write the annotation, too. A
+/// date in the future (wrong clock) counts as now; a date without a provider counts for every provider.
 fn spent(text: &str, at: Now) -> Vec<Spent> {
     let moment = |date: &str| {
         let date = date.trim().parse::<Timestamp>().ok()?;

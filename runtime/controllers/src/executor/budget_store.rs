@@ -1,5 +1,5 @@
-//! Taking changes out of the brakes' budgets, each provider's and the cluster's. Decides nothing but whether there is
-//! something left.
+//! Withdraws changes from the brakes' budgets, those of each provider and of the cluster. Decides only whether budget
+//! is left.
 
 use std::sync::{Arc, Mutex as StdMutex};
 
@@ -19,20 +19,20 @@ use crate::clock::{Clock, boottime};
 use crate::cluster::locked;
 use crate::metrics::Metrics;
 
-/// What was spent.
+/// The budgets' current balance.
 struct Balance {
     budgets: ClusterBudgets,
-    /// How often something was taken: what is written down then has every earlier one.
+    /// Number of withdrawals so far. Persisting number n also persists all earlier ones.
     taken: u64,
 }
 
-/// See the module's documentation.
+/// Holds all budgets in memory and persists those that survive a restart.
 pub(crate) struct BudgetStore {
     account: StdMutex<Balance>,
-    /// Held while something is written down. Whoever waits for it finds, as a rule, that somebody else has written what
-    /// he took, too: of many that come together only the first two write.
+    /// Locked during a write. Group commit: waiters usually find their withdrawal already persisted by an earlier
+    /// writer, so that of many that arrive together only the first two write.
     budget_lease: Mutex<BudgetLease>,
-    /// What the budget lease said at the beginning is known.
+    /// Set once the budget lease was read.
     is_restored: OnceCell<()>,
     clock: Clock,
     mode: Mode,
@@ -41,7 +41,7 @@ pub(crate) struct BudgetStore {
 }
 
 impl BudgetStore {
-    /// Budgets of which nothing is spent but what the budget lease says.
+    /// Creates budgets from which only the budget lease's withdrawals are spent.
     pub(crate) fn new(
         client: Client,
         settings: &Settings,
@@ -67,8 +67,8 @@ impl BudgetStore {
         }
     }
 
-    /// Takes a change of `object` out of the budgets, for `provider`; `objects` counts the objects of the kind. What
-    /// outlives a restart is written down first.
+    /// Withdraws one change of `object` from the budgets, for `provider`; `objects` counts the objects of that kind.
+    /// Persists the withdrawal first if the brake's budget survives restarts.
     pub(super) async fn take(
         &self,
         provider: &str,
@@ -77,7 +77,8 @@ impl BudgetStore {
         objects: impl Fn() -> Objects,
     ) -> Outcome {
         if self.mode != Mode::Enforce {
-            // Nothing is done, so nothing is spent: what is reported is what would be done in the end.
+            // Outside enforce mode nothing is changed and nothing is spent: the plan shows what would happen
+            // eventually.
             return Outcome::Budget(Ok(()));
         }
         if !BudgetLease::keeps(brake) {
@@ -102,13 +103,13 @@ impl BudgetStore {
         }
     }
 
-    /// What a change of `provider` has taken last was refused for good: somebody else may have it. It is written down with
-    /// what is taken next.
+    /// Returns the last withdrawal of `provider` after its change was refused for good, so that another change can use
+    /// it. The next withdrawal persists this.
     pub(super) fn refused(&self, provider: &str, brake: Brake) {
         locked(&self.account).budgets.refused(provider, brake);
     }
 
-    /// What was spent before this process began is known afterwards.
+    /// Reads the withdrawals of earlier processes from the budget lease, once.
     async fn restore(&self) -> Result<(), ClusterError> {
         let read = self.is_restored.get_or_try_init(|| async {
             let mut budget_lease = self.budget_lease.lock().await;
@@ -120,7 +121,7 @@ impl BudgetStore {
         read.await.copied()
     }
 
-    /// What was taken so far, the one with this number included, is written down afterwards.
+    /// Persists all withdrawals so far, including the one with this number.
     async fn write_down(&self, number: u64) -> Result<(), ClusterError> {
         let mut budget_lease = self.budget_lease.lock().await;
         if budget_lease.has(number) {
@@ -133,7 +134,7 @@ impl BudgetStore {
         budget_lease.write(&budgets, taken, self.clock.both()).await
     }
 
-    /// How full a provider's budget is, where it has so many objects of the kind.
+    /// The state of a provider's budget, given its number of objects of that kind.
     pub(super) fn state(&self, provider: &str, brake: Brake, objects: usize) -> BrakeState {
         let now = self.clock.now();
         BrakeState {
@@ -144,7 +145,7 @@ impl BudgetStore {
         }
     }
 
-    /// Says which taking it was, and what is spent by it.
+    /// Withdraws in memory; returns the withdrawal's number and the withdrawal.
     fn take_from_memory(
         &self,
         provider: &str,

@@ -1,4 +1,4 @@
-//! Every call of the provider, under a permit.
+//! All provider calls, each under a permit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use tokio::task::JoinSet;
 use crate::clock::boottime;
 use crate::cluster::Cluster;
 
-/// How much longer than its permit a provider call is waited for: the host ends it on time, and this
-/// only guards against a host that does not.
+/// Extra time beyond the permit for a provider call. The host ends calls on time; this only guards against a host that
+/// does not.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Why a call that may change something has brought no answer of the cloud.
+/// Why a changing call returned no usable answer from the cloud.
 pub(super) enum Unmade {
-    /// It came to a change that is not made in this mode. Whatever the provider made of that is no answer.
+    /// The call attempted a change that this mode withholds. The provider's result then is not a cloud answer.
     Withheld,
-    /// It failed.
+    /// The call failed.
     Failed(ProviderError),
 }
 
@@ -30,7 +30,7 @@ impl From<ProviderError> for Unmade {
 }
 
 impl Unmade {
-    /// How the call ended, in a word for metrics.
+    /// Result label for metrics.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Unmade::Withheld => "withheld",
@@ -39,7 +39,7 @@ impl Unmade {
     }
 }
 
-/// The answer of a call under this permit.
+/// Returns the call's answer unless its permit withheld a change.
 pub(super) fn made<T>(permit: &Permit, answer: Result<T, ProviderError>) -> Result<T, Unmade> {
     match permit.has_withheld() {
         true => Err(Unmade::Withheld),
@@ -47,7 +47,7 @@ pub(super) fn made<T>(permit: &Permit, answer: Result<T, ProviderError>) -> Resu
     }
 }
 
-/// How such a call ended, for whoever asked for it.
+/// Converts the result of such a call into an outcome for the reconciliation.
 pub(super) fn outcome<T>(
     answer: Result<T, Unmade>,
     answered: impl FnOnce(Result<T, ProviderError>) -> Outcome,
@@ -59,7 +59,7 @@ pub(super) fn outcome<T>(
     }
 }
 
-/// The provider, and what every call of it needs.
+/// The provider and the context that each of its calls needs.
 #[derive(Clone)]
 pub(super) struct Cloud {
     pub(super) provider: Arc<dyn CloudProvider>,
@@ -68,7 +68,7 @@ pub(super) struct Cloud {
 }
 
 impl Cloud {
-    /// One look-up in a task of its own: a provider that panics ends one call and not the batch.
+    /// Runs one look-up in its own task: a provider that panics fails this call and not the batch.
     pub(super) async fn find_apart(
         self,
         nodes: Vec<CloudNode>,
@@ -77,7 +77,7 @@ impl Cloud {
         apart(self.find(nodes, is_fresh)).await
     }
 
-    /// One look-up of many nodes, under a permit that allows reads only.
+    /// Looks up many nodes, under a read-only permit.
     async fn find(self, nodes: Vec<CloudNode>, is_fresh: bool) -> Result<FindReply, ProviderError> {
         let permit = Arc::new(self.permit(0)?);
         let began = boottime();
@@ -86,7 +86,7 @@ impl Cloud {
             false => self.provider.find(&nodes, permit),
         };
         let answer = self.in_time("find of nodes", call).await;
-        // Of the whole answer at once, and before anybody hears his part: two nodes of one answer see each other.
+        // Index the whole answer before any part of it is returned, so that two nodes in one answer see each other.
         if let Ok(reply) = &answer {
             let (by, now) = (self.provider.name(), self.cluster.clock.now());
             self.cluster.node_index().answered(by, &nodes, reply, now);
@@ -102,10 +102,9 @@ impl Cloud {
         answer
     }
 
-    /// A permit for one call that begins now and makes at most so many changes.
+    /// A permit for one call that begins now and makes at most `mutations` changes.
     ///
-    /// # Errors
-    /// No call may begin.
+    /// # Errors The tenure allows no call to begin.
     pub(super) fn permit(&self, mutations: u32) -> Result<Permit, ProviderError> {
         if !self.cluster.tenure.may_begin(boottime()) {
             return Err(ProviderError::Unavailable(
@@ -121,7 +120,7 @@ impl Cloud {
         ))
     }
 
-    /// The answer of a call, if it comes while its permit lasts.
+    /// Waits for a call's answer until its permit has expired (plus [`GRACE`]).
     pub(super) async fn in_time<T>(
         &self,
         what: &str,
@@ -137,16 +136,16 @@ impl Cloud {
     }
 }
 
-/// A call in a task of its own: a provider that panics ends this call and nothing else.
+/// Runs a call in its own task: a provider that panics fails this call and nothing else.
 pub(super) async fn apart<T: Send + 'static>(
     call: impl Future<Output = Result<T, ProviderError>> + Send + 'static,
 ) -> Result<T, ProviderError> {
-    // Dropped, it ends the call.
+    // Dropping the set aborts the call.
     let mut task = JoinSet::new();
     task.spawn(call);
     match task.join_next().await {
         Some(Ok(answer)) => answer,
-        // Its message may hold anything, and this is told to everybody.
+        // The panic message may contain secrets, and this error is shown publicly.
         Some(Err(_)) => Err(ProviderError::Internal(
             "the call ended with a panic".to_owned(),
         )),

@@ -1,4 +1,4 @@
-//! The executor of a controller that is no provider's: it reads nodes and writes their pod CIDRs, and calls no cloud.
+//! Executor of a controller without a provider: reads nodes and writes their pod CIDRs; never calls a cloud.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::plan::Planner;
 use crate::pruned_objects::PrunedNode;
 use crate::reconcile::Performer;
 
-/// What stands in logs where a provider's name would.
+/// Stands in logs in place of a provider's name.
 const NOBODY: &str = "-";
 
-/// See the module's documentation. Whoever uses it bounds how many reconciliations there are at once, and with them the
-/// writes.
+/// Executes effects without a provider. Callers limit the number of concurrent reconciliations, and with it the number
+/// of writes.
 pub(crate) struct ClusterExecutor {
     pub(crate) cluster: Arc<Cluster>,
     nodes: Api<PrunedNode>,
 }
 
 impl ClusterExecutor {
-    /// An executor of `cluster`.
+    /// Creates an executor for `cluster`.
     pub(crate) fn new(cluster: Arc<Cluster>) -> ClusterExecutor {
         ClusterExecutor {
             nodes: Api::all(cluster.client.clone()),
@@ -33,7 +33,7 @@ impl ClusterExecutor {
         }
     }
 
-    /// The clock of decisions.
+    /// The clock for decisions.
     pub(crate) fn clock(&self) -> Clock {
         self.cluster.clock
     }

@@ -1,5 +1,5 @@
-//! Events, sent as client-go's recorder does: equal ones are counted up instead of repeated. Best effort:
-//! what cannot be recorded is logged, and nobody waits for it again.
+//! Records Events as client-go's recorder does: repeated Events increase a count instead of creating new objects. Best
+//! effort: failures are logged and not retried.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,13 +24,14 @@ use super::request::{in_time, stopping};
 use super::{params, strategic};
 use crate::clock::{boottime, wall};
 
-/// How long an Event is counted up before a new one is made; client-go's window.
+/// Time during which an Event is counted up instead of created anew; client-go's value.
 const WINDOW: SignedDuration = SignedDuration::from_mins(10);
-/// How many Events are remembered: client-go's number. When it is reached, all are forgotten, which
-/// costs nothing but repeated Event objects.
+/// Maximum number of remembered Events; client-go's value. Beyond it all are forgotten, which costs nothing but
+/// repeated Event objects.
 const MOST: usize = 4096;
 
-/// A node, by this controller's account. Two of them have another name in Events (ROUTE-006, IPAM-029).
+/// The node that an Event is about, and the reporting component. Two controllers report under another name (ROUTE-006,
+/// IPAM-029).
 pub(super) fn about_node<'a>(node: &'a NodeRef, controller: &'static str) -> About<'a> {
     let component = match controller {
         ROUTE_CONTROLLER => ROUTE_EVENTS,
@@ -48,7 +49,7 @@ pub(super) fn about_node<'a>(node: &'a NodeRef, controller: &'static str) -> Abo
     }
 }
 
-/// A Service (SVC-001).
+/// The Service that an Event is about (SVC-001).
 pub(super) fn about_service(service: &ServiceRef) -> About<'_> {
     About {
         api_version: "v1",
@@ -61,7 +62,7 @@ pub(super) fn about_service(service: &ServiceRef) -> About<'_> {
     }
 }
 
-/// See the module's documentation.
+/// Sends Events to the API server.
 pub(crate) struct Events {
     client: Client,
     recorder: Mutex<Recorder>,
@@ -69,7 +70,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Nothing was recorded yet.
+    /// Starts with no recorded Events.
     pub(crate) fn new(client: Client, tenure: Arc<Tenure>) -> Events {
         Events {
             client,
@@ -78,7 +79,7 @@ impl Events {
         }
     }
 
-    /// Records `event`, or counts it up, and says whether the API server has it.
+    /// Creates `event` or increases its count; the outcome says whether the API server stored it.
     pub(super) async fn record(&self, about: &About<'_>, event: &CloudEvent) -> Outcome {
         if !self.tenure.may_begin(boottime()) {
             return Outcome::Unrecorded(stopping().to_string());
@@ -111,7 +112,7 @@ impl Events {
     }
 }
 
-/// What was recorded lately.
+/// Recently recorded Events.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     lately: HashMap<Key, Seen>,
@@ -138,14 +139,14 @@ impl Seen {
     }
 }
 
-/// What has to be sent.
+/// The request to send.
 #[derive(Debug, PartialEq)]
 pub(super) enum Recorded {
-    /// A new Event.
+    /// Create a new Event.
     New(Box<Event>),
-    /// The same as before: a strategic merge patch of the Event with this name.
+    /// Repeat an earlier Event: strategic merge patch of the Event with this name.
     Again {
-        /// Name of the Event.
+        /// The Event's name.
         name: String,
         /// The new count and time.
         patch: Value,
@@ -153,7 +154,7 @@ pub(super) enum Recorded {
 }
 
 impl Recorder {
-    /// Notes that `event` happens at `now`.
+    /// Registers an occurrence of `event` at `now`.
     pub(super) fn record(
         &mut self,
         about: &About<'_>,
@@ -187,7 +188,7 @@ impl Recorder {
         Recorded::New(Box::new(new))
     }
 
-    /// Forgets an Event that could not be sent, so that the next one is a new one.
+    /// Forgets an Event that could not be sent, so that the next occurrence creates a new one.
     pub(super) fn forget(&mut self, about: &About<'_>, event: &CloudEvent) {
         self.lately.remove(&key(about, event));
     }

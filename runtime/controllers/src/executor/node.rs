@@ -1,4 +1,4 @@
-//! What is done about nodes: look-ups, and what is written of a node. Each has been allowed by the executor.
+//! Effects on nodes: look-ups and writes. The executor has already permitted each of them.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ impl EffectExecutor {
         Ok(looked)
     }
 
-    /// Asks about many nodes at once, without waiting for company.
+    /// Looks up many nodes in one call, outside the batch.
     pub(super) async fn survey(&self, survey: &Survey) -> Result<FindReply, ProviderError> {
         let nodes = survey.nodes().map(|node| cloud_node(node)).collect();
         self.cloud.clone().find_apart(nodes, survey.is_fresh).await
     }
 
-    /// S2: only this very node, in this very state.
+    /// S2: deletes the node only with this UID and resource version.
     pub(super) async fn delete(&self, node: &NodeRef, deletion: &NodeDeletion) -> Outcome {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
@@ -72,7 +72,7 @@ impl EffectExecutor {
             Err(error) => Outcome::Node(Err(error)),
         };
         record.ended(boottime(), &outcome);
-        // One node that nobody may delete does not use up what the others need.
+        // A node whose deletion is refused for good must not use up the budget of the others.
         if let (Some(brake), Outcome::Node(Err(error))) = (deletion.brake, &outcome)
             && error.is_final()
         {
@@ -81,7 +81,8 @@ impl EffectExecutor {
         outcome
     }
 
-    /// Says what this provider says of a node that others could speak for, too, and wakes those who wait for that.
+    /// Casts this provider's vote on a node that several providers may claim, and wakes the reconciliations that wait
+    /// for it.
     pub(super) fn confer(&self, node: &NodeRef, word: &CandidateVote) -> Outcome {
         let now = self.cluster.clock.now();
         let conferred = self.cluster.claims().confer(
@@ -125,7 +126,7 @@ pub(super) async fn read(cluster: &Cluster, nodes: &Api<PrunedNode>, node: &Node
     ))
 }
 
-/// Of the pods their metadata is enough. Whoever may not read it, or gets no answer, knows of no drain.
+/// Whether the node is drained, judged by its pods' metadata. If that cannot be read, the node counts as not drained.
 pub(super) async fn read_pods(cluster: &Cluster, node: &NodeRef) -> Outcome {
     let pods: Api<Pod> = Api::all(cluster.client.clone());
     let of_node = ListParams::default().fields(&format!("spec.nodeName={}", node.name));

@@ -1,4 +1,4 @@
-//! One request to the API server: how long it may take, and what it means when it fails.
+//! A single API server request: its timeout and the classification of its failure.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use ccm_core::tenure::Tenure;
 use crate::pruned_objects::Pruned;
 use crate::tenure_client::time_left;
 
-/// How long one request to the API server may take. Shorter than the lease lasts (15 s), so that no
-/// request outlives it; far longer than a healthy API server needs.
+/// Timeout of one API server request. Shorter than the lease duration (15 s), so that no request outlives the lease;
+/// far longer than a healthy API server needs.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 
 pub(super) fn stopping() -> ClusterError {
     ClusterError::Unavailable("the manager is stopping or no longer leader".to_owned())
 }
 
-/// One request, cut off after [`REQUEST_TIME`], or when the tenure ends if that is earlier.
+/// Runs one request with a timeout of [`REQUEST_TIME`], or until the tenure ends if that is earlier.
 pub(crate) async fn in_time<T>(
     tenure: &Tenure,
     request: impl Future<Output = kube::Result<T>>,
@@ -32,7 +32,7 @@ pub(crate) async fn in_time<T>(
     }
 }
 
-/// What a failed request means. `Ok(None)`: there is no such object.
+/// Classifies a failed request. `Ok(None)`: the object does not exist.
 pub(super) fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> {
     let kube::Error::Api(status) = error else {
         return Err(ClusterError::Unavailable(chain(&error)));
@@ -47,7 +47,7 @@ pub(super) fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> 
     }
 }
 
-/// An error with its causes, outermost first. A cause that its effect has quoted already is not repeated.
+/// Formats an error with its causes, outermost first. Omits a cause that the text already contains.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -61,7 +61,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What an answer is about, in the form that effects end with.
+/// Unwraps the object of a response into the form that outcomes hold.
 pub(super) fn unwrapped<T>(
     read: Result<Option<Pruned<T>>, ClusterError>,
 ) -> Result<Option<Box<T>>, ClusterError> {

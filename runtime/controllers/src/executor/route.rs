@@ -1,4 +1,4 @@
-//! What is done about routes: calls of the provider. Each has been allowed by the executor.
+//! Effects on routes: provider calls. The executor has already permitted each of them.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use super::cloud::{Cloud, Unmade, apart, made, outcome};
 use crate::clock::boottime;
 use crate::metrics::RouteOperation;
 
-/// The most changes of one call. A route is made or removed with one; a cloud that has no other way replaces what is in
-/// its place with two.
+/// Maximum changes in one call. Creating or removing a route takes one; a cloud that cannot do so replaces the existing
+/// route with two.
 const MOST_CHANGES: u32 = 4;
 
 impl EffectExecutor {
-    /// Carries one effect about routes out.
+    /// Executes one effect on routes.
     pub(super) async fn route(&self, effect: &RouteEffect) -> Outcome {
         Outcome::Route(match effect {
             RouteEffect::List(nodes) => RouteOutcome::Listed(self.list_routes(nodes).await),
@@ -110,8 +110,7 @@ impl EffectExecutor {
         answer
     }
 
-    /// What a call needs that may change something. All calls that change something at a provider's cloud take from one
-    /// budget.
+    /// Prepares a call that may change something. All calls that change a provider's cloud share one budget.
     fn changing_route(
         &self,
         destination: &str,

@@ -1,6 +1,5 @@
-//! What is done about Services: calls of the provider about their load balancers, and what is written of them. Each has
-//! been allowed by the executor, and no two at the same time are about one Service: whoever holds the reconciliations
-//! sees to it.
+//! Effects on Services: provider calls about load balancers, and status writes. The executor has already permitted each
+//! of them, and no two effects on the same Service run at once: the caller serialises the reconciliations of a Service.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -30,26 +29,26 @@ use crate::clock::boottime;
 use crate::metrics::Operation;
 use crate::pruned_objects::PrunedService;
 
-/// The most changes of one call. The largest load balancer of a cloud that we know has some 150 targets and 50
-/// services; each costs one change at worst, and more than all of them is a loop.
+/// Maximum changes in one call. The largest load balancer of any cloud we know has some 150 targets and 50 services;
+/// each costs at most one change, so that more than all of them indicates a loop.
 const MOST_CHANGES: u32 = 256;
 
-/// How many Services one page of a list has: client-go's number.
+/// Page size for listing Services; client-go's value.
 const PAGE: u32 = 500;
 
-/// See the module's documentation.
+/// The part of the executor that handles Services.
 pub(super) struct Services {
     pub(super) cloud: Cloud,
-    /// All calls that change something take from it: each provider has its own quota at its own cloud.
+    /// Budget shared by all calls that change something; each provider has its own quota at its own cloud.
     budget: Arc<SharedBudget>,
-    /// The provider's generation that somebody has vouched for.
+    /// The last provider generation whose account was confirmed.
     pub(super) known: Mutex<Option<u64>>,
-    /// Whose turn it is to ask for that.
+    /// Serialises the confirmation of the account.
     pub(super) vouching: tokio::sync::Mutex<()>,
 }
 
 impl Services {
-    /// A part of the executor to this provider.
+    /// Creates the Service part of a provider's executor.
     pub(super) fn new(cloud: Cloud, allowances: &Allowances) -> Services {
         let brake = Brake::CloudMutations;
         Services {
@@ -60,12 +59,12 @@ impl Services {
         }
     }
 
-    /// What all changes at the provider's cloud take from.
+    /// The budget shared by all changes at the provider's cloud.
     pub(super) fn budget(&self) -> Arc<SharedBudget> {
         self.budget.clone()
     }
 
-    /// Carries one effect about one Service out. Events, budgets and what needs nodes are the executor's own.
+    /// Executes one effect on a Service. The executor itself handles Events, budgets and effects that need nodes.
     pub(super) async fn perform(&self, service: &ServiceRef, effect: &ServiceEffect) -> Outcome {
         let progressed = |answer| Outcome::Service(ServiceOutcome::Progressed(answer));
         Outcome::Service(match effect {
@@ -177,7 +176,7 @@ impl Services {
         self.measured(Operation::Get, began, answer.await, ProviderError::reason)
     }
 
-    /// What a call needs that may change something.
+    /// Prepares a call that may change something.
     fn changing(
         &self,
         service: &ServiceRef,
@@ -204,7 +203,7 @@ impl Services {
         answer
     }
 
-    /// Of the IPs in the answer about `service`, those that others in the cluster have.
+    /// The IPs in the answer about `service` that other objects of the cluster already use.
     fn in_use(&self, service: &ServiceRef, reply: &EnsureReply) -> Vec<InUse> {
         let Ensured::Ready(LoadBalancerStatus { ingress }) = &reply.ensured else {
             return Vec::new();
@@ -224,8 +223,8 @@ impl Services {
         in_use
     }
 
-    /// That somebody is gone is believed of the API server itself: a watch lags behind, and what follows is that his
-    /// load balancer is taken.
+    /// Whether the owner with this UID exists. Absence is confirmed with the API server, because the watch lags and the
+    /// caller takes over the owner's load balancer.
     async fn owner(&self, uid: &str) -> OwnerState {
         let known = self.cloud.cluster.service_index().owner(uid);
         if known != OwnerState::Gone {
@@ -254,7 +253,7 @@ impl Services {
         }
     }
 
-    /// SVC-080.
+    /// Writes the Service's status (SVC-080).
     async fn write(
         &self,
         service: &ServiceRef,
@@ -267,7 +266,7 @@ impl Services {
         let request = api.patch_status(&service.name, &params, &body);
         let written = unwrapped(in_time(&self.cloud.cluster.tenure, request).await)?;
         if let Some(service) = &written {
-            // Before the watch says so: the next answer is held against this one's addresses.
+            // Update the index before the watch does: the next answer is compared with these addresses.
             self.cloud.cluster.service_index().apply(service);
         }
         Ok(written)

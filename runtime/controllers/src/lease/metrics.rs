@@ -1,4 +1,4 @@
-//! What an election is measured by, under upstream's names (PROC-047). Holds no logic.
+//! Leader election metrics, under upstream's names (PROC-047). Holds no logic.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 
 type Name = [(&'static str, String); 1];
 
-/// The metrics of all elections of a process. Clones are the same metrics; the default ones nobody reads.
+/// The metrics of all elections of a process. Clones share the same metrics; the default ones are not exported.
 #[derive(Debug, Clone, Default)]
 pub struct ElectionMetrics {
     master_status: Family<Name, Gauge>,
@@ -15,7 +15,7 @@ pub struct ElectionMetrics {
 }
 
 impl ElectionMetrics {
-    /// Makes the metrics and registers them.
+    /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> ElectionMetrics {
         let metrics = ElectionMetrics::default();
         metrics.register_in(registry);

@@ -1,4 +1,4 @@
-//! Events about the Lease, as client-go's elector has them recorded (PROC-043). Makes values; sends nothing.
+//! Events about the Lease, as client-go's elector records them (PROC-043). Builds values; sends nothing.
 
 use ccm_core::cloud::{CloudEvent, EventType};
 use ccm_core::event::About;
@@ -8,11 +8,11 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::ElectionSettings;
 
-/// Who says it: upstream's name, because people filter by it.
+/// Reporting component: upstream's name, because people filter by it.
 const COMPONENT: &str = "cloud-controller-manager";
 const REASON: &str = "LeaderElection";
 
-/// `<identity> <what>`, about the Lease as it was seen last.
+/// Builds the Event `<identity> <what>` about the last known Lease.
 pub(super) fn event(
     settings: &ElectionSettings,
     what: &str,

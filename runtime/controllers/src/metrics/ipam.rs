@@ -1,4 +1,4 @@
-//! What is measured of the ranges of pods, under upstream's names, one of them with upstream's misspelling (IPAM-045).
+//! Metrics of the pod ranges, under upstream's names, one of them with upstream's misspelling (IPAM-045).
 
 use std::sync::atomic::AtomicU64;
 
@@ -14,7 +14,7 @@ const TRIES: [f64; 5] = [1.0, 5.0, 25.0, 125.0, 625.0];
 
 type ByRange = [(&'static str, String); 1];
 
-/// See the module's documentation.
+/// The metrics of all pod ranges.
 #[derive(Debug, Clone)]
 pub(crate) struct IpamMetrics {
     allocations: Family<ByRange, Counter>,
@@ -37,7 +37,7 @@ impl Default for IpamMetrics {
 }
 
 impl IpamMetrics {
-    /// Registers them.
+    /// Registers the metrics.
     pub(super) fn register(&self, registry: &mut Registry) {
         // The client appends `_total` to counters.
         registry.register(
@@ -67,7 +67,7 @@ impl IpamMetrics {
         );
     }
 
-    /// The range is like this now; `before` is what had become of its blocks when this was said last.
+    /// Updates a range's metrics; `before` is its tally at the last update.
     pub(crate) fn stands(&self, set: &CidrSet, before: Tally) {
         let (labels, now) = (by(set), set.tally());
         let more = |now: usize, before: usize| {
@@ -81,13 +81,13 @@ impl IpamMetrics {
             .inc_by(more(now.released, before.released));
         let size = i64::try_from(set.size()).unwrap_or(i64::MAX);
         self.size.get_or_create(&labels).set(size);
-        // At most 2^24 of them.
+        // At most 2^24 blocks.
         let part = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
         let usage = part(set.used()) / part(set.size());
         self.usage.get_or_create(&labels).set(usage);
     }
 
-    /// A block of the range was handed out, past so many used ones.
+    /// Records an allocation that skipped this number of used blocks.
     pub(crate) fn tried(&self, set: &CidrSet, tries: usize) {
         let tries = f64::from(u32::try_from(tries).unwrap_or(u32::MAX));
         self.tries.get_or_create(&by(set)).observe(tries);

@@ -1,5 +1,5 @@
-//! What the node controller remembers of a node between two reconciliations, and what of a node is worth a
-//! new one. Keeps no node and starts nothing.
+//! State of a node between two reconciliations, and the filter for changes that need a new one. Keeps no node and
+//! starts nothing.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -19,43 +19,42 @@ use tokio::task::{Id, JoinError};
 use crate::queue::Queue;
 use crate::reconcile::Conclusion;
 
-/// How long a cache that is older than our own write is waited for. After that the cache is believed: an
-/// etcd that was restored from a backup goes back for good.
+/// How long to wait for a cache that is older than our own write. After that the cache is believed: an etcd restored
+/// from a backup stays behind for good.
 const CATCH_UP: Duration = Duration::from_secs(10);
 
-/// How old an answer may be when it is stored at last. A machine does not change in half a minute; and the
-/// cloud is not asked again and again by all nodes while the API server restarts.
+/// Maximum age of a cloud answer when it is finally stored. A machine does not change in half a minute; and all nodes
+/// need not ask the cloud again and again while the API server restarts.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// What is remembered of a node between reconciliations.
+/// State of one node between reconciliations.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// What the last wake-up was for; the same again wakes nobody.
+    /// Fingerprint at the last wake-up; an equal one wakes nothing.
     fingerprint: Option<u64>,
     past: RetainedState,
-    /// Since when the node has had the taint, as far as this process has seen.
+    /// When this process first saw the taint on the node.
     tainted_since: Option<Moment>,
-    /// What stood in the way last, for people.
+    /// The last obstacle, for logs.
     obstacle: Option<String>,
     /// Our last write: its resource version, and when it was answered.
     written: Option<(u64, Moment)>,
-    /// An answer that could not be stored because the API server was away, when it was got, and for which
-    /// node (by UID).
+    /// An answer that could not be stored because the API server was unreachable, when it arrived, and the node's UID.
     answer: Option<(Looked, Moment, Option<String>)>,
 }
 
 impl Memory {
-    /// The periodic pass wants the node's addresses checked.
+    /// Requests a check of the addresses by the periodic pass.
     pub(super) fn wants_refresh(&mut self) {
         self.past.refresh = true;
     }
 
-    /// Whatever the next wake-up is for, it is news.
+    /// Makes the next wake-up count as a change.
     pub(super) fn reconsider(&mut self) {
         self.fingerprint = None;
     }
 
-    /// Whether `node` differs from what the last wake-up was for, in a way that can change a decision.
+    /// Whether `node` differs from the last wake-up in a way that can change a decision.
     pub(super) fn is_news(&mut self, node: &Node) -> bool {
         let fingerprint = Some(fingerprint(node));
         let is_news = self.fingerprint != fingerprint;
@@ -63,8 +62,8 @@ impl Memory {
         is_news
     }
 
-    /// Until when a reconciliation has to wait because the cache has not seen our own last write yet: it
-    /// would ask the provider about what is done.
+    /// How long a reconciliation must wait because the cache does not have our last write yet: it would ask the
+    /// provider about work already done.
     pub(super) fn waits_for_cache(&mut self, cached: &Node, now: Moment) -> Option<Moment> {
         let (version, at) = self.written?;
         let caught_up = at.after(CATCH_UP);
@@ -75,7 +74,7 @@ impl Memory {
         None
     }
 
-    /// What a reconciliation about `node` knows at its beginning.
+    /// The initial facts of a reconciliation of `node`.
     pub(super) fn facts(
         &mut self,
         node: Arc<Node>,
@@ -95,7 +94,7 @@ impl Memory {
         facts
     }
 
-    /// Remembers how a reconciliation ended, and asks for the next one. Returns the node if it has lost its taint.
+    /// Stores the result of a reconciliation and requests the next one. Returns the node if it has lost its taint.
     pub(super) fn conclude(
         &mut self,
         provider: &str,
@@ -113,7 +112,7 @@ impl Memory {
                     self.fingerprint = Some(fingerprint(node));
                 }
                 match conclusion.facts.unstored_answer() {
-                    // One that was recalled keeps its age.
+                    // A recalled answer keeps its age.
                     Some(answer) => {
                         let uid = node.metadata.uid.clone();
                         self.answer
@@ -170,7 +169,7 @@ impl Memory {
         self.obstacle = Some(obstacle);
     }
 
-    /// One line for each node that loses its taint: what an operator asks first when a scale-up was slow.
+    /// Logs one line for each node that loses its taint, to explain a slow scale-up.
     fn tell_how_long_it_waited(
         &mut self,
         provider: &str,
@@ -191,7 +190,7 @@ impl Memory {
     }
 }
 
-/// The resource version as a number, which Kubernetes says it may be read as since 1.35.
+/// The resource version as a number; Kubernetes permits reading it so since 1.35.
 fn version(node: &Node) -> Option<u64> {
     node.metadata.resource_version.as_deref()?.parse().ok()
 }
@@ -200,8 +199,8 @@ fn is_older(node: &Node, than: u64) -> bool {
     version(node).is_some_and(|version| version < than)
 }
 
-/// What of a node can change a decision. Heartbeats, conditions and images cannot. Of an initialised node
-/// neither can annotations and addresses, which the periodic pass looks at (NODE-012, NODE-060).
+/// Hash of the parts of a node that can change a decision. Heartbeats, conditions and images cannot. For initialised
+/// nodes, neither can annotations and addresses, which the periodic pass checks (NODE-012, NODE-060).
 fn fingerprint(node: &Node) -> u64 {
     let mut hasher = DefaultHasher::new();
     let metadata = &node.metadata;

@@ -1,4 +1,4 @@
-//! What controllers look at of a Service.
+//! The fields of a Service that controllers read.
 
 use k8s_openapi::api::core::v1::{
     LoadBalancerStatus, Service, ServicePort, ServiceSpec, ServiceStatus, SessionAffinityConfig,

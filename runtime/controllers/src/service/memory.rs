@@ -1,5 +1,4 @@
-//! What the service controller remembers of a Service between two reconciliations, and what is worth a new one. Starts
-//! nothing.
+//! State of a Service between two reconciliations, and the filter for changes that need a new one. Starts nothing.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,55 +15,55 @@ use k8s_openapi::api::core::v1::Service;
 
 use crate::reconcile::Conclusion;
 
-/// How long a list that is older than our own write is not believed. After that it is: an etcd that was restored
-/// from a backup goes back for good.
+/// How long a list older than our own write is not believed. After that it is: an etcd restored from a backup stays
+/// behind for good.
 const CATCH_UP: Duration = Duration::from_secs(10);
 
-/// What there is under one name: a Service, and those before it whose load balancers are still to be removed. A
-/// Service that was made again has another UID, and another load balancer (SVC-023).
+/// All Services of one name: the current one, and earlier ones whose load balancers are still to be removed. A Service
+/// that was created again has another UID and another load balancer (SVC-023).
 #[derive(Default)]
 pub(super) struct Slot {
-    /// The eldest first: its turn is before the present one's, until it has failed.
+    /// The oldest first. Takes precedence over the current one until its removal fails.
     pub(super) orphans: VecDeque<Memory>,
-    /// The present one.
+    /// The current Service.
     pub(super) current: Option<Memory>,
 }
 
-/// What is remembered of a Service between reconciliations.
+/// State of one Service between reconciliations.
 pub(super) struct Memory {
-    /// As it is now, or as it was last.
+    /// Its current or last known state.
     pub(super) service: Arc<Service>,
-    /// Whether there is none of this UID any more.
+    /// Whether no Service has this UID any more.
     pub(super) is_gone: bool,
     past: RetainedState,
-    /// As it was at the end of the last reconciliation, which has heard of everything in it: what somebody else wrote
-    /// in between is in the answer to our own last write, and is held against what was asked for.
+    /// The Service at the end of the last reconciliation, which has considered all of it: changes that others wrote
+    /// meanwhile are part of the response to our last write, and are compared with the request.
     concluded: Option<Arc<Service>>,
-    /// When the next reconciliation is wanted, whatever the Service says.
+    /// When the next reconciliation is due, even without a change.
     due_at: Option<Moment>,
-    /// When the next drift check is.
+    /// When the next drift check is due.
     drift_at: Option<Moment>,
     /// Our last write: its resource version, and when it was answered.
     written: Option<(u64, Moment)>,
-    /// What a list says that is older than our own write.
+    /// State from a list that is older than our own write.
     older: Option<Arc<Service>>,
 }
 
-/// How a reconciliation leaves a Service.
+/// What follows a reconciliation.
 pub(super) enum Next {
-    /// Nothing is left of it, and nothing is left to be done.
+    /// Nothing; the Service can be forgotten.
     Over,
-    /// It is looked at again when it changes.
+    /// A new reconciliation when the Service changes.
     OnChange,
-    /// It is looked at again then.
+    /// A new reconciliation at this moment.
     At(Moment),
-    /// The same, and not earlier.
+    /// A new reconciliation at this moment and not earlier.
     NotBefore(Moment),
 }
 
 impl Slot {
-    /// Whose turn it is. An earlier one whose removal has failed waits for its next try, and the present one does not wait
-    /// for that (SVC-023).
+    /// The next Service to reconcile. An earlier one whose removal has failed waits for its retry, and the current one
+    /// does not wait for it (SVC-023).
     pub(super) fn first(&mut self, now: Moment) -> Option<&mut Memory> {
         let is_due = |memory: &Memory| memory.due_at.is_none_or(|at| at <= now);
         match self.orphans.iter().position(is_due) {
@@ -74,19 +73,19 @@ impl Slot {
         }
     }
 
-    /// When somebody of this name has a turn, although nothing happens.
+    /// When a Service of this name is due without a change.
     pub(super) fn next_at(&self) -> Option<Moment> {
         let all = self.orphans.iter().chain(&self.current);
         all.filter_map(Memory::next_at).min()
     }
 
-    /// The one with this UID.
+    /// The Service with this UID.
     pub(super) fn with_uid(&mut self, uid: &str) -> Option<&mut Memory> {
         let mut all = self.orphans.iter_mut().chain(&mut self.current);
         all.find(|memory| memory.uid() == uid)
     }
 
-    /// There is no Service of this name any more, or another one.
+    /// Turns the current Service into an orphan: it was deleted or replaced.
     pub(super) fn orphan(&mut self, now: Moment) {
         if let Some(mut memory) = self.current.take() {
             memory.is_gone = true;
@@ -96,19 +95,19 @@ impl Slot {
         }
     }
 
-    /// The one with this UID needs nothing any more.
+    /// Removes the orphan with this UID, which is done.
     pub(super) fn release(&mut self, uid: &str) {
         self.orphans.retain(|memory| memory.uid() != uid);
     }
 
-    /// Whether nobody is left.
+    /// Whether no Service is left.
     pub(super) fn is_empty(&self) -> bool {
         self.orphans.is_empty() && self.current.is_none()
     }
 }
 
 impl Memory {
-    /// A Service that was not known before.
+    /// Starts with a Service not known before.
     pub(super) fn new(service: Arc<Service>) -> Memory {
         Memory {
             service,
@@ -127,9 +126,9 @@ impl Memory {
         uid(&self.service)
     }
 
-    /// The Service is like this now, by a list or by a watch. Says whether that is worth a reconciliation: what we wrote
-    /// ourselves is not. A watch that says something older than our own write is late and never right: believed, it
-    /// would have a load balancer made for a Service that is gone.
+    /// Takes the state from a list or a watch; returns whether it needs a reconciliation. Our own writes do not. A
+    /// watch event older than our own write is late and never right: believing it would create a load balancer for a
+    /// deleted Service.
     pub(super) fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
         if let Some((version, at)) = self.written
             && is_older(&service, version)
@@ -146,18 +145,18 @@ impl Memory {
         self.is_unheard()
     }
 
-    /// Whatever there is to be said about it is said anew.
+    /// Makes the Service count as changed.
     pub(super) fn reconsider(&mut self) {
         self.concluded = None;
     }
 
-    /// Whether it is another one than at the end of the last reconciliation.
+    /// Whether the Service has changed since the last reconciliation.
     fn is_unheard(&self) -> bool {
         let concluded = self.concluded.as_deref();
         concluded.is_none_or(|before| is_news(before, &self.service))
     }
 
-    /// Whether there is something to talk about.
+    /// Whether a reconciliation is needed now.
     pub(super) fn wants_turn(&mut self, targets: &Targets, world: &World, now: Moment) -> bool {
         self.believe(now);
         if let Some(due_at) = self.due_at {
@@ -167,7 +166,7 @@ impl Memory {
         self.past.drift_due || self.wants_targets(targets, world) || self.is_unheard()
     }
 
-    /// A list that has been older than our own write for long enough is right.
+    /// Accepts a list that has been older than our own write for [`CATCH_UP`].
     fn believe(&mut self, now: Moment) {
         let is_long_ago = |(_, at): (u64, Moment)| at.after(CATCH_UP) <= now;
         if self.written.is_some_and(is_long_ago)
@@ -178,8 +177,8 @@ impl Memory {
         }
     }
 
-    /// Whether it has a load balancer whose provider was told other nodes last. What failed is tried again in its own
-    /// time, with the nodes that there are then; but a load balancer that cannot be made as it is wanted follows the nodes.
+    /// Whether it has a load balancer whose provider knows other targets. A failed Service is retried at its own time,
+    /// with the nodes of then; but a load balancer that cannot be made as requested still follows the nodes.
     pub(super) fn wants_targets(&self, targets: &Targets, world: &World) -> bool {
         (self.due_at.is_none() || self.past.follows_nodes())
             && is_load_balancer(&self.service)
@@ -188,17 +187,17 @@ impl Memory {
             && self.past.wants_targets(targets)
     }
 
-    /// Whether what was tried last has failed.
+    /// Whether the last attempt failed.
     pub(super) fn has_failed(&self) -> bool {
         self.past.failures > 0
     }
 
-    /// Whether it gets another reconciliation, whatever happens.
+    /// Whether another reconciliation is scheduled.
     pub(super) fn is_due(&self) -> bool {
         self.due_at.is_some()
     }
 
-    /// When it is looked at again although nothing happens.
+    /// When it is reconciled again without a change.
     pub(super) fn next_at(&self) -> Option<Moment> {
         let older = self.older.as_ref().and(self.written);
         let believed = older.map(|(_, at)| at.after(CATCH_UP));
@@ -206,7 +205,7 @@ impl Memory {
         turns.chain(believed).min()
     }
 
-    /// What a reconciliation about it knows at its beginning.
+    /// The initial facts of a reconciliation.
     pub(super) fn facts(&mut self, world: Arc<World>, targets: Targets, account: Account) -> Facts {
         self.due_at = None;
         let service = self.service.clone();
@@ -214,8 +213,8 @@ impl Memory {
         Facts::new(service, self.is_gone, world, targets, past, account)
     }
 
-    /// Remembers how a reconciliation ended. The load balancer is looked at again `drift_check` later, half of it more or
-    /// less, if that is wanted.
+    /// Stores the result of a reconciliation. If drift checks are enabled, the next is due after `drift_check`, plus or
+    /// minus one half.
     pub(super) fn conclude(
         &mut self,
         conclusion: Conclusion<Facts>,
@@ -238,8 +237,8 @@ impl Memory {
             }
         }
         self.concluded = Some(service);
-        // Whoever vanished while the reconciliation was held gets another one about that.
-        // So does one that was changed meanwhile, unless the cloud wants to be left alone.
+        // A Service that was deleted during the reconciliation gets another one. So does one that was changed
+        // meanwhile, unless the cloud has asked for a delay.
         let is_unfinished = self.is_gone && !has_vanished_before || is_outdated;
         self.due_at = is_unfinished.then_some(now);
         match when {
@@ -261,7 +260,7 @@ impl Memory {
         }
     }
 
-    /// The reconciliation ended with a panic.
+    /// The reconciliation panicked.
     pub(super) fn abandon(&mut self, now: Moment) -> Next {
         self.past.failures = self.past.failures.saturating_add(1);
         let at = now.after(retry::CLOUD.after(self.past.failures));
@@ -270,8 +269,7 @@ impl Memory {
     }
 }
 
-/// Between a half and one and a half of `period`, always the same for one Service: so that not all are looked at
-/// together.
+/// Between a half and one and a half of `period`, constant for each Service, to spread the checks.
 fn jittered(period: Duration, uid: &str) -> Duration {
     let mut hasher = DefaultHasher::new();
     uid.hash(&mut hasher);
@@ -284,7 +282,7 @@ pub(super) fn uid(service: &Service) -> &str {
     service.metadata.uid.as_deref().unwrap_or_default()
 }
 
-/// The resource version as a number, which Kubernetes says it may be read as since 1.35.
+/// The resource version as a number; Kubernetes permits reading it so since 1.35.
 fn version(service: &Service) -> Option<u64> {
     service.metadata.resource_version.as_deref()?.parse().ok()
 }
@@ -311,7 +309,7 @@ mod tests {
         Arc::new(serde_json::from_value(service).unwrap())
     }
 
-    /// Whose version 7 we have written at 100.
+    /// A Service whose version 7 we wrote at 100.
     fn written() -> Memory {
         let mut memory = Memory::new(service("7", 80));
         memory.concluded = Some(memory.service.clone());

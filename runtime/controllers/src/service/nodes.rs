@@ -1,6 +1,5 @@
-//! What the service controller hears of nodes. Whoever polls the stream of nodes passes everything on to [`NodeNews`],
-//! which tells apart what changes the set of a load balancer's nodes and what does not (SVC-063): heartbeats of
-//! thousands of nodes wake nobody.
+//! Node changes for the service controller. The consumer of the node stream passes everything to [`NodeNews`], which
+//! filters the changes that affect load balancer targets (SVC-063): heartbeats of thousands of nodes wake nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,23 +17,23 @@ use tokio::sync::watch;
 
 use crate::executor::EffectExecutor;
 
-/// One end: sees all changes of nodes.
+/// The sending side: sees all node changes.
 pub(crate) struct NodeNews {
-    /// The nodes as they were, for comparison: the store's own objects, until it has others.
+    /// The previous nodes, for comparison; shares the store's objects until it replaces them.
     known: HashMap<String, Arc<Node>>,
     said: watch::Sender<Said>,
-    /// Whose load balancers are told: news of nodes that they do not reach are none.
+    /// The provider's ownership: changes of nodes that its load balancers do not reach are ignored.
     ownership: Arc<OwnershipContext>,
 }
 
-/// The other end: which nodes receive traffic now, and when that is to be handed on.
+/// The receiving side: the current targets, and when to hand them to load balancers.
 pub(crate) struct NodeSet {
     executor: Arc<EffectExecutor>,
     said: watch::Receiver<Said>,
     targets: Targets,
-    /// How many changes `targets` has seen.
+    /// Number of changes that `targets` includes.
     seen: u64,
-    /// When the changes that nobody was told of have begun, and when the last one was.
+    /// First and last change since the last pass.
     unsettled: Option<(Moment, Moment)>,
     quiet: Duration,
     wait: Duration,
@@ -42,13 +41,13 @@ pub(crate) struct NodeSet {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Said {
-    /// The first list is complete.
+    /// Whether the first list is complete.
     is_complete: bool,
-    /// How many changes of every kind there were.
+    /// Number of all changes so far.
     changes: u64,
 }
 
-/// One end, and what the other end is made of.
+/// Creates the sender and the channel for [`NodeSet`].
 pub(crate) fn node_news(ownership: Arc<OwnershipContext>) -> (NodeNews, watch::Receiver<Said>) {
     let (said, heard) = watch::channel(Said::default());
     let news = NodeNews {
@@ -60,16 +59,16 @@ pub(crate) fn node_news(ownership: Arc<OwnershipContext>) -> (NodeNews, watch::R
 }
 
 impl NodeNews {
-    /// This happened, and `store` has it.
+    /// Handles an event that `store` has applied.
     pub(crate) fn see(&mut self, event: &Event<Node>, store: &Store<Node>) {
         let wakes = match event {
             Event::Apply(node) => self.applied(name(node), store),
             Event::Delete(node) => {
-                // Also one that was no target any more, of which nobody was told (SVC-064).
+                // Also for a node that was no target any more, whose removal triggered no pass (SVC-064).
                 let known = self.known.remove(name(node));
                 known.is_some_and(|known| self.ownership.reaches(&known))
             }
-            // During a list the store is still the old one.
+            // Until a list is complete, the store still holds the old nodes.
             Event::Init | Event::InitApply(_) => return,
             Event::InitDone => self.listed(store),
         };
@@ -81,7 +80,7 @@ impl NodeNews {
         });
     }
 
-    /// From now on there are other providers: which nodes are whose may have changed.
+    /// Handles a changed set of providers, which may change the owner of nodes.
     pub(crate) fn reassign(&mut self, ownership: Arc<OwnershipContext>) {
         self.ownership = ownership;
         self.said.send_modify(|said| said.changes += 1);
@@ -107,7 +106,7 @@ impl NodeNews {
         before.keys().any(is_gone) || self.known.iter().any(is_other)
     }
 
-    /// Whether a node that was like `before`, or was not there, is worth a look.
+    /// Whether a change from `before` (if the node existed) can change the targets.
     fn differs(&self, before: Option<&Node>, now: &Node) -> bool {
         let is_reached = self.ownership.reaches(now);
         match before.filter(|before| self.ownership.reaches(before)) {
@@ -119,7 +118,7 @@ impl NodeNews {
 }
 
 impl NodeSet {
-    /// What receives traffic of the nodes that the provider of `executor` reaches; their news are told by `said`.
+    /// Computes the targets among the nodes that the provider of `executor` reaches; `said` announces changes.
     pub(crate) fn new(
         executor: Arc<EffectExecutor>,
         said: watch::Receiver<Said>,
@@ -136,37 +135,37 @@ impl NodeSet {
         }
     }
 
-    /// Whether the first list is complete: before that, nobody knows who is missing.
+    /// Whether the first list is complete: before that, missing nodes are unknown.
     pub(super) fn is_complete(&self) -> bool {
         self.said.borrow().is_complete
     }
 
-    /// Ends when a change is worth a pass.
+    /// Completes when a change needs a pass.
     pub(super) async fn changed(&mut self) {
         if self.said.changed().await.is_err() {
-            // Nobody watches nodes any more: the manager is stopping.
+            // The watch has ended: the manager is stopping.
             std::future::pending::<()>().await;
         }
     }
 
-    /// A change is worth a pass, which begins when there is no other for a while.
+    /// Registers a change; the pass begins when no other follows for a while.
     pub(super) fn unsettle(&mut self, now: Moment) {
         let first = self.unsettled.map_or(now, |(first, _)| first);
         self.unsettled = Some((first, now));
     }
 
-    /// When the next pass is due, if there is to be one.
+    /// When the next pass is due, if any.
     pub(super) fn pass_at(&self) -> Option<Moment> {
         let (first, last) = self.unsettled?;
         Some(last.after(self.quiet).min(first.after(self.wait)))
     }
 
-    /// The pass begins.
+    /// Marks the beginning of the pass.
     pub(super) fn settle(&mut self) {
         self.unsettled = None;
     }
 
-    /// The nodes that receive traffic, as they are known now. Made anew only when a node has changed.
+    /// The current targets. Recomputed only when a node has changed.
     pub(super) fn targets(&mut self) -> &Targets {
         let said = *self.said.borrow();
         if said.changes != self.seen || !self.targets.is_synced {

@@ -1,5 +1,4 @@
-//! What all Services together say: who there is, who has which address, and whom which provider serves. An index;
-//! decides nothing.
+//! Index of all Services: which exist, which addresses they have, and which provider serves them. Decides nothing.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,12 +9,12 @@ use ccm_core::service::{Addresses, has_address, is_load_balancer, recorded_owner
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
 
-/// See the module's documentation. Services are known by UID; one that was made again replaces the old one.
+/// Keyed by UID; a Service that was created again replaces the old one.
 #[derive(Default)]
 pub(crate) struct ServiceIndex {
     /// By UID.
     services: HashMap<String, Listed>,
-    /// By namespace and name, the UID.
+    /// UIDs by namespace and name.
     names: HashMap<(String, String), String>,
     addresses: Addresses,
     is_complete: bool,
@@ -23,14 +22,14 @@ pub(crate) struct ServiceIndex {
 
 struct Listed {
     service: ServiceRef,
-    /// The provider that serves it, as it is written down.
+    /// The recorded provider.
     owner: Option<String>,
     has_address: bool,
     made: Option<Timestamp>,
 }
 
 impl ServiceIndex {
-    /// `service` is like this now.
+    /// Adds or updates `service`.
     pub(crate) fn apply(&mut self, service: &Service) {
         let named = service_ref(service);
         let place = (named.namespace.clone(), named.name.clone());
@@ -44,7 +43,7 @@ impl ServiceIndex {
         let listed = Listed {
             service: named,
             owner: owner.map(str::to_owned),
-            // Of one that goes the load balancer may be gone already.
+            // The load balancer of a Service being deleted may be gone already.
             has_address: has_address(service) && service.metadata.deletion_timestamp.is_none(),
             made: service
                 .metadata
@@ -55,7 +54,7 @@ impl ServiceIndex {
         self.services.insert(uid, listed);
     }
 
-    /// There is no such Service any more.
+    /// Removes a deleted Service.
     pub(crate) fn forget(&mut self, service: &Service) {
         let named = service_ref(service);
         self.strike(&named.uid);
@@ -65,12 +64,12 @@ impl ServiceIndex {
         }
     }
 
-    /// Nobody is missing from now on.
+    /// Marks the index as complete.
     pub(crate) fn complete(&mut self) {
         self.is_complete = true;
     }
 
-    /// Of `ips`, those that other Services than `service` have.
+    /// Those of `ips` that Services other than `service` have.
     pub(crate) fn in_use(
         &self,
         service: &ServiceRef,
@@ -79,7 +78,7 @@ impl ServiceIndex {
         self.addresses.in_use(&service.uid, ips)
     }
 
-    /// Whether there is a Service with this UID.
+    /// Whether a Service with this UID exists.
     pub(crate) fn owner(&self, uid: &str) -> OwnerState {
         match self.services.get(uid) {
             Some(listed) => OwnerState::Alive(listed.service.clone()),
@@ -88,7 +87,7 @@ impl ServiceIndex {
         }
     }
 
-    /// The other Services that this provider serves, that have an address and stay, the oldest first.
+    /// The other Services of this provider that have an address and are not being deleted, oldest first.
     pub(crate) fn others_with_address(&self, provider: &str, than: &ServiceRef) -> Vec<ServiceRef> {
         let others = self.services.values().filter(|listed| {
             listed.has_address
@@ -103,7 +102,7 @@ impl ServiceIndex {
             .collect()
     }
 
-    /// How many Services of type LoadBalancer this provider serves, as it is written down, and how many have a provider.
+    /// Number of Services of type LoadBalancer recorded for this provider, and for any provider.
     pub(crate) fn served_by(&self, provider: &str) -> Objects {
         let owners = self.services.values();
         let owners = owners.filter_map(|listed| listed.owner.as_deref());

@@ -1,5 +1,5 @@
-//! What the controllers of all providers hear of Services. One watch serves all of them, and they share the objects: kept
-//! are those that have, or once had, to do with a load balancer. Decides nothing.
+//! Service changes for the controllers of all providers. One watch serves all of them, and they share the objects; only
+//! Services that have, or once had, to do with a load balancer are kept. Decides nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use kube::runtime::watcher::Event;
 use super::{ServiceIndex, key};
 use crate::cluster::Cluster;
 
-/// What a provider's controller hears of Services.
+/// A change of Services, sent to the provider controllers.
 #[derive(Debug, Clone)]
 pub(crate) enum ServiceChange {
-    /// These are all there are, of those that have or had to do with a load balancer; by `namespace/name`.
+    /// All Services that have or had to do with a load balancer, by `namespace/name`.
     Listed(Arc<BTreeMap<String, Arc<Service>>>),
-    /// This one is like this now.
+    /// The Service was created or changed.
     Applied(Arc<Service>),
-    /// This one is gone.
+    /// The Service was deleted.
     Deleted(Arc<Service>),
-    /// There are other providers than before, who take these.
+    /// The set of providers has changed; these are their claims.
     Reassigned(Arc<Claims>),
 }
 
-/// See the module's documentation.
+/// Filters and keeps the watched Services.
 #[derive(Default)]
 pub(crate) struct ServiceNews {
     kept: BTreeMap<String, Arc<Service>>,
-    /// The list that is being read.
+    /// The list being read.
     next: Option<(ServiceIndex, BTreeMap<String, Arc<Service>>)>,
     is_listed: bool,
 }
 
 impl ServiceNews {
-    /// Takes what a watch says, and says what of it is to be told; `cluster` has it then.
+    /// Handles a watch event, updates `cluster`, and returns the change to forward.
     pub(crate) fn see(
         &mut self,
         event: Event<Service>,
@@ -79,7 +79,7 @@ impl ServiceNews {
         None
     }
 
-    /// All of them, for somebody who has come just now; `None` before the first list was read.
+    /// All kept Services, for newly started controllers; `None` before the first list was read.
     pub(crate) fn all(&self) -> Option<ServiceChange> {
         let all = || ServiceChange::Listed(Arc::new(self.kept.clone()));
         self.is_listed.then(all)

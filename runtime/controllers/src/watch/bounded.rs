@@ -1,6 +1,6 @@
-//! A client whose answers begin in time. kube limits the time between two events of a watch, and not the time
-//! until the first one: an answer that never begins, or a refusal that never ends, would keep a watch waiting
-//! for ever, and with it every new node. Repeats nothing.
+//! Client with a timeout on the start of each response. kube limits the time between two watch events, but not the time
+//! until the first: a response that never begins, or an error body that never ends, would block a watch for ever, and
+//! with it every new node. Retries nothing.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use kube::Client;
 use kube::client::Body;
 use tower::BoxError;
 
-/// How long the head of an answer, and the whole of a refusal, may take. An API server sends the head of a watch at
-/// once, and gives up on other requests after a minute by itself; a page of a list takes seconds.
+/// Timeout for the response head, and for a complete error response. An API server sends the head of a watch at once,
+/// and ends other requests after a minute by itself; a page of a list takes seconds.
 const OPENING: Duration = Duration::from_secs(30);
-/// Bytes of a refusal: a `Status` object is far smaller.
+/// Maximum size of an error response, in bytes; a `Status` object is far smaller.
 const MOST_REFUSAL: usize = 64 << 10;
 
-/// `inner`, with this bound.
+/// Wraps `inner` with these limits.
 pub(super) fn bounded(inner: Client) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {

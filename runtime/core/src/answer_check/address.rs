@@ -1,11 +1,11 @@
-//! What an address can be: one of its type, and in none of the ranges in which no machine is. Predicates only.
+//! Predicates for plausible addresses: valid for the type, and outside of ranges that contain no machines.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::cloud::instance::Address;
 use crate::name_syntax::is_dns_name;
 
-/// What is wrong with an address, if anything is.
+/// The problem with an address, if any.
 pub(crate) fn address_problem(one: &Address) -> Option<&'static str> {
     if !one.address_type.is_ip() {
         return (!is_dns_name(&one.address)).then_some("it is not a DNS name");
@@ -16,9 +16,9 @@ pub(crate) fn address_problem(one: &Address) -> Option<&'static str> {
     }
 }
 
-/// Why `ip` cannot be an address under which a machine is reached from another one, if it cannot.
+/// Why `ip` cannot be an address at which other machines reach this one, if so.
 pub(crate) fn forbidden_range(ip: IpAddr) -> Option<&'static str> {
-    // An IPv4 address written as IPv6 (`::ffff:127.0.0.1`) is judged as what it is.
+    // An IPv4-mapped IPv6 address (`::ffff:127.0.0.1`) is judged as IPv4.
     match ip.to_canonical() {
         ip if ip.is_unspecified() => Some("it is the unspecified address"),
         ip if ip.is_loopback() => Some("it is a loopback address"),

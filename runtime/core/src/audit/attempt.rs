@@ -1,32 +1,32 @@
-//! What a module tried and was not granted, as one record. Values only.
+//! The audit record of a request that a module attempted and that was not granted. Values only.
 //!
-//! Its path has no rule whose pattern could be written instead; so, unlike the record of a change, this one has what the
-//! egress says of it. That holds no credential, no query and no body.
+//! No rule matches the request, so there is no pattern to record in place of the path; unlike the record of a change,
+//! this one contains the egress layer's description, which holds no credential, no query and no body.
 
 use serde_json::{Value, json};
 
 use super::{Author, Leader, Subject, plain};
 
-/// A request that no rule of the grant lets through, or that is none. Nothing was sent.
+/// A request that matches no rule of the grant, or that is malformed. Nothing was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt<'a> {
-    /// Which module asked.
+    /// The module that made the request.
     pub author: Author,
-    /// What the call is about.
+    /// The object that the call is about.
     pub subject: &'a Subject,
-    /// The target as the module named it, fit to be shown.
+    /// The target as the module named it, safe to display.
     pub target: &'a str,
     /// The method as the module named it.
     pub method: &'a str,
-    /// `denied`: it is not granted. `invalid`: it is not a request.
+    /// `denied`: not granted. `invalid`: malformed.
     pub outcome: &'static str,
-    /// Why, for people.
+    /// The reason, human-readable.
     pub refusal: &'a str,
 }
 
 impl Attempt<'_> {
-    /// The record as one JSON object, like [`super::AuditRecord::to_json`]. `unwritten` says how many of this provider had no
-    /// record since the last one that has.
+    /// The record as one JSON object, like [`super::AuditRecord::to_json`]. `unwritten` is the number of this
+    /// provider's attempts that were not recorded since its last record.
     pub fn to_json(&self, time: &str, leader: &Leader, unwritten: u64) -> Value {
         json!({
             "time": time,

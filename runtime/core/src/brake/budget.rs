@@ -1,11 +1,11 @@
-//! What was spent of an allowance, and what is left. Whoever asks says what time it is.
+//! Sliding-window budgets: what of an allowance is spent, and what is left. The caller supplies the current time.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Allowance, Allowances, Brake, Rise};
 use crate::moment::Moment;
 
-/// What was spent of one allowance.
+/// The spent part of one allowance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     allowance: Allowance,
@@ -13,23 +13,23 @@ pub struct Budget {
     spent: VecDeque<Moment>,
 }
 
-/// How full a budget was at one moment.
+/// How full a budget is at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetLevel {
-    /// Taken in the window that ends now.
+    /// Changes taken in the window that ends now.
     pub taken: usize,
-    /// What the window may have.
+    /// Changes allowed per window.
     pub allowed: usize,
 }
 
 impl Budget {
-    /// A budget of which nothing is spent.
+    /// A budget with nothing spent.
     pub fn new(allowance: Allowance) -> Budget {
         Budget::restore(allowance, std::iter::empty())
     }
 
-    /// A budget of which this was spent before, in any order. What lies ahead of now, after a clock that was
-    /// wrong, counts until its own window is over; whoever does not want that leaves it out.
+    /// A budget with these changes already spent, in any order. Entries in the future, left by a wrong clock, count
+    /// until their own window is over; the caller filters them out if it does not want that.
     pub fn restore(allowance: Allowance, spent: impl Iterator<Item = Moment>) -> Budget {
         let mut spent: Vec<_> = spent.collect();
         spent.sort_unstable();
@@ -40,16 +40,16 @@ impl Budget {
         }
     }
 
-    /// When each change was taken, oldest first: what [`Budget::restore`] takes. May hold some that are free again.
+    /// When each change was taken, oldest first, as input for [`Budget::restore`]. May contain expired entries.
     pub fn spent(&self) -> impl Iterator<Item = Moment> + '_ {
         self.spent.iter().copied()
     }
 
-    /// Takes one change out, where there are `objects` objects of the kind and the allowance has risen so far.
+    /// Takes one change, given `objects` objects of the kind and the current rise of the allowance.
     ///
     /// # Errors
-    /// Nothing is left; the moment from which on there is something again without a further rise. It is the end of time
-    /// when the allowance is zero.
+    /// The budget is exhausted: the moment at which a change is available again without a further rise.
+    /// [`Duration::MAX`](std::time::Duration::MAX) when the allowance is zero.
     pub fn take(&mut self, now: Moment, objects: usize, rise: Rise) -> Result<(), Moment> {
         let window = self.allowance.window;
         while self.spent.front().is_some_and(|at| at.after(window) <= now) {
@@ -57,23 +57,23 @@ impl Budget {
         }
         let most = self.allowance.of(objects).saturating_mul(rise.times());
         if self.spent.len() < most {
-            // A clock that went back does not put it in front of what is younger.
+            // If the clock went back, the entry still does not sort before newer ones.
             let at = self.spent.back().map_or(now, |last| now.max(*last));
             self.spent.push_back(at);
             return Ok(());
         }
-        // With fewer objects than before, more than one has to become free.
+        // If there are fewer objects than before, more than one entry has to expire.
         let blocking = self.spent.len() - most;
         let free = self.spent.get(blocking);
         Err(free.map_or(Moment(std::time::Duration::MAX), |at| at.after(window)))
     }
 
-    /// What was taken last was refused for good.
+    /// Returns the newest entry: that change was refused permanently.
     pub fn give_back(&mut self) {
         self.spent.pop_back();
     }
 
-    /// How full it is, where there are `objects` objects of the kind.
+    /// How full the budget is, given `objects` objects of the kind.
     pub fn standing(&self, now: Moment, objects: usize) -> BudgetLevel {
         let window = self.allowance.window;
         let counts = |at: &&Moment| at.after(window) > now;
@@ -92,7 +92,7 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// Budgets of which nothing is spent.
+    /// Budgets with nothing spent.
     pub fn new(allowances: &Allowances) -> Budgets {
         Budgets {
             allowances: allowances.clone(),
@@ -107,7 +107,7 @@ impl Budgets {
         budget.or_insert_with(|| Budget::new(allowance))
     }
 
-    /// Of this brake, this was spent before the process began; in place of what is known now.
+    /// Replaces the spent entries of this brake with those saved before the process started.
     pub fn restore(&mut self, brake: Brake, spent: impl Iterator<Item = Moment>) {
         let budget = Budget::restore(self.allowances.of(brake), spent);
         self.budgets.insert(brake, budget);

@@ -1,39 +1,39 @@
-//! What all providers of a cluster have spent, and what is left for each of them: a provider has its own budget, and all
-//! of them together have one, too. Two providers that are wrong on the same day, or one that is configured as ten, do
-//! not delete more of a cluster than one may.
+//! Budgets per provider and for the whole cluster. Each provider has its own budget, and all providers together have
+//! one, too: two providers that are wrong on the same day, or one that is configured ten times, delete no more of a
+//! cluster than one may.
 
 use std::collections::BTreeMap;
 
 use super::{Allowances, Brake, Budget, BudgetLevel, Rise};
 use crate::moment::Moment;
 
-/// See the module's documentation.
+/// The spent entries of all providers, by brake. The budgets of a provider and of the cluster are computed from them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterBudgets {
     allowances: Allowances,
     spent: BTreeMap<Brake, Vec<Spent>>,
 }
 
-/// One change that was taken out of the budgets.
+/// One change that was taken from the budgets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spent {
-    /// When.
+    /// When it was taken.
     pub at: Moment,
-    /// By which provider. `None`, where that was not written down: it counts for each of them.
+    /// The provider that took it. `None` if that was not recorded: it then counts for every provider.
     pub by: Option<String>,
 }
 
-/// How many objects there are of the kind that a brake's share is taken of.
+/// Number of objects of the kind that a brake's percentage applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Objects {
-    /// The provider's own.
+    /// Objects of this provider.
     pub own: usize,
-    /// Of the whole cluster.
+    /// Objects of the whole cluster.
     pub all: usize,
 }
 
 impl ClusterBudgets {
-    /// Budgets of which nothing is spent. Each provider has this allowance, and so has the cluster.
+    /// Budgets with nothing spent. The allowances apply to each provider and to the cluster as a whole.
     pub fn new(allowances: &Allowances) -> ClusterBudgets {
         ClusterBudgets {
             allowances: allowances.clone(),
@@ -41,10 +41,10 @@ impl ClusterBudgets {
         }
     }
 
-    /// Takes one change of `provider` out of its budget and the cluster's. Says what is spent by it.
+    /// Takes one change from the budgets of `provider` and of the cluster. Returns the spent entry.
     ///
     /// # Errors
-    /// Nothing is left in one of them, and nothing was taken; the moment from which on there is something again.
+    /// At least one of the budgets is exhausted and nothing was taken: the moment at which a change is available again.
     pub fn take(
         &mut self,
         provider: &str,
@@ -61,7 +61,7 @@ impl ClusterBudgets {
             (Err(free), Ok(())) | (Ok(()), Err(free)) => return Err(free),
             (Err(one), Err(other)) => return Err(one.max(other)),
         }
-        // What is free again is not kept.
+        // Expired entries are dropped.
         let kept: Vec<Moment> = all.spent().collect();
         let oldest = kept.first().copied().unwrap_or(now);
         let spent = self.spent.entry(brake).or_default();
@@ -74,7 +74,7 @@ impl ClusterBudgets {
         Ok(one)
     }
 
-    /// One change of `provider` was taken last, and was refused for good: nothing comes of it.
+    /// Returns the newest entry of `provider`: that change was refused permanently.
     pub fn refused(&mut self, provider: &str, brake: Brake) {
         let is_theirs = |one: &&Spent| one.by.as_deref() == Some(provider);
         if let Some(last) = self.spent(brake).iter().rfind(is_theirs).cloned() {
@@ -82,7 +82,7 @@ impl ClusterBudgets {
         }
     }
 
-    /// This was taken, and nothing comes of it.
+    /// Returns a taken change that was not made.
     pub fn give_back(&mut self, brake: Brake, taken: &Spent) {
         let spent = self.spent.entry(brake).or_default();
         if let Some(place) = spent.iter().rposition(|one| one == taken) {
@@ -101,12 +101,12 @@ impl ClusterBudgets {
         self.of_provider(provider, brake).standing(now, objects)
     }
 
-    /// What was spent of this brake, oldest first. May hold some that are free again.
+    /// Spent entries of this brake, oldest first. May contain expired entries.
     pub fn spent(&self, brake: Brake) -> &[Spent] {
         self.spent.get(&brake).map_or(&[], Vec::as_slice)
     }
 
-    /// This was spent of this brake; in place of what is known now.
+    /// Replaces the spent entries of this brake.
     pub fn restore(&mut self, brake: Brake, mut spent: Vec<Spent>) {
         spent.sort_unstable();
         let old = spent.len().saturating_sub(self.allowances.of(brake).kept());

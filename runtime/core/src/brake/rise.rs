@@ -1,31 +1,32 @@
-//! How an allowance rises for a change that it holds. A brake stops a mistake, and a mistake is noticed and corrected
-//! within minutes: a cloud's inventory catches up, a person stops the manager. What is wanted without a contradiction for
-//! longer is ever less likely to be one, and a hundred machines that are really gone must not take a day.
+//! How an allowance rises for a change that is held. Brakes guard against mistakes, and a mistake is noticed and
+//! corrected within minutes: a cloud's inventory catches up, or an operator stops the manager. A change that stays
+//! uncontradicted for longer is less and less likely to be a mistake, and deleting a hundred nodes whose machines are
+//! really gone must not take a day.
 //!
-//! The rule: the allowance for a change doubles with every four minutes for which it was held by this brake and found
-//! right again each time, at most four times. One answer that says otherwise begins it anew; what is wanted later has
-//! waited for less, and gets less.
+//! The rule: the allowance for a change doubles with every four minutes for which this brake held it and every answer
+//! confirmed it, at most four times. One contradicting answer resets it. A change that was requested later has been
+//! held for less time and has a smaller allowance.
 
 use std::time::Duration;
 
 use crate::moment::Moment;
 
-/// Twice and a half in the ten minutes of a window: whoever is paged sees the first doubling before the third.
+/// Two and a half steps fit into the ten-minute window: a paged operator sees the first doubling before the third.
 const STEP: Duration = Duration::from_secs(240);
-/// Sixteen times a tenth is everything.
+/// Sixteen times a tenth is more than everything.
 const MOST_STEPS: u32 = 4;
 
-/// How often an allowance has doubled.
+/// How many times an allowance has doubled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rise(u32);
 
 impl Rise {
-    /// Not at all.
+    /// No doubling.
     pub const NONE: Rise = Rise(0);
-    /// As far as it goes.
+    /// The maximum number of doublings.
     pub const MOST: Rise = Rise(MOST_STEPS);
 
-    /// For a change that has been held since then.
+    /// The rise for a change that has been held since `held`.
     pub fn since(held: Option<Moment>, now: Moment) -> Rise {
         let Some(held) = held else {
             return Rise::NONE;
@@ -34,7 +35,7 @@ impl Rise {
         Rise(u32::try_from(steps).unwrap_or(MOST_STEPS).min(MOST_STEPS))
     }
 
-    /// When the allowance rises next for a change that has been held since then; the end of time when it does not.
+    /// When the allowance rises next for a change held since `held`; [`Duration::MAX`] when it is at its maximum.
     pub fn next(held: Option<Moment>, now: Moment) -> Moment {
         let Rise(steps) = Rise::since(held, now);
         match steps < MOST_STEPS {
@@ -43,7 +44,7 @@ impl Rise {
         }
     }
 
-    /// How many times the allowance of the beginning.
+    /// The factor by which the initial allowance is multiplied.
     pub fn times(self) -> usize {
         1 << self.0
     }

@@ -1,4 +1,4 @@
-//! One budget that many calls take from at the same time: that of all changes at one provider's cloud.
+//! One budget that concurrent calls take from: that of all changes at one provider's cloud.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,15 +6,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::{Allowance, Brake, Budget, BudgetLevel, Rise};
 use crate::moment::Moment;
 
-/// A [`Budget`] behind a lock that is held for a few instructions. It is about a number, not about a share: its
-/// allowance is asked for no objects.
+/// A [`Budget`] behind a lock that is held for a few instructions. It has a fixed number, no percentage: its allowance
+/// is computed for zero objects.
 pub struct SharedBudget {
     brake: Brake,
     budget: Mutex<Budget>,
 }
 
 impl SharedBudget {
-    /// A budget of which nothing is spent.
+    /// A budget with nothing spent.
     pub fn new(brake: Brake, allowance: Allowance) -> SharedBudget {
         SharedBudget {
             brake,
@@ -22,25 +22,25 @@ impl SharedBudget {
         }
     }
 
-    /// Which brake it is.
+    /// The brake of this budget.
     pub fn brake(&self) -> Brake {
         self.brake
     }
 
-    /// Takes one change out.
+    /// Takes one change.
     ///
     /// # Errors
-    /// Nothing is left; the moment from which on there is something again.
+    /// The budget is exhausted: the moment at which a change is available again.
     pub fn take(&self, now: Moment) -> Result<(), Moment> {
         self.budget().take(now, 0, Rise::NONE)
     }
 
-    /// How full it is.
+    /// How full the budget is.
     pub fn standing(&self, now: Moment) -> BudgetLevel {
         self.budget().standing(now, 0)
     }
 
-    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    /// No code under this lock can panic halfway, so a poisoned lock is used like any other.
     fn budget(&self) -> MutexGuard<'_, Budget> {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }

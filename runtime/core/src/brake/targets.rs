@@ -1,45 +1,45 @@
-//! Removing most targets of a load balancer at once is not a matter of a budget: a backend that loses half of its
-//! machines is right after a large scale-in, and an outage when our own view of the nodes is wrong. So it needs a
-//! view that is known to be whole, and the same wish again a little later.
+//! Confirmation of large target removals. No budget fits here: a backend that loses half of its targets is right after
+//! a large scale-in, and an outage when the manager's view of the nodes is wrong. So a large removal needs a view that
+//! is known to be complete, and the same request again a little later.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::moment::Moment;
 
-/// Longer than a node controller or a watch needs to correct itself, far shorter than a health check that takes
-/// dead targets out anyway leaves users without an answer.
+/// Longer than a node controller or a watch needs to correct itself; far shorter than what users would notice, because
+/// health checks take dead targets out anyway.
 pub const CONFIRM_AFTER: Duration = Duration::from_secs(30);
 
-/// A large removal that was wanted once.
+/// A large removal that was requested once and awaits confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingRemoval {
     since: Moment,
     remaining: BTreeSet<String>,
 }
 
-/// What is to be done about a change of targets.
+/// What to do about a change of targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may be made.
+    /// Make the change.
     Go,
-    /// It was wanted before, and may be made. The wish is to be remembered until it is: what has begun and takes long is
-    /// not undone.
+    /// The removal was requested before and may be made. Keep the pending removal until it is done, so that a slow
+    /// removal that has begun is not undone.
     Confirmed(PendingRemoval),
-    /// Nobody knows yet which nodes there are.
+    /// The node list is not synced yet.
     Unsynced,
-    /// It has to be wanted again, not before this moment. The wish is to be remembered until then; adding targets
-    /// does not have to wait for it.
+    /// The removal has to be requested again, not before this moment. Keep the pending removal until then; adding
+    /// targets does not have to wait.
     Confirm {
-        /// What to hand in the next time.
+        /// Pass this as `before` next time.
         wish: PendingRemoval,
-        /// When.
+        /// When to ask again.
         again: Moment,
     },
 }
 
-/// Whether the targets of a load balancer may become `wanted`. `before` is the wish that the last verdict gave, if
-/// it gave one.
+/// Decides whether the targets of a load balancer may become `wanted`. `before` is the pending removal of the last
+/// verdict, if any.
 pub fn judge(
     current: &BTreeSet<String>,
     wanted: &BTreeSet<String>,
@@ -55,7 +55,7 @@ pub fn judge(
         return Verdict::Unsynced;
     }
     let remaining: BTreeSet<_> = current.intersection(wanted).cloned().collect();
-    // Only what would take away the same, or less, confirms what was wanted before.
+    // Only a request that removes the same targets, or fewer, confirms the earlier one.
     let since = before
         .filter(|wish| wish.remaining.is_subset(&remaining))
         .map_or(now, |wish| wish.since);
@@ -67,7 +67,7 @@ pub fn judge(
     Verdict::Confirm { wish, again }
 }
 
-/// Whether all targets or more than half of them would go.
+/// Whether all targets or more than half of them would be removed.
 fn is_large(current: &BTreeSet<String>, wanted: &BTreeSet<String>) -> bool {
     let removed = current.difference(wanted).count();
     let none_remain = removed == current.len();

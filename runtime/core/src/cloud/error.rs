@@ -1,11 +1,11 @@
-//! Why a call of a provider failed, and what it means for whoever waits. Values only.
+//! Why a provider call failed, and what follows for the caller. Values only.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why a cloud call did not do what was asked. The cases are the contract's, and two that only the
-/// host can produce. Controllers decide on the case, never on the text.
+/// Why a cloud call failed. The cases are those of the contract, and two that only the host produces. Controllers
+/// decide by the case, never by the text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProviderError {
     /// The request or the configuration is wrong: a person has to change something.
@@ -14,35 +14,35 @@ pub enum ProviderError {
     /// The cloud refused the credential, or the grant does not cover the request.
     #[error("denied: {0}")]
     Denied(String),
-    /// Another object holds what was asked for.
+    /// Another object holds the requested resource.
     #[error("conflict: {message}")]
     Conflict {
-        /// For people.
+        /// Human-readable message.
         message: String,
-        /// UID of the owner, if the cloud has it written down.
+        /// UID of the owner, if the cloud has it recorded.
         owner: Option<String>,
     },
-    /// The cloud asked for patience.
+    /// The cloud's rate limit was reached.
     #[error("throttled: {message}")]
     Throttled {
-        /// For people.
+        /// Human-readable message.
         message: String,
         /// Between 1 s and 1 h; `None` when the cloud did not say.
         retry_after: Option<Duration>,
     },
-    /// Not now; worth retrying.
+    /// Temporarily impossible; worth retrying.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// Cannot be done by this provider.
+    /// This provider cannot do it.
     #[error("unsupported: {0}")]
     Unsupported(String),
-    /// Somebody else implements this (IFACE-012).
+    /// Implemented by another component (IFACE-012).
     #[error("implemented by alternate to cloud provider")]
     Elsewhere,
-    /// A defect of the provider, by its own account or because its answer had the wrong shape.
+    /// A defect of the provider, reported by itself or detected by the wrong shape of its answer.
     #[error("internal error of the provider: {0}")]
     Internal(String),
-    /// The call did not end in time. Whether the cloud acted is not known.
+    /// The call did not end in time. Whether the cloud acted is unknown.
     #[error("timed out: {0}")]
     TimedOut(String),
     /// The provider crashed; the text has function, cause, digest and its last log lines.
@@ -76,7 +76,7 @@ impl ProviderError {
         }
     }
 
-    /// A fixed word per case, for metrics and log fields.
+    /// A fixed name per case, for metrics and log fields.
     pub fn reason(&self) -> &'static str {
         match self {
             ProviderError::Invalid(_) => "invalid",

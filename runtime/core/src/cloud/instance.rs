@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Which groups of calls may be made.
+/// The groups of calls that a provider supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
     /// [`CloudProvider::find`].
@@ -14,10 +14,10 @@ pub struct Capabilities {
     pub routes: bool,
 }
 
-/// What an address is (IFACE, end of 1.5: the type names of the Kubernetes API).
+/// Type of an address (IFACE, end of 1.5: the type names of the Kubernetes API).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddressType {
-    /// A name, not an IP address.
+    /// A host name, not an IP address.
     Hostname,
     /// Reachable inside the cluster's network.
     InternalIp,
@@ -30,7 +30,7 @@ pub enum AddressType {
 }
 
 impl AddressType {
-    /// The spelling of the Kubernetes API.
+    /// The Kubernetes API's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             AddressType::Hostname => "Hostname",
@@ -41,7 +41,7 @@ impl AddressType {
         }
     }
 
-    /// Reads the spelling of the Kubernetes API; `None` for a type that it does not define.
+    /// Parses the Kubernetes API's spelling; `None` for an undefined type.
     pub fn parse(text: &str) -> Option<AddressType> {
         [
             AddressType::Hostname,
@@ -60,12 +60,12 @@ impl AddressType {
     }
 }
 
-/// One address of a node or an instance, in the writer's own spelling.
+/// One address of a node or an instance, in its original spelling.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// What it is.
+    /// Type of the address.
     pub address_type: AddressType,
-    /// The address itself.
+    /// IP address or DNS name.
     pub address: String,
 }
 
@@ -75,12 +75,12 @@ impl Address {
         self.address.parse().ok()
     }
 
-    /// The same, with an IPv4 address that is written as IPv6 as what it is.
+    /// The address as an IP, with IPv4-mapped IPv6 converted to IPv4.
     pub fn canonical_ip(&self) -> Option<IpAddr> {
         self.ip().map(|ip| ip.to_canonical())
     }
 
-    /// Whether both say the same: type and meaning are equal. IPv6 has many spellings.
+    /// Whether type and meaning are equal. IPv6 has many spellings.
     pub fn is_same(&self, other: &Address) -> bool {
         self.address_type == other.address_type
             && (self.address == other.address || (self.ip().is_some() && self.ip() == other.ip()))
@@ -94,13 +94,13 @@ pub struct CloudNode {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
-    /// `spec.providerID`, when set and not empty.
+    /// `spec.providerID`, if set and not empty.
     pub provider_id: Option<String>,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// `metadata.annotations`, without kubectl's copy of the object.
     pub annotations: BTreeMap<String, String>,
-    /// `status.addresses`, those of known types.
+    /// `status.addresses` of known types.
     pub addresses: Vec<Address>,
     /// `spec.podCIDRs`.
     pub pod_cidrs: Vec<String>,
@@ -108,24 +108,25 @@ pub struct CloudNode {
     pub system_uuid: Option<String>,
     /// `metadata.creationTimestamp`, in seconds since the Unix epoch.
     pub created: u64,
-    /// Whether it is ready. Some questions about a machine cost a request each, and are only worth it while it is not.
+    /// Whether the node is Ready. Some checks of a machine cost one request each, and only pay off while the node is
+    /// not.
     pub readiness: Readiness,
 }
 
-/// What the condition `Ready` of a Node says.
+/// The condition `Ready` of a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Readiness {
-    /// The kubelet says that it is.
+    /// The kubelet reports `True`.
     Ready,
-    /// The kubelet says that it is not.
+    /// The kubelet reports `False`.
     NotReady,
-    /// Nobody says: the kubelet is silent, or never spoke (LIFE-004).
+    /// Not reported: the kubelet is silent, or has never reported (LIFE-004).
     #[default]
     Unknown,
 }
 
 impl Readiness {
-    /// The spelling of the contract.
+    /// The contract's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Readiness::Ready => "true",
@@ -135,7 +136,7 @@ impl Readiness {
     }
 }
 
-/// A machine at the cloud, as a provider describes it. Its meaning is unchecked: see `answer`.
+/// A machine at the cloud, as a provider describes it. Its contents are unchecked: see `answer_check`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Instance {
     /// `<scheme>://<id>`.
@@ -146,15 +147,15 @@ pub struct Instance {
     pub zone: Option<String>,
     /// For the region labels; `None` leaves them alone.
     pub region: Option<String>,
-    /// In the order to be stored; empty keeps what is stored (NODE-056).
+    /// In the order to be stored; empty keeps the stored ones (NODE-056).
     pub addresses: Vec<Address>,
-    /// More labels, added where absent (NODE-034).
+    /// Additional labels, added where absent (NODE-034).
     pub labels: Vec<(String, String)>,
-    /// Whether it is switched off; `None` when the cloud cannot tell.
+    /// Whether the machine is shut down; `None` when the cloud cannot tell.
     pub shutdown: Option<bool>,
 }
 
-/// What is known about one node's machine.
+/// The result of looking up one node's machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
     /// The machine exists.
@@ -163,21 +164,21 @@ pub enum Lookup {
     Gone,
     /// Not a machine of this provider.
     NotMine,
-    /// Could not be told; the reason is for people.
+    /// The provider could not tell; contains the reason.
     Unknown(String),
 }
 
-/// How loud an event is.
+/// Event type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
-    /// Something happened as it should.
+    /// Something happened as expected.
     Normal,
-    /// Somebody should look.
+    /// Something needs attention.
     Warning,
 }
 
 impl EventType {
-    /// The spelling of the Kubernetes API.
+    /// The Kubernetes API's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             EventType::Normal => "Normal",
@@ -186,10 +187,10 @@ impl EventType {
     }
 }
 
-/// Something to be recorded as a Kubernetes Event.
+/// Content of a Kubernetes Event to be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudEvent {
-    /// How loud.
+    /// Normal or Warning.
     pub event_type: EventType,
     /// CamelCase, at most 64 bytes.
     pub reason: String,
@@ -197,14 +198,14 @@ pub struct CloudEvent {
     pub message: String,
 }
 
-/// The answer to [`CloudProvider::find`]. The host has checked its shape: one lookup per node.
+/// The reply to [`CloudProvider::find`]. The host has checked its shape: one lookup per node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FindReply {
-    /// One per node asked for, in the same order.
+    /// One per requested node, in the same order.
     pub lookups: Vec<Lookup>,
-    /// Events about nodes: index into the list asked for, and the event.
+    /// Events about nodes: index into the requested list, and the event.
     pub events: Vec<(usize, CloudEvent)>,
-    /// Whether the answer may prove absence: every exchange of the call ended 2xx (or 404 on a path
-    /// that names one object), and with an HTTP grant at least one 2xx was among them.
+    /// Whether the answer may prove absence: every exchange of the call ended 2xx (or 404 on a path that names one
+    /// object), and with an HTTP grant at least one 2xx was among them.
     pub complete: bool,
 }

@@ -1,4 +1,4 @@
-//! What the route controller does at the cloud, as values, and how each act ended. Carries nothing out.
+//! The route controller's effects at the cloud, and their outcomes, as values. Performs nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use crate::cloud::error::ProviderError;
 use crate::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use crate::load_balancer::Progress;
 
-/// One act about routes.
+/// One action about routes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RouteEffect {
-    /// Ask the provider for all its routes; these are all its nodes, by name.
+    /// List all routes of the provider; contains all its nodes, by name.
     List(Arc<[Arc<Node>]>),
-    /// Make one.
+    /// Create a route.
     Create(Arc<CreateRouteRequest>),
-    /// Remove one.
+    /// Delete a route.
     Delete(Arc<DeleteRouteRequest>),
-    /// Take one change out of a brake's budget, for the route to this destination, where so many routes are the
-    /// provider's. Nothing is given back.
+    /// Take one change from a brake's budget for the route to this destination; the number is that of the provider's
+    /// routes. It is not returned.
     TakeBudget(String, Brake, Rise, usize),
 }
 
-/// How it ended.
+/// The outcome of a [`RouteEffect`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum RouteOutcome {
     /// Of [`RouteEffect::List`].
@@ -45,7 +45,7 @@ impl RouteOutcome {
 }
 
 impl RouteEffect {
-    /// Whether it may change something at the cloud.
+    /// Whether the effect may change something at the cloud.
     pub fn is_cloud_change(&self) -> bool {
         matches!(self, RouteEffect::Create(_) | RouteEffect::Delete(_))
     }

@@ -1,4 +1,4 @@
-//! What the service controller does to the world, as values, and how each act ended. Carries nothing out.
+//! The service controller's effects, and their outcomes, as values. Performs nothing.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::load_balancer::{
 };
 use crate::patch::ServicePatch;
 
-/// Which Service.
+/// Identifies one Service object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceRef {
     /// `metadata.namespace`.
@@ -33,34 +33,35 @@ impl fmt::Display for ServiceRef {
     }
 }
 
-/// One act about one Service.
+/// One action about one Service.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServiceEffect {
-    /// Make or update the load balancer.
+    /// Create or update the load balancer.
     Ensure(Arc<EnsureRequest>),
-    /// Change the set of nodes behind it.
+    /// Change the set of nodes behind the load balancer.
     UpdateTargets(Arc<UpdateRequest>),
-    /// Remove it.
+    /// Delete the load balancer.
     Delete(Arc<DeleteRequest>),
-    /// Look whether there is one, without what was kept.
+    /// Check whether the load balancer exists, without caches.
     Get(Arc<CloudService>),
-    /// Ask whether the Service with this UID, which somebody's load balancer names as its owner, is alive.
+    /// Check whether the Service with this UID, which a load balancer names as its owner, exists.
     FindOwner(String),
-    /// Ask the provider about nodes and load balancers that are known to exist: does it speak of this cluster's account?
+    /// Ask the provider about nodes and load balancers that are known to exist, to prove that it uses this cluster's
+    /// account.
     Vouch(Vouching),
     /// Read whether the Service's namespace is being deleted.
     ReadNamespace,
     /// Read the Service from the API server itself, not from a cache.
     Read,
-    /// Take one change out of a brake's budget, for this Service. Nothing is given back.
+    /// Take one change from a brake's budget for this Service. It is not returned.
     TakeBudget(Brake, Rise),
-    /// Write what we own of it: finalizer, annotations, status.
+    /// Write this manager's fields of the Service: finalizer, annotations, status.
     Patch(ServicePatch),
-    /// Record an Event about it. Best effort: never fails.
+    /// Record an Event about the Service. Best effort: never fails.
     RecordEvent(CloudEvent),
 }
 
-/// How it ended.
+/// The outcome of a [`ServiceEffect`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServiceOutcome {
     /// Of [`ServiceEffect::Ensure`].
@@ -73,64 +74,64 @@ pub enum ServiceOutcome {
     Owner(OwnerState),
     /// Of [`ServiceEffect::Vouch`].
     Vouched(Result<Witnesses, ProviderError>),
-    /// Of [`ServiceEffect::ReadNamespace`]. Where that may not be read, it is not being deleted.
+    /// Of [`ServiceEffect::ReadNamespace`]. `false` also when the namespace may not be read.
     NamespaceGoes(bool),
-    /// Of [`ServiceEffect::Read`] and [`ServiceEffect::Patch`]: the Service as it is now. `None`: there is none of
-    /// that name.
+    /// Of [`ServiceEffect::Read`] and [`ServiceEffect::Patch`]: the current Service. `None`: no Service has that name.
     Service(Result<Option<Box<Service>>, ClusterError>),
 }
 
-/// A provider's reply, and what only the manager knows about it.
+/// A provider's reply, with facts that only the manager knows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answered<T> {
     /// The reply.
     pub reply: T,
     /// How many changes the call made at the cloud.
     pub mutations: u32,
-    /// Of the IPs that it names, those that are in use elsewhere in the cluster.
+    /// The IPs in the reply that are in use elsewhere in the cluster.
     pub in_use: Vec<InUse>,
 }
 
-/// An IP that something else in the cluster has.
+/// An IP that another object in the cluster has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InUse {
     /// The IP, canonical.
     pub ip: IpAddr,
-    /// What has it, for people: `node/worker-1`, `service/default/web`.
+    /// The object that has it, for messages: `node/worker-1`, `service/default/web`.
     pub by: String,
 }
 
-/// Whether the owner that a cloud object names is alive in this cluster.
+/// Whether the owner that a cloud object names exists in this cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnerState {
-    /// It is this Service.
+    /// The owner is this Service.
     Alive(ServiceRef),
     /// A complete, current list has no Service with this UID.
     Gone,
-    /// Nobody knows yet which Services there are.
+    /// The list of Services is not synced yet.
     Unsynced,
 }
 
-/// For what somebody has to vouch.
+/// What an account proof has to cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vouching {
-    /// The provider's [generation](crate::cloud::CloudProvider::generation) whose answers this is about.
+    /// The provider's [generation](crate::cloud::CloudProvider::generation) that the proof is about.
     pub generation: u64,
-    /// What was said of that generation before does not count: something is let go of.
+    /// Ignore earlier proofs of that generation, because something is about to be given up.
     pub is_anew: bool,
 }
 
-/// What a provider says of nodes, or of load balancers where no node could be asked about, that are known to exist.
+/// The provider's answers about nodes that are known to exist, or about load balancers if no node could be asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Witnesses {
-    /// It finds these.
+    /// Objects that it finds.
     pub found: Vec<String>,
-    /// It says that these do not exist.
+    /// Objects that it reports as missing.
     pub missing: Vec<String>,
 }
 
 impl Witnesses {
-    /// Whether they speak of another account. What was made there by mistake is found there: the greater part has to be.
+    /// Whether the answers come from another account: at least half are missing. A majority has to be found, because
+    /// objects created there by mistake are found there, too.
     pub fn are_strange(&self) -> bool {
         !self.missing.is_empty() && self.found.len() <= self.missing.len()
     }
@@ -151,7 +152,7 @@ impl ServiceOutcome {
 }
 
 impl ServiceEffect {
-    /// Whether the API server keeps something of it.
+    /// Whether the effect writes to the API server.
     pub fn is_write(&self) -> bool {
         matches!(
             self,
@@ -159,7 +160,7 @@ impl ServiceEffect {
         )
     }
 
-    /// Whether it may change something at the cloud.
+    /// Whether the effect may change something at the cloud.
     pub fn is_cloud_change(&self) -> bool {
         matches!(
             self,
@@ -167,7 +168,7 @@ impl ServiceEffect {
         )
     }
 
-    /// The label of this act about this Service.
+    /// Writes the effect's label for this Service.
     pub fn label(&self, service: &ServiceRef, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hint = |hint: &Option<Arc<[u8]>>| if hint.is_some() { " hint" } else { "" };
         match self {

@@ -1,6 +1,6 @@
-//! Which node holds which blocks: those that the API server has of it, and those that were handed out to it and that are
-//! not there yet. A node gets a block of every range or none. What it got is its own until it is gone or it is certain
-//! that nothing was written. Plain memory; writes nothing.
+//! Tracks which node holds which blocks: those that the API server stores for it, and those reserved for it but not yet
+//! written. A node gets a block of every range or none. A reservation lasts until the node is gone or it is certain
+//! that nothing was written. In memory only; writes nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,31 +14,31 @@ use super::holder::Holder;
 use crate::node::object::name;
 use crate::settings::IpamSettings;
 
-/// The longest text of somebody else's that is repeated to people.
+/// Longest quote of external text in messages, in characters.
 const MOST_TEXT: usize = 64;
 
-/// A range has no free block (IPAM-042). Of other ranges nothing was taken (EDGE-096).
+/// A range has no free block (IPAM-042). Nothing was taken from the other ranges (EDGE-096).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range {0}"
 )]
 pub struct Exhausted(pub IpNet);
 
-/// What is wrong with a pod CIDR that a node has. It is reported and never changed (IPAM-028).
+/// A problem with a node's existing pod CIDR. Reported, never changed (IPAM-028).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidPodCidr {
-    /// It is none.
+    /// Not a CIDR.
     #[error("{0:?} is no CIDR")]
     Unparsable(String),
-    /// No range has all of it.
+    /// Not completely within one range.
     #[error("{0} lies outside of --cluster-cidr")]
     Outside(IpNet),
-    /// Others have a part of it.
+    /// Overlaps blocks of another holder.
     #[error("{0} overlaps what belongs to {1}")]
     Overlaps(IpNet, Holder),
 }
 
-/// See the module's documentation.
+/// The blocks of all ranges, and their holders.
 #[derive(Debug, Clone)]
 pub struct Allocator {
     families: Vec<CidrSet>,
@@ -46,22 +46,22 @@ pub struct Allocator {
     tries: Vec<(usize, usize)>,
 }
 
-/// What is known of one node.
+/// State of one node.
 #[derive(Debug, Clone)]
 struct Record {
     holder: Holder,
-    /// Its pod CIDRs, as they are written.
+    /// Its pod CIDRs as stored on the Node.
     stored: Vec<String>,
-    /// What of them could be read.
+    /// Those of them that could be parsed.
     occupied: Vec<IpNet>,
-    /// What was handed out to it and is, as far as is known, not written.
+    /// Blocks reserved for it and, as far as is known, not written.
     pending: Option<Vec<IpNet>>,
-    /// A write of it got no answer: it may have been made, or may be made yet.
+    /// A write got no response: it may have been made, or may still be.
     is_unanswered: bool,
 }
 
 impl Allocator {
-    /// Nothing is held but what the Services have.
+    /// An allocator in which only the Service ranges are occupied.
     ///
     /// # Errors
     /// See [`CidrSetError`].
@@ -81,24 +81,25 @@ impl Allocator {
         })
     }
 
-    /// The ranges, in the order in which a node's CIDRs stand.
+    /// The ranges, in the order of a node's CIDRs.
     pub fn families(&self) -> &[CidrSet] {
         &self.families
     }
 
-    /// Of each block that was handed out since this was asked last: the range, and how many used ones were skipped.
+    /// For each block allocated since the last call: the index of its range, and how many used blocks were skipped.
     pub fn take_tries(&mut self) -> Vec<(usize, usize)> {
         std::mem::take(&mut self.tries)
     }
 
-    /// Whether this very node is known, and how many pod CIDRs it has.
+    /// The number of stored pod CIDRs of exactly this node (by UID); `None` if it is not known.
     pub fn stored(&self, node: &Node) -> Option<usize> {
         let record = self.nodes.get(name(node))?;
         (record.holder == Holder::node(node)).then_some(record.stored.len())
     }
 
-    /// This is how the node is, as the API server says. What it has is its own from now on, whoever was to get it, and
-    /// never becomes less: an older answer that arrives later says nothing. Says what is wrong with what is new.
+    /// Updates the state of a node from the API server. Its pod CIDRs belong to it from now on, even if they were
+    /// reserved for another node, and never become fewer: an older state that arrives later is ignored. Returns the
+    /// problems of new pod CIDRs.
     pub fn observe(&mut self, node: &Node) -> Vec<InvalidPodCidr> {
         let holder = Holder::node(node);
         let name = name(node);
@@ -139,13 +140,13 @@ impl Allocator {
                 }
             }
         }
-        // What the node was to get, or had, and does not have is free.
+        // Blocks that were reserved or stored before and are not stored now become free.
         for cidr in pending.iter().chain(&before) {
             if !occupied.contains(cidr) {
                 self.release(cidr, &holder);
             }
         }
-        // Two narrow ones may lie in one block.
+        // Two narrow CIDRs may lie in one block, so occupy again after the release.
         for cidr in &occupied {
             self.occupy(cidr, &holder);
         }
@@ -155,7 +156,8 @@ impl Allocator {
         invalid_pod_cidrs
     }
 
-    /// The node has this one. It is looked for in every range, not in the one whose turn it is: what is taken is taken.
+    /// Occupies a pod CIDR that a node has, in every range, not just in the one at its position: it is taken in any
+    /// case.
     fn settle(&mut self, cidr: IpNet, holder: &Holder) -> Vec<InvalidPodCidr> {
         let mut invalid_pod_cidrs = Vec::new();
         let is_within = |set: &CidrSet| set.cluster().contains(&cidr);
@@ -164,7 +166,8 @@ impl Allocator {
         }
         let mut owner = None;
         for other in self.others(&cidr, holder) {
-            // Whoever has it on the API server has it; a promise that is only remembered here is broken instead.
+            // A stored pod CIDR takes precedence over a reservation, which only exists in this process and is
+            // cancelled.
             if !self.break_promise(&cidr, &other) {
                 owner.get_or_insert(other);
             }
@@ -180,7 +183,7 @@ impl Allocator {
         others.cloned().collect()
     }
 
-    /// Takes from `other` what it was to get, if that is all that it has of `cidr`.
+    /// Cancels the reservation of `other`, if `other` has nothing stored that overlaps `cidr`.
     fn break_promise(&mut self, cidr: &IpNet, other: &Holder) -> bool {
         let Holder::Node { name, .. } = other else {
             return false;
@@ -200,11 +203,11 @@ impl Allocator {
         true
     }
 
-    /// A block of every range for this node, in order: the same as before as long as they were neither written nor given
-    /// back.
+    /// Reserves one block of every range for this node, in order. Returns the same blocks until they are written or
+    /// given back.
     ///
     /// # Errors
-    /// A range has none left.
+    /// A range has no free block.
     pub fn reserve(&mut self, node: &Node) -> Result<Vec<IpNet>, Exhausted> {
         if self.stored(node).is_none() {
             self.observe(node);
@@ -216,7 +219,7 @@ impl Allocator {
         if let Some(blocks) = promised {
             return Ok(blocks);
         }
-        // Before anything is taken, so that nothing has to be given back.
+        // Check all ranges before taking any block, so that nothing has to be returned.
         let full = self.families.iter().find(|set| set.used() == set.size());
         if let Some(full) = full {
             return Err(Exhausted(full.cluster()));
@@ -235,8 +238,8 @@ impl Allocator {
         Ok(blocks)
     }
 
-    /// Nothing was written of what this node was to get. After a write without an answer nobody knows that, and the node
-    /// keeps it.
+    /// Frees the reservation of this node because nothing was written. After a write without a response that is
+    /// uncertain, and the node keeps it.
     pub fn give_back(&mut self, node: &Node) {
         let holder = Holder::node(node);
         let Some(record) = self.nodes.get_mut(name(node)) else {
@@ -250,7 +253,7 @@ impl Allocator {
         }
     }
 
-    /// A write of what this node was to get had no answer.
+    /// Records that a write of this node's reservation got no response.
     pub fn keep_unanswered(&mut self, node: &Node) {
         if let Some(record) = self.nodes.get_mut(name(node))
             && record.holder == Holder::node(node)
@@ -259,13 +262,13 @@ impl Allocator {
         }
     }
 
-    /// Whether a write of what this node was to get had no answer.
+    /// Whether a write of this node's reservation got no response.
     pub fn is_unanswered(&self, node: &Node) -> bool {
         let record = self.nodes.get(name(node));
         record.is_some_and(|record| record.is_unanswered)
     }
 
-    /// There is no node of this name: whatever it held is free.
+    /// The node no longer exists: frees all its blocks.
     pub fn forget(&mut self, name: &str) {
         let Some(record) = self.nodes.remove(name) else {
             return;
@@ -276,7 +279,7 @@ impl Allocator {
         }
     }
 
-    /// The names of all nodes that are known.
+    /// The names of all known nodes.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.nodes.keys().map(String::as_str)
     }
@@ -310,14 +313,14 @@ impl fmt::Display for Allocator {
     }
 }
 
-/// The pod CIDRs that the node has.
+/// The node's pod CIDRs.
 pub fn pod_cidrs(node: &Node) -> &[String] {
     let Some(spec) = &node.spec else {
         return &[];
     };
     match spec.pod_cidrs.as_deref() {
         Some(cidrs) if !cidrs.is_empty() => cidrs,
-        // Of an API server that knows one family only.
+        // From an API server that supports only one family.
         _ => match &spec.pod_cidr {
             Some(cidr) if !cidr.is_empty() => std::slice::from_ref(cidr),
             _ => &[],

@@ -1,12 +1,12 @@
-//! Many bits: a [`FixedBitSet`] that knows how many are set, and finds the next clear one behind a place, which the crate
-//! has only from the beginning on. Holds bits; knows nothing of addresses.
+//! A bit set: a [`FixedBitSet`] that counts its set bits and finds the next clear bit from any position, which the
+//! crate offers only from the start. Knows nothing of addresses.
 
 use fixedbitset::FixedBitSet;
 
-/// Bits of one word.
+/// Bits per word.
 const WIDTH: usize = usize::BITS as usize;
 
-/// A fixed number of bits, all clear at first.
+/// A fixed number of bits, initially clear.
 #[derive(Debug, Clone)]
 pub(super) struct Bits {
     bits: FixedBitSet,
@@ -14,7 +14,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// So many clear ones.
+    /// `len` clear bits.
     pub(super) fn new(len: usize) -> Bits {
         Bits {
             bits: FixedBitSet::with_capacity(len),
@@ -22,18 +22,18 @@ impl Bits {
         }
     }
 
-    /// How many there are.
+    /// Number of bits.
     pub(super) fn len(&self) -> usize {
         self.bits.len()
     }
 
-    /// How many are set.
+    /// Number of set bits.
     pub(super) fn ones(&self) -> usize {
         self.ones
     }
 
-    /// The first clear one from `from` on, without wrapping. Looks at a word at a time: of 65 536 bits that takes less than
-    /// a thousandth of the write that follows.
+    /// The first clear bit at or after `from`, without wrapping. Scans whole words: for 65 536 bits that takes less
+    /// than a thousandth of the API write that follows.
     pub(super) fn next_clear(&self, from: usize) -> Option<usize> {
         let first = from / WIDTH;
         let words = self.bits.as_slice().iter().enumerate().skip(first);
@@ -43,11 +43,11 @@ impl Bits {
         });
         let (index, clear) = clear.find(|(_, clear)| *clear != 0)?;
         let at = index * WIDTH + usize::try_from(clear.trailing_zeros()).ok()?;
-        // What is behind the end, in the last word, is clear, too.
+        // The last word's bits beyond the end are clear, too.
         (at < self.len()).then_some(at)
     }
 
-    /// Sets or clears all from `begin` to `end`, both included and neither beyond the end. Says how many changed.
+    /// Sets or clears the bits `begin` to `end`, both inclusive and within the set. Returns how many changed.
     pub(super) fn fill(&mut self, begin: usize, end: usize, is_set: bool) -> usize {
         let range = begin..end + 1;
         let before = self.bits.count_ones(range.clone());

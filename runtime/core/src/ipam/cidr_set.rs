@@ -1,6 +1,6 @@
-//! The blocks of one range: which are free, and who holds the others. A block may have several holders, because nobody
-//! keeps people from giving two nodes the same; it is free when the last of them has let go. Whoever holds nothing of a
-//! block frees nothing of it, so that a second release takes nothing from whoever has the block by then (IPAM-027a).
+//! The blocks of one range: which are free, and who holds the others. A block may have several holders, because people
+//! can give two nodes the same one; it is free when the last holder releases it. Releasing a block without holding it
+//! has no effect, so that a second release does not take it from its new holder (IPAM-027a).
 //!
 //! Arithmetic only: knows no nodes, and writes nothing.
 
@@ -13,77 +13,77 @@ use thiserror::Error;
 use super::bits::Bits;
 use super::holder::Holder;
 
-/// The most blocks of an IPv6 range, as a power of two (IPAM-041).
+/// Maximum number of blocks of an IPv6 range, as a power of two (IPAM-041).
 const MOST_OF_V6: u8 = 16;
-/// The same for IPv4. Upstream has none; this many cost two megabytes, and are more than there can be nodes.
+/// The same for IPv4. Upstream has no limit; this many blocks cost two megabytes and exceed any number of nodes.
 const MOST_OF_V4: u8 = 24;
 
-/// Why there is no such set.
+/// Why a set cannot be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CidrSetError {
-    /// IPAM-008.
+    /// The node mask is shorter than that of the range (IPAM-008).
     #[error(
         "Controller: Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal to --node-cidr-mask-size configured for CIDR family"
     )]
     MaskTooShort,
-    /// There are no such masks.
+    /// The node mask is longer than an address.
     #[error("a mask of {0} is longer than an address")]
     MaskTooLong(u8),
-    /// IPAM-041, and IPv4's larger bound.
+    /// Too many blocks (IPAM-041, with the larger IPv4 limit).
     #[error(
         "New CIDR set failed; the node CIDR size is too big: there would be 2^{blocks} blocks, and at most 2^{most} can be counted"
     )]
     TooManyBlocks {
-        /// How many there would be, as a power of two.
+        /// The resulting number of blocks, as a power of two.
         blocks: u8,
-        /// How many there may be.
+        /// The maximum, as a power of two.
         most: u8,
     },
 }
 
-/// Blocks in a row, by index, both ends included.
+/// Consecutive blocks by index, both ends inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// The first.
+    /// Index of the first block.
     pub first: usize,
-    /// The last.
+    /// Index of the last block.
     pub last: usize,
 }
 
-/// What was handed out.
+/// The result of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocated {
-    /// The block.
+    /// The allocated block.
     pub block: IpNet,
-    /// How many used ones were skipped on the way to it (IPAM-040).
+    /// How many used blocks were skipped to find it (IPAM-040).
     pub tries: usize,
 }
 
-/// What has become of the blocks since the set was made; nothing is counted that changed nothing (IPAM-043).
+/// Counters since the set was created; operations without effect are not counted (IPAM-043).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Blocks that were free and are used.
+    /// Blocks that became used.
     pub allocated: usize,
-    /// Blocks that were used and are free.
+    /// Blocks that became free.
     pub released: usize,
 }
 
-/// See the module's documentation.
+/// The blocks of one range and their holders.
 #[derive(Debug, Clone)]
 pub struct CidrSet {
     cluster: IpNet,
     node_mask: u8,
     used: Bits,
-    /// Who holds exactly this one.
+    /// Holders of single blocks, by index.
     singles: BTreeMap<usize, Vec<Holder>>,
-    /// Who holds several in a row: the ranges of Services, and hardly anybody else.
+    /// Holders of several consecutive blocks: mostly Service ranges.
     spans: Vec<(Span, Holder)>,
     next: usize,
     tally: Tally,
 }
 
 impl CidrSet {
-    /// The blocks of `cluster` with masks of this length, all free.
+    /// The blocks of `cluster` with prefix length `node_mask`, all free.
     ///
     /// # Errors
     /// See [`CidrSetError`].
@@ -113,32 +113,32 @@ impl CidrSet {
         })
     }
 
-    /// The range that is divided.
+    /// The range that is divided into blocks.
     pub fn cluster(&self) -> IpNet {
         self.cluster
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub fn size(&self) -> usize {
         self.used.len()
     }
 
-    /// How many of them are used.
+    /// Number of used blocks.
     pub fn used(&self) -> usize {
         self.used.ones()
     }
 
-    /// What has become of them so far.
+    /// Counters of allocations and releases so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// The block of this index; beyond the last one there is none (IPAM-044).
+    /// The block with this index; `None` beyond the last one (IPAM-044).
     pub fn block(&self, index: usize) -> Option<IpNet> {
         if index >= self.size() {
             return None;
         }
-        // Of a single block that is everything the index is 0, whatever it is shifted by.
+        // If the range is a single block of the whole address space, the shift overflows, but the index is 0.
         let offset = u128::try_from(index)
             .ok()?
             .checked_shl(self.shift())
@@ -151,8 +151,8 @@ impl CidrSet {
         IpNet::new(address, self.node_mask).ok()
     }
 
-    /// Which blocks `cidr` has a part in: of a wider range all that it covers, of a narrower one the block that it lies
-    /// in. `None`: it lies outside (IPAM-043).
+    /// The blocks that `cidr` overlaps: all covered blocks for a wider range, the enclosing block for a narrower one.
+    /// `None`: it lies outside (IPAM-043).
     pub fn span(&self, cidr: &IpNet) -> Option<Span> {
         let is_within = self.cluster.contains(&cidr.network());
         if !is_within && !cidr.contains(&self.cluster.network()) {
@@ -171,8 +171,8 @@ impl CidrSet {
         Some(Span { first, last })
     }
 
-    /// Hands the next free block to `holder`: the first one behind the last that was handed out, so that one that was
-    /// freed is used again late (IPAM-040). `None`: there is none (IPAM-042).
+    /// Allocates the next free block to `holder`, searching from the one after the last allocation, so that freed
+    /// blocks are reused late (IPAM-040). `None`: no block is free (IPAM-042).
     pub fn allocate(&mut self, holder: &Holder) -> Option<Allocated> {
         let from = self.next;
         let index = self
@@ -194,7 +194,7 @@ impl CidrSet {
         })
     }
 
-    /// Who else than `holder` has a part of `cidr`.
+    /// Holders other than `holder` of blocks that overlap `cidr`.
     pub fn other_holders(&self, cidr: &IpNet, holder: &Holder) -> Vec<&Holder> {
         let Some(span) = self.span(cidr) else {
             return Vec::new();
@@ -206,7 +206,7 @@ impl CidrSet {
         all.filter(|theirs| *theirs != holder).collect()
     }
 
-    /// `holder` has all of `cidr` that lies in here, whoever else has it. Doing it twice is doing it once.
+    /// Adds `holder` to all blocks that `cidr` overlaps, whoever else holds them. Idempotent.
     pub fn occupy(&mut self, cidr: &IpNet, holder: &Holder) {
         if let Some(span) = self.span(cidr) {
             self.hold(span, holder);
@@ -229,7 +229,7 @@ impl CidrSet {
         self.tally.allocated += self.used.fill(span.first, span.last, true);
     }
 
-    /// `holder` does not have anything of `cidr` any more. What others hold of it stays (IPAM-027a).
+    /// Removes `holder` from all blocks that `cidr` overlaps. Other holders stay (IPAM-027a).
     pub fn release(&mut self, cidr: &IpNet, holder: &Holder) {
         let Some(span) = self.span(cidr) else {
             return;
@@ -278,7 +278,7 @@ impl CidrSet {
         usize::try_from(offset.checked_shr(self.shift()).unwrap_or_default()).ok()
     }
 
-    /// How many bits of an address lie behind the block's mask.
+    /// Number of address bits after the block's mask.
     fn shift(&self) -> u32 {
         u32::from(self.cluster.max_prefix_len() - self.node_mask)
     }
@@ -289,7 +289,7 @@ impl Span {
         self.first <= other.last && other.first <= self.last
     }
 
-    /// What is left of it on both sides of `other`, which it meets.
+    /// The parts before and after `other`, which overlaps this span.
     fn without(self, other: Span) -> impl Iterator<Item = Span> {
         let before = other
             .first

@@ -1,4 +1,4 @@
-//! What one reconciliation about a node's pod CIDRs knows so far, and how outcomes become knowledge. Decides nothing.
+//! The facts of one reconciliation of a node's pod CIDRs, and how outcomes change them. Decides nothing.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use crate::write_refusal::Refusals;
 /// How often a reconciliation reads the node again after a conflict; upstream's number (IPAM-026).
 const MAX_CONFLICTS: u32 = 3;
 
-/// What earlier reconciliations about the node have left behind.
+/// State retained from earlier reconciliations of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RetainedState {
-    /// How many have failed in a row.
+    /// Consecutive failed reconciliations.
     pub failures: u32,
-    /// The reason of the last Event about what has failed.
+    /// The reason of the last Event about a failure.
     pub told: Option<&'static str>,
 }
 
 /// The facts of one reconciliation. [`Facts::absorb`] adds to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// The node: as it was in the cache, or as the API server answered since.
+    /// The node from the cache, or as the API server returned it since.
     pub node: Arc<Node>,
-    /// What it is to get, if it has nothing.
+    /// The reserved blocks, if the node has no pod CIDRs.
     pub blocks: Result<Vec<IpNet>, Exhausted>,
-    /// What is wrong with what it has, and was not told yet.
+    /// Problems with its existing pod CIDRs that were not reported yet.
     pub invalid_pod_cidrs: Vec<InvalidPodCidr>,
-    /// What was before.
+    /// State retained from earlier reconciliations.
     pub past: RetainedState,
     state: ReconcileState,
 }
@@ -45,8 +45,8 @@ struct ReconcileState {
 }
 
 impl Facts {
-    /// What is known at the beginning. `is_unanswered` says that an earlier write had no answer: the node is read before
-    /// it is written again.
+    /// The facts at the start. `is_unanswered`: an earlier write got no response, so the node is read before it is
+    /// written again.
     pub(super) fn new(
         node: Arc<Node>,
         blocks: Result<Vec<IpNet>, Exhausted>,
@@ -67,14 +67,14 @@ impl Facts {
         }
     }
 
-    /// Adds how `effect` ended.
+    /// Adds the outcome of `effect`.
     pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         match outcome {
             Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
                 self.node = Arc::from(node);
                 self.settle(effect);
             }
-            // Gone, or made again under the same name: the new one has a reconciliation of its own.
+            // Gone or recreated under the same name: the new node has its own reconciliation.
             Outcome::Node(Ok(_)) => self.state.is_gone = true,
             Outcome::Node(Err(error)) => self.absorb_error(effect, error),
             Outcome::Recorded | Outcome::Unrecorded(_) | Outcome::Withheld => match effect {
@@ -83,7 +83,7 @@ impl Facts {
                     let said = reasons.into_iter().find(|reason| *reason == event.reason);
                     self.state.told = said;
                 }
-                // Worked out and not made, in plan mode: there is nothing else to be done.
+                // Plan mode computed the write without making it: nothing else remains.
                 _ => self.state.is_withheld = true,
             },
             // Effects of other controllers.
@@ -116,26 +116,27 @@ impl Facts {
             return state.refusals.read_failed(error);
         }
         state.is_unanswered |= matches!(error, ClusterError::Unavailable(_));
-        // Also a node that has pod CIDRs by now, which nobody may change, is read before that is believed (IPAM-027b).
+        // A write to a node that has immutable pod CIDRs by now is rejected, too, so the node is read first
+        // (IPAM-027b).
         state.refusals.write_failed(error);
     }
 
-    /// Whether a write was made, or may have been, without anybody having said so.
+    /// Whether a write got no response and may have been made.
     pub fn is_unanswered(&self) -> bool {
         self.state.is_unanswered
     }
 
-    /// There is no such node any more.
+    /// Whether the node no longer exists.
     pub fn is_gone(&self) -> bool {
         self.state.is_gone
     }
 
-    /// Whether the write was worked out and not made, for the mode alone.
+    /// Whether the write was withheld because of the mode.
     pub fn is_withheld(&self) -> bool {
         self.state.is_withheld
     }
 
-    /// The reason of the Event that was recorded in this reconciliation.
+    /// The reason of the Event recorded in this reconciliation.
     pub fn told(&self) -> Option<&'static str> {
         self.state.told
     }
@@ -144,17 +145,17 @@ impl Facts {
         self.state.told.is_some()
     }
 
-    /// The node has to be read from the API server before anything else.
+    /// Whether the node has to be read from the API server before anything else.
     pub(super) fn has_to_read_again(&self) -> bool {
         self.state.refusals.has_to_read_again()
     }
 
-    /// What the API server would not do.
+    /// The API server error that the reconciliation failed with.
     pub(super) fn trouble(&self) -> Option<&ClusterError> {
         self.state.refusals.trouble()
     }
 
-    /// There is nothing more to say about this node.
+    /// Whether the reconciliation is complete.
     pub(super) fn is_over(&self) -> bool {
         self.state.is_gone || self.state.is_withheld
     }

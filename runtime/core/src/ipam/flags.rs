@@ -1,5 +1,5 @@
-//! What the flags say about the networks of pods, read as a whole: settings, or every mistake in it. Upstream finds half of
-//! them only after it has won the election, and ends; these are known before anything begins.
+//! Parses all flags about pod networks together: returns settings, or every mistake at once. Upstream finds half of the
+//! mistakes only after winning the leader election, and exits; here they are known at startup.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use ipnet::IpNet;
 use super::CidrSet;
 use crate::settings::{IpamSettings, PodNetwork};
 
-/// How many blocks of one node there can be: one of each family.
+/// Maximum number of blocks per node: one per family.
 const MOST_FAMILIES: usize = 2;
-/// Upstream's masks (IPAM-002).
+/// Upstream's default masks (IPAM-002).
 const MASK_OF_V4: i32 = 24;
 const MASK_OF_V6: i32 = 64;
 /// Upstream's number of workers (IPAM-023).
 const WORKERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(29);
-/// What the leader before has sent is on the API server when its lease has run out, but the watch may not have told of
-/// it yet. Five seconds are what lies between the end of its right to begin a request and the end of its lease.
+/// When the previous leader's Lease has run out, its last writes are on the API server, but the watch may not have
+/// delivered them yet. Five seconds lie between its last possible request and the end of its Lease.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Upstream's allocator that is ours.
+/// The upstream allocator that is implemented here.
 const RANGE_ALLOCATOR: &str = "RangeAllocator";
-/// Those that take the blocks from GCE, or check them against GCE (IPAM-009).
+/// Allocators that take the blocks from GCE or check them against GCE (IPAM-009).
 const OF_GCE: [&str; 3] = ["CloudAllocator", "IPAMFromCluster", "IPAMFromCloud"];
 
-/// The flags' values, as they were given.
+/// The flags' values as given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodNetworkFlags<'a> {
     /// `--cluster-cidr`.
@@ -36,7 +36,7 @@ pub struct PodNetworkFlags<'a> {
     pub allocate_node_cidrs: bool,
     /// `--service-cluster-ip-range`.
     pub service_cidrs: &'a [IpNet],
-    /// `--node-cidr-mask-size`; of this and the next two, 0 is not given.
+    /// `--node-cidr-mask-size`. For this and the next two, 0 means not given.
     pub node_cidr_mask_size: i32,
     /// `--node-cidr-mask-size-ipv4`.
     pub node_cidr_mask_size_ipv4: i32,
@@ -46,20 +46,20 @@ pub struct PodNetworkFlags<'a> {
     pub cidr_allocator_type: &'a str,
 }
 
-/// What they mean.
+/// The settings that result from the flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodNetworks {
-    /// The ranges of the pods: one, or one of each family. None when they were not given, or nobody needs them.
+    /// The pod ranges: one, or one per family. Empty if not given, or if no controller needs them.
     pub cluster_cidrs: Vec<IpNet>,
-    /// Of the node IPAM controller. `None`: it does not run (IPAM-004).
+    /// Settings of the node IPAM controller. `None`: it does not run (IPAM-004).
     pub ipam: Option<IpamSettings>,
 }
 
 impl PodNetworks {
-    /// What the flags mean.
+    /// Converts the flags into settings.
     ///
     /// # Errors
-    /// Every mistake, each for people and on a line of its own.
+    /// Every mistake, human-readable, one per entry.
     pub fn read(flags: &PodNetworkFlags<'_>) -> Result<PodNetworks, Vec<String>> {
         if !flags.has_routes && !flags.allocate_node_cidrs {
             return Ok(PodNetworks::default());
@@ -80,7 +80,7 @@ impl PodNetworks {
 }
 
 impl PodNetworkFlags<'_> {
-    /// ROUTE-002, ROUTE-003, IPAM-005. Spaces around an element are nobody's mistake.
+    /// ROUTE-002, ROUTE-003, IPAM-005. Spaces around an element are accepted.
     fn cluster_cidrs(&self, mistakes: &mut Vec<String>) -> Vec<IpNet> {
         let text = self.cluster_cidr.trim();
         let parts = text.split(',').map(str::trim);
@@ -114,7 +114,7 @@ impl PodNetworkFlags<'_> {
         }
         let before = mistakes.len();
         self.check_masks(cluster_cidrs, mistakes);
-        // What follows from a mask that may not stand there is no mistake of its own.
+        // Only check the blocks if the mask flags are valid, to avoid follow-up errors.
         let is_fit = mistakes.len() == before;
         let mut families = Vec::new();
         for cluster_cidr in cluster_cidrs {
@@ -201,7 +201,7 @@ impl PodNetworkFlags<'_> {
         }
     }
 
-    /// Of a node's block in this range.
+    /// The mask of a node's block in this range.
     fn mask(&self, cluster_cidr: &IpNet) -> i32 {
         let (of_family, otherwise) = match cluster_cidr {
             IpNet::V4(_) => (self.node_cidr_mask_size_ipv4, MASK_OF_V4),
@@ -214,7 +214,7 @@ impl PodNetworkFlags<'_> {
     }
 }
 
-/// Whether both families are there.
+/// Whether both families are present.
 fn is_dual_stack(cidrs: &[IpNet]) -> bool {
     let is_v4 = |cidr: &IpNet| matches!(cidr, IpNet::V4(_));
     cidrs.iter().any(is_v4) && !cidrs.iter().all(is_v4)

@@ -1,16 +1,16 @@
-//! Who holds a block.
+//! The holder of a block.
 
 use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-/// See the module's documentation.
+/// The Services or one node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
-    /// A range of the Services: nothing of it is ever handed out.
+    /// A Service range: never allocated.
     Services,
-    /// A node: exactly this one, and none that is made later under its name.
+    /// Exactly this node, not one created later with the same name.
     Node {
         /// `metadata.name`.
         name: Arc<str>,
@@ -20,7 +20,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// This node.
+    /// The holder for this node.
     pub fn node(node: &Node) -> Holder {
         let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
         Holder::Node {

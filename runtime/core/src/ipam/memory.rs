@@ -1,5 +1,5 @@
-//! What outlives a reconciliation: which blocks are whose, which nodes wait for one, and what was said of whom. Hears of the
-//! nodes, makes reconciliations and takes in what came of them; knows no clock, and performs nothing.
+//! State that outlives a reconciliation: who holds which blocks, which nodes wait for one, and what was reported.
+//! Observes nodes, creates reconciliations and stores their results; has no clock and performs no effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use crate::effect::When;
 use crate::node::object::name;
 use crate::settings::IpamSettings;
 
-/// See the module's documentation.
+/// The allocator and the retained state of all nodes.
 #[derive(Debug, Clone)]
 pub struct Memory {
     allocator: Allocator,
-    /// Of nodes about which something has failed.
+    /// State of nodes with failed reconciliations.
     pasts: BTreeMap<String, RetainedState>,
-    /// What was found in nodes and not told yet.
+    /// Problems found on nodes and not reported yet.
     invalid_pod_cidrs: BTreeMap<String, Vec<InvalidPodCidr>>,
-    /// Who waits for a block to be freed.
+    /// Nodes that wait for a free block.
     waiting: BTreeSet<String>,
-    /// How many blocks had been freed when those who wait were told last.
+    /// Number of blocks freed up to the last call of [`Memory::woken`].
     released: usize,
 }
 
 impl Memory {
-    /// Nothing is known yet.
+    /// Empty state.
     ///
     /// # Errors
     /// See [`CidrSetError`].
@@ -42,7 +42,7 @@ impl Memory {
         })
     }
 
-    /// Which blocks are whose.
+    /// The allocator, which knows the holder of each block.
     pub fn allocator(&self) -> &Allocator {
         &self.allocator
     }
@@ -52,20 +52,20 @@ impl Memory {
         self.allocator.take_tries()
     }
 
-    /// The node is like this now, as the watch says, which may be late. Says whether that is news about which a
-    /// reconciliation is due: a heartbeat is none.
+    /// Updates the state from a watch event, which may be late. Returns whether a reconciliation is due; heartbeats
+    /// cause none.
     pub fn see(&mut self, node: &Node) -> bool {
         let name = name(node);
         let known = self.allocator.stored(node);
         if known.is_none() {
-            // Also of another node of this name.
+            // Also applies to another node with the same name.
             self.lose(name);
         }
         self.observe(node);
         if !pod_cidrs(node).is_empty() {
             self.pasts.remove(name);
             self.waiting.remove(name);
-            // Who has waited for it hears that it came.
+            // The node just got its CIDRs, or has unreported problems.
             return known == Some(0) || self.invalid_pod_cidrs.contains_key(name);
         }
         known.is_none() && node.metadata.deletion_timestamp.is_none()
@@ -79,7 +79,7 @@ impl Memory {
         }
     }
 
-    /// There is no node of this name any more (IPAM-024).
+    /// The node no longer exists (IPAM-024).
     pub fn forget(&mut self, name: &str) {
         self.lose(name);
         self.allocator.forget(name);
@@ -91,7 +91,7 @@ impl Memory {
         self.waiting.remove(name);
     }
 
-    /// All nodes were listed, and these are their names. Says who of those that were known is gone.
+    /// Removes all known nodes for which `is_there` is false after a full list. Returns their names.
     pub fn keep(&mut self, is_there: impl Fn(&str) -> bool) -> Vec<String> {
         let names = self.allocator.names();
         let gone: Vec<String> = names
@@ -102,7 +102,7 @@ impl Memory {
         gone
     }
 
-    /// A reconciliation about this node; it is promised what it is to get. `None`: there is nothing to be done.
+    /// Starts a reconciliation of this node and reserves its blocks. `None`: nothing to do.
     pub fn begin(&mut self, node: Arc<Node>) -> Option<Facts> {
         let name = name(&node).to_owned();
         self.see(&node);
@@ -126,12 +126,12 @@ impl Memory {
         ))
     }
 
-    /// What a reconciliation has come to. Says whether something was found that is a matter for another one.
+    /// Stores the result of a reconciliation. Returns whether new problems were found that need another one.
     pub fn conclude(&mut self, facts: &Facts, when: &When) -> bool {
         let node = &facts.node;
         let name = name(node);
         if self.allocator.stored(node).is_none() {
-            // Deleted meanwhile, or made again.
+            // Deleted or recreated meanwhile.
             return false;
         }
         if facts.is_gone() {
@@ -142,7 +142,8 @@ impl Memory {
             if facts.is_unanswered() {
                 self.allocator.keep_unanswered(node);
             }
-            // What a plan says of one node it does not say of the next: until the node is gone, or has its own.
+            // In plan mode the reservation stays until the node is gone or has pod CIDRs, so that no other node is
+            // planned with the same blocks.
             if !facts.is_withheld() {
                 self.allocator.give_back(node);
             }
@@ -163,19 +164,19 @@ impl Memory {
         self.invalid_pod_cidrs.contains_key(name)
     }
 
-    /// The reconciliation about this node ended in a way that nobody can say anything about.
+    /// The reconciliation of this node ended without a known result.
     pub fn abandon(&mut self, node: &Node) {
         self.allocator.keep_unanswered(node);
         let past = self.pasts.entry(name(node).to_owned()).or_default();
         past.failures = past.failures.saturating_add(1);
     }
 
-    /// How many reconciliations about this one have failed in a row.
+    /// Consecutive failed reconciliations of this node.
     pub fn failures(&self, name: &str) -> u32 {
         self.pasts.get(name).map_or(0, |past| past.failures)
     }
 
-    /// Of those who wait for a block as many as there were freed since this was asked last.
+    /// Takes as many waiting nodes as blocks were freed since the last call.
     pub fn woken(&mut self) -> Vec<String> {
         let families = self.allocator.families().iter();
         let released = families.map(|set| set.tally().released).sum::<usize>();

@@ -1,5 +1,4 @@
-//! Which addresses a node gets: the provider's, merged with what the kubelet knows. Plain functions;
-//! writes nothing.
+//! Computes a node's addresses: the provider's, merged with the kubelet's. Pure functions; writes nothing.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,20 +13,19 @@ pub enum NodeIpError {
     /// Not one IP address, nor two of different families (NODE-080).
     #[error("{0:?} is not an IP address, or two of different families joined by a comma")]
     Syntax(String),
-    /// The provider does not know the address (NODE-081).
+    /// The provider's answer does not contain the address (NODE-081).
     #[error("failed to get node address from cloud provider that matches ip: {0}")]
     NoMatch(IpAddr),
 }
 
-/// What `status.addresses` should become, given what the provider `offered`, what is `stored`, and the
-/// value of the annotation `alpha.kubernetes.io/provided-node-ip` if there is one (NODE-056, steps 2 to 5).
-/// `None`: nothing is to be written.
+/// Computes the new `status.addresses` from the addresses `offered` by the provider, those `stored`, and the value of
+/// the annotation `alpha.kubernetes.io/provided-node-ip`, if any (NODE-056, steps 2 to 5). `None`: nothing to write.
 ///
-/// Lists are compared as lists: one address of two with the same type can differ, and order counts
-/// (NODE-057 says what upstream compares instead).
+/// Addresses are compared as lists: order counts, and one of two addresses of a type may differ (NODE-057 describes
+/// what upstream compares instead).
 ///
 /// # Errors
-/// The annotation cannot be honoured; nothing is to be written.
+/// The annotation cannot be honoured; nothing to write.
 pub fn next(
     offered: &[Address],
     stored: &[NodeAddress],
@@ -63,8 +61,8 @@ pub fn read(stored: &NodeAddress) -> Option<Address> {
     })
 }
 
-/// Puts the addresses that the kubelet was given first and drops the others of their types
-/// (NODE-081, NODE-082). The provider's spelling stays.
+/// Puts the addresses that were given to the kubelet first and drops the others of their types (NODE-081, NODE-082).
+/// Keeps the provider's spelling.
 ///
 /// # Errors
 /// See [`NodeIpError`].
@@ -92,8 +90,8 @@ pub fn prefer(offered: &[Address], provided: &str) -> Result<Vec<Address>, NodeI
     Ok(chosen)
 }
 
-/// Reads the annotation (NODE-080): one IP address, or two of different families of which neither is
-/// unspecified. No blanks, no prefix lengths.
+/// Parses the annotation (NODE-080): one IP address, or two of different families of which neither is unspecified. No
+/// blanks, no prefix lengths.
 fn parse_provided(text: &str) -> Result<Vec<IpAddr>, NodeIpError> {
     let refused = || NodeIpError::Syntax(text.chars().take(100).collect());
     let ips: Vec<IpAddr> = text
@@ -113,7 +111,7 @@ fn parse_provided(text: &str) -> Result<Vec<IpAddr>, NodeIpError> {
     if is_allowed { Ok(ips) } else { Err(refused()) }
 }
 
-/// An IP address; IPv4 also with leading zeros, which kubelets of old wrote, read as decimal numbers.
+/// Parses an IP address. Accepts leading zeros in IPv4, which old kubelets wrote, and reads them as decimal.
 fn parse_lenient(text: &str) -> Option<IpAddr> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Some(ip.to_canonical());

@@ -1,6 +1,6 @@
-//! A new node that several providers could speak for: all are asked, and the one that finds its machine goes on when
-//! every other one has said that it is not theirs. Decides what is said and waited for; knows no other provider but by
-//! its word.
+//! Claim resolution for a new node with several candidate providers: all are asked, and the one that finds the machine
+//! proceeds when every other one has voted [`Vote::NotMine`]. Decides on votes and waiting; knows the other providers
+//! only by their votes.
 
 use crate::cloud::instance::Lookup;
 use crate::effect::{CandidateVote, Decision, Effect};
@@ -11,7 +11,8 @@ use super::Facts;
 use super::object::node_ref;
 use super::waiting::{self, Obstacle};
 
-/// What to do before an answer may be used; `None` when it may, or when there is none that could be.
+/// What to do before the provider's answer may be used. `None` when it may be used now, or when there is no usable
+/// answer.
 pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<Decision> {
     let looked = facts.looked().filter(|_| !others.is_empty())?;
     let Some((verdict, tell)) = facts.conferred() else {
@@ -36,7 +37,7 @@ pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<
         .is_ok_and(|looked| !matches!(looked.lookup, Lookup::Unknown(_)));
     let obstacle = match verdict {
         Verdict::Ours => return None,
-        // Why it could not answer is its own to say.
+        // The provider gave no answer: the caller reports the reason.
         Verdict::Open if !is_an_answer => return None,
         Verdict::Open => Obstacle::Candidates {
             why: "the provider knows no instance for this node, and another one may".to_owned(),

@@ -1,6 +1,5 @@
-//! Changes for which one answer is not enough: an InternalIP of a Ready node, and the type, zone or region of
-//! a known node. They need a second, equal answer some time after the first, and the brake's budget. Writes
-//! nothing.
+//! Changes that need confirmation: an InternalIP of a Ready node, and the type, zone or region of an initialised node.
+//! They need a second, equal answer some time after the first, and the brake's budget. Writes nothing.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +16,20 @@ use super::object::{is_ready, node_ref};
 use super::waiting::Obstacle;
 use super::{Facts, Found, addresses, found, labels, stored_labels};
 
-/// What an answer would change that one answer is not enough for.
+/// The changes in an answer that need confirmation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proposal {
-    /// The InternalIPs, if that is a change that needs confirming.
+    /// The new InternalIPs, if they are a change that needs confirmation.
     internal: Option<Vec<Address>>,
-    /// Labels that would become others.
+    /// Labels whose values would change.
     labels: BTreeMap<String, String>,
 }
 
-/// What the answer of this reconciliation would change that one answer is not enough for. The next reconciliation
-/// wants to know it. `None`: nothing was answered, so that what was proposed before still stands.
+/// The changes in this reconciliation's answer that need confirmation; retained for the next reconciliation. `None`:
+/// there was no answer, so the previous proposal stands.
 pub fn proposal(facts: &Facts) -> Option<Proposal> {
     facts.looked()?.as_ref().ok()?;
-    // Most reconciliations: nothing that they could change would need confirming, so the answer is not checked again.
+    // The common case: no possible change needs confirmation, so the answer is not checked again.
     if !facts.rules.reconcile_labels && !is_ready(&facts.node) {
         return Some(Proposal::default());
     }
@@ -44,7 +43,7 @@ pub fn proposal(facts: &Facts) -> Option<Proposal> {
     })
 }
 
-/// The labels that follow the cloud, where they differ from what is stored. None unless that was asked for.
+/// The labels that follow the cloud and differ from the stored ones. Empty unless `--reconcile-node-labels` is set.
 pub(super) fn moved(facts: &Facts, checked: &Checked) -> BTreeMap<String, String> {
     if !facts.rules.reconcile_labels {
         return BTreeMap::new();
@@ -52,8 +51,8 @@ pub(super) fn moved(facts: &Facts, checked: &Checked) -> BTreeMap<String, String
     labels::of_place(&checked.instance, stored_labels(&facts.node))
 }
 
-/// The InternalIPs of `next`, if they change or remove one of a Ready node, or put another one first, which is
-/// the one that pods and probes use. More of them behind the stored ones are no such change.
+/// The InternalIPs of `next`, if they change or remove one of a Ready node, or put another one first, which is the one
+/// that pods and probes use. InternalIPs added behind the stored ones are not such a change.
 pub(super) fn internal_change(node: &Node, next: &[Address]) -> Option<Vec<Address>> {
     if !is_ready(node) {
         return None;
@@ -99,7 +98,7 @@ pub(super) fn labels<'a>(
     })
 }
 
-/// `Ok(None)`: the change may be made. Otherwise what is to be done first, or what stands in the way.
+/// `Ok(None)`: the change may be made. Otherwise the effect to perform first, or the obstacle.
 fn permitted<'a>(
     facts: &Facts,
     now: Moment,

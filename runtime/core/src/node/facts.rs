@@ -1,4 +1,4 @@
-//! What one reconciliation about a node knows so far, and how outcomes become knowledge. Decides nothing.
+//! The facts of one reconciliation of a node, and how outcomes change them. Decides nothing.
 
 use std::sync::Arc;
 
@@ -16,37 +16,37 @@ use crate::write_refusal::Refusals;
 
 use super::confirm::Proposal;
 
-/// How often a reconciliation reads the node again after a conflict before it gives up and comes back
-/// later; upstream's number (NODE-041).
+/// How often a reconciliation reads the node again after a conflict before it fails and is retried later; upstream's
+/// number (NODE-041).
 const MAX_CONFLICTS: u32 = 20;
 
-/// What earlier reconciliations about a node have left behind.
+/// State retained from earlier reconciliations of a node.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RetainedState {
-    /// Whether the periodic pass wants an initialised node's addresses checked (NODE-050).
+    /// Whether the periodic pass requests a check of an initialised node's addresses (NODE-050).
     pub refresh: bool,
-    /// How many reconciliations have failed in a row.
+    /// Consecutive failed reconciliations.
     pub failures: u32,
-    /// Since when the node has been waiting, if it has.
+    /// When the node started to wait, if it waits.
     pub waiting_since: Option<Moment>,
-    /// What the last answer would have changed that one answer is not enough for, and when it was given first.
+    /// Unconfirmed changes that the last answer implied, and when they were first answered.
     pub proposal: Option<(Proposal, Moment)>,
-    /// The write that removes the taint was sent, and no answer came: it may have been made.
+    /// The write that removes the taint got no response, so it may have been made.
     pub is_unanswered: bool,
-    /// What was taken of budgets for changes that were not made.
+    /// Budget taken for changes that were not made.
     pub reservation: BudgetReservation,
 }
 
 /// The facts of one reconciliation. [`Facts::absorb`] adds to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// The node: as it was in the cache, or as the API server answered since.
+    /// The node from the cache, or as the API server returned it since.
     pub node: Arc<Node>,
-    /// The provider that this is about.
+    /// The ownership context of the provider.
     pub ownership: Arc<OwnershipContext>,
-    /// What decisions are held against.
+    /// Rules for decisions about nodes.
     pub rules: Arc<NodeRules>,
-    /// What was before.
+    /// State retained from earlier reconciliations.
     pub past: RetainedState,
     state: ReconcileState,
 }
@@ -54,12 +54,12 @@ pub struct Facts {
 #[derive(Debug, Clone, PartialEq, Default)]
 struct ReconcileState {
     looked: Option<Result<Looked, ProviderError>>,
-    /// What all candidates say together, and whether people are to be told of it.
+    /// The combined verdict of all candidates, and whether to report it.
     conferred: Option<(Verdict, bool)>,
     refusals: Refusals<MAX_CONFLICTS>,
     addresses_settled: bool,
     labels_settled: bool,
-    /// What budgets were asked for, and what was taken of them before, for changes that are not made yet.
+    /// Budgets asked for in this reconciliation; `reservation` is what earlier ones took for changes not made yet.
     budgets: Asked,
     reservation: BudgetReservation,
     is_withheld: bool,
@@ -69,7 +69,7 @@ struct ReconcileState {
 }
 
 impl ReconcileState {
-    /// The change that was paid for is made.
+    /// The change whose budget was taken has been made.
     fn use_up(&mut self, brake: Brake) {
         self.budgets.remove(&brake);
         self.reservation.forget(brake);
@@ -77,7 +77,7 @@ impl ReconcileState {
 }
 
 impl Facts {
-    /// What is known at the beginning.
+    /// The facts at the start of a reconciliation.
     pub fn new(
         node: Arc<Node>,
         ownership: Arc<OwnershipContext>,
@@ -97,13 +97,13 @@ impl Facts {
         }
     }
 
-    /// Adds an answer that an earlier reconciliation about the same node got and could not store: the cloud is
-    /// not asked again because the API server was away.
+    /// Adds an answer that an earlier reconciliation of the same node got but could not store, so that the cloud is not
+    /// asked again because the API server was unavailable.
     pub fn recall(&mut self, answer: Looked) {
         self.state.looked = Some(Ok(answer));
     }
 
-    /// The provider's answer, when it is not its fault that the reconciliation has failed.
+    /// The provider's answer, if the reconciliation failed at the API server or waits for other candidates.
     pub fn unstored_answer(&self) -> Option<&Looked> {
         let waits = matches!(self.state.conferred, Some((Verdict::WaitsFor(_), _)));
         if self.trouble().is_none() && !waits {
@@ -112,24 +112,24 @@ impl Facts {
         self.state.looked.as_ref()?.as_ref().ok()
     }
 
-    /// Whether the provider has said that the node is not its own, and another one may say that it is: what becomes of
-    /// the node is not said in this reconciliation.
+    /// Whether the provider has answered that the machine is not its own while another candidate may still find it. The
+    /// node gets no final result from this reconciliation then.
     pub fn is_anothers(&self) -> bool {
         let is_answered = matches!(&self.state.looked, Some(Ok(looked)) if !matches!(looked.lookup, Lookup::Unknown(_)));
         is_answered && matches!(self.state.conferred, Some((Verdict::Open, _)))
     }
 
-    /// What all candidates say together, when they were heard, and whether people are to be told of it.
+    /// The verdict, once a vote was cast, and whether to report it.
     pub(super) fn conferred(&self) -> Option<&(Verdict, bool)> {
         self.state.conferred.as_ref()
     }
 
-    /// Adds how `effect` ended.
+    /// Adds the outcome of `effect`.
     pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         match outcome {
             Outcome::Looked(looked) => self.state.looked = Some(looked),
             Outcome::VoteCast(verdict, tell) => self.state.conferred = Some((verdict, tell)),
-            // Effects of another controller.
+            // Effects of other controllers.
             Outcome::Surveyed(_)
             | Outcome::Deleted
             | Outcome::Drained(_)
@@ -146,7 +146,7 @@ impl Facts {
                 self.node = Arc::from(node);
                 self.settle(effect);
             }
-            // Gone, or made again under the same name: the new one has a reconciliation of its own.
+            // Gone or recreated under the same name: the new node has its own reconciliation.
             Outcome::Node(Ok(_)) => self.state.over = true,
             Outcome::Node(Err(error)) => self.absorb_error(effect, error),
         }
@@ -170,7 +170,7 @@ impl Facts {
                 state.labels_settled = true;
                 state.use_up(Brake::Relabel);
                 if patch.taints.is_some() && is_waiting {
-                    // An admission webhook has put it back. Writing it again at once would never end.
+                    // An admission webhook has restored it. Removing it again at once would loop forever.
                     let what = "the taint is there again after its removal".to_owned();
                     state.refusals.fail(ClusterError::Rejected(what));
                 }
@@ -179,13 +179,13 @@ impl Facts {
         }
     }
 
-    /// A write was worked out and not made, in plan mode: the rest is worked out as if it had been.
+    /// Plan mode computed a write without making it: continue as if it had been made.
     fn withhold(&mut self, effect: &Effect) {
         let state = &mut self.state;
         state.is_withheld |= matches!(effect, Effect::PatchNodeStatus(..) | Effect::PatchNode(..));
         match effect {
             Effect::PatchNodeStatus(..) => state.addresses_settled = true,
-            // The last write of an initialisation: everything has been said.
+            // The last write of an initialisation: nothing remains to be planned.
             Effect::PatchNode(_, patch) if patch.taints.is_some() => state.over = true,
             Effect::PatchNode(..) => state.labels_settled = true,
             Effect::RecordNodeEvent(..) => state.told = true,
@@ -204,13 +204,13 @@ impl Facts {
         state.refusals.write_failed(error);
     }
 
-    /// Whether the write that removes the taint may have been made without anybody having said so.
+    /// Whether the write that removes the taint may have been made without its Event.
     pub fn is_unanswered(&self) -> bool {
         let is_told = self.state.told && !super::object::is_uninitialized(&self.node);
         (self.past.is_unanswered || self.state.is_unanswered) && !is_told
     }
 
-    /// What was taken of budgets and has led to nothing: the next reconciliation has to know.
+    /// Budget taken without a change being made, for the next reconciliation.
     pub fn reservation(&self, now: Moment) -> BudgetReservation {
         let state = &self.state;
         let reservation = state.reservation.clone().and(&state.budgets, now);
@@ -221,47 +221,47 @@ impl Facts {
         }
     }
 
-    /// What was taken of a budget before is worth so much.
+    /// What the budget taken earlier for this brake is still worth.
     pub(super) fn credit(&self, brake: Brake, now: Moment) -> Reservation {
         self.state.reservation.credit(brake, now)
     }
 
-    /// The provider's answer, when it has been asked.
+    /// The provider's answer, once it was asked.
     pub(super) fn looked(&self) -> Option<&Result<Looked, ProviderError>> {
         self.state.looked.as_ref()
     }
 
-    /// Whether there was something left in a brake's budget, when it was asked.
+    /// The result of asking for a brake's budget in this reconciliation, if it was asked.
     pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
         self.state.budgets.get(&brake).copied()
     }
 
-    /// The node has to be read from the API server before anything else.
+    /// Whether the node has to be read from the API server before anything else.
     pub(super) fn has_to_read_again(&self) -> bool {
         self.state.refusals.has_to_read_again()
     }
 
-    /// What the API server would not do.
+    /// The API server error that the reconciliation failed with.
     pub(super) fn trouble(&self) -> Option<&ClusterError> {
         self.state.refusals.trouble()
     }
 
-    /// The addresses were written (or withheld) in this reconciliation and nobody has read the node since.
+    /// Whether the addresses were written (or withheld) in this reconciliation, without a read of the node since.
     pub(super) fn addresses_settled(&self) -> bool {
         self.state.addresses_settled
     }
 
-    /// The same for labels.
+    /// Whether the labels were written (or withheld), without a read of the node since.
     pub(super) fn labels_settled(&self) -> bool {
         self.state.labels_settled
     }
 
-    /// An Event was recorded in this reconciliation.
+    /// Whether an Event was recorded in this reconciliation.
     pub(super) fn has_told(&self) -> bool {
         self.state.told
     }
 
-    /// There is nothing more to say about this node.
+    /// Whether the reconciliation is complete.
     pub(super) fn is_over(&self) -> bool {
         self.state.over
     }

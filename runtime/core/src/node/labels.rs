@@ -1,5 +1,5 @@
-//! Which labels a node gets from its instance, and how deprecated and current names are kept equal.
-//! Returns only what is to change; never removes a label.
+//! Which labels a node gets from its instance, and how deprecated and current names are kept equal. Returns only
+//! changes; never removes a label.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ const PAIRS: [(&str, &str); 3] = [
     (well_known::INSTANCE_TYPE_BETA, well_known::INSTANCE_TYPE),
 ];
 
-/// The labels to be set when a node is initialised with a checked `instance`.
+/// The labels to set when a node is initialised with a checked `instance`.
 ///
-/// Type, zone and region overwrite, under both names (NODE-031, NODE-032); where the instance has none,
-/// labels stay as they are (NODE-033). Additional labels only fill gaps (NODE-034).
+/// Type, zone and region overwrite, under both names (NODE-031, NODE-032); values that the instance does not have leave
+/// the labels alone (NODE-033). Additional labels only fill gaps (NODE-034).
 pub fn of_instance(
     instance: &Instance,
     stored: &BTreeMap<String, String>,
@@ -30,7 +30,7 @@ pub fn of_instance(
     wanted
 }
 
-/// Type, zone and region under both names, where they differ from what is stored.
+/// Type, zone and region under both names, where they differ from the stored labels.
 pub fn of_place(
     instance: &Instance,
     stored: &BTreeMap<String, String>,
@@ -55,8 +55,8 @@ pub fn of_place(
     wanted
 }
 
-/// The current names that have to follow their deprecated ones (NODE-070 to NODE-072). Without the
-/// deprecated label a pair is left alone.
+/// The current names that have to be updated from their deprecated ones (NODE-070 to NODE-072). A pair without the
+/// deprecated label is left alone.
 pub fn reconcile(stored: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     PAIRS
         .into_iter()

@@ -1,10 +1,10 @@
-//! What is read of a Node, wherever it matters.
+//! Accessors for Node objects.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 
 use crate::well_known::UNINITIALIZED_TAINT;
 
-/// Which node.
+/// Identifies one Node object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRef {
     /// `metadata.name`.
@@ -13,15 +13,14 @@ pub struct NodeRef {
     pub uid: String,
 }
 
-/// Whether the node waits for a cloud provider: a taint with the key is enough, whatever its value and
-/// effect (NODE-011).
+/// Whether the node waits for initialisation: any taint with the key counts, whatever its value and effect (NODE-011).
 pub fn is_uninitialized(node: &Node) -> bool {
     taints(node)
         .iter()
         .any(|taint| taint.key == UNINITIALIZED_TAINT)
 }
 
-/// Whether the kubelet says that the node is Ready.
+/// Whether the node's condition `Ready` is `True`.
 pub fn is_ready(node: &Node) -> bool {
     let status = node.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_deref());

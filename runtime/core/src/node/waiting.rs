@@ -1,4 +1,4 @@
-//! Why a node is not done, said to people, and when it is looked at again. Upstream says nothing at all
+//! Why a node is not done, how that is reported, and when the node is looked at again. Upstream reports nothing at all
 //! (NODE-020, EDGE-021).
 
 use std::time::Duration;
@@ -17,68 +17,68 @@ use super::addresses::NodeIpError;
 use super::object::node_ref;
 use super::{Facts, provider_events};
 
-/// What passes by itself is worth an Event only after this long: a machine that was made a moment ago is
-/// in most clouds' inventories by then.
+/// Obstacles that may resolve by themselves are reported as an Event only after this long: most clouds' inventories
+/// list a new machine by then.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What stands in the way.
+/// The reason why a node cannot be completed now.
 pub(super) enum Obstacle<'a> {
     /// The call failed (NODE-020).
     Provider(&'a ProviderError),
-    /// Nobody here speaks for the node.
+    /// No provider here owns the node.
     Unserved(String),
-    /// Several providers could speak for the node, and it is not this one's, or not yet.
+    /// The node has several candidates, and is not this provider's, or not yet.
     Candidates {
-        /// What they say together.
+        /// The combined verdict, human-readable.
         why: String,
-        /// The reason of the Event.
+        /// The Event's reason.
         reason: &'static str,
-        /// Whether it is this one's turn to tell people.
+        /// Whether this provider reports it now.
         tell: bool,
     },
-    /// The cloud says that there is no such machine. Not a reason to delete anything, here.
+    /// The cloud says that the machine does not exist. The node controller deletes nothing for that.
     Gone,
-    /// No machine of this provider.
+    /// The provider knows no machine for the node.
     NotMine,
     /// The provider could not tell.
     Unknown(&'a str),
-    /// The answer may not be written down.
+    /// The answer may not be written.
     Answer(Unusable),
-    /// The answer names a machine that is another node's, too.
+    /// The answer names a machine that another node has, too.
     DuplicateProviderId {
-        /// The machine.
+        /// The machine's provider ID.
         provider_id: String,
-        /// The other node.
+        /// The other node's name.
         name: String,
     },
-    /// One answer is not enough for this change.
+    /// The change needs a second, equal answer.
     Unconfirmed {
-        /// What kind of change.
+        /// The kind of change.
         brake: Brake,
-        /// When the next answer counts.
+        /// Time until the next answer counts.
         again: Duration,
     },
-    /// The change's budget is spent.
+    /// The budget for the change is spent.
     Braked {
-        /// What kind of change.
+        /// The kind of change.
         brake: Brake,
-        /// When there is something again.
+        /// Time until budget is available again.
         again: Duration,
     },
-    /// The change was refused after it had taken of the budget.
+    /// The change was refused after it had taken budget.
     PaidInVain {
-        /// What kind of change.
+        /// The kind of change.
         brake: Brake,
-        /// When it is tried again.
+        /// Time until the next attempt.
         again: Duration,
     },
     /// The kubelet's `--node-ip` cannot be honoured (NODE-025).
     NodeIp(NodeIpError),
-    /// The API server did not do what was asked (NODE-043, NODE-059).
+    /// The API server did not perform a request (NODE-043, NODE-059).
     Cluster(&'a ClusterError),
 }
 
-/// Tells about the obstacle if it is time to, and comes back.
+/// Reports the obstacle if that is due, and schedules a retry.
 pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decision {
     let why = obstacle.why();
     let is_due = match obstacle {
@@ -96,14 +96,14 @@ pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decisi
     })
 }
 
-/// Whether the node has waited for longer than for what passes by itself.
+/// Whether the node has waited longer than obstacles that resolve by themselves usually last.
 pub(super) fn is_patience_over(facts: &Facts, now: Moment) -> bool {
     let since = facts.past.waiting_since;
     since.is_some_and(|since| since.until(now) >= PATIENCE)
 }
 
-/// The same in the periodic pass, where the next pass is the retry (NODE-053): only what a person has to
-/// change is told. Failed writes, and changes that one answer is not enough for, are retried before.
+/// Like [`wait`], for the periodic pass, where the next pass is the retry (NODE-053): reports only obstacles that a
+/// person has to remove. Failed writes and unconfirmed or held changes are retried earlier.
 pub(super) fn skip(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decision {
     let is_soon = matches!(
         obstacle,
@@ -124,7 +124,7 @@ fn tell(facts: &Facts, obstacle: &Obstacle<'_>, is_due: bool, why: &str) -> Opti
     if facts.has_told() {
         return None;
     }
-    // Of a candidate that is not the owner nothing is written down.
+    // Events of a candidate that is not the owner are not recorded.
     let is_heard = facts
         .conferred()
         .is_none_or(|(verdict, _)| *verdict == Verdict::Ours);
@@ -186,7 +186,7 @@ impl Obstacle<'_> {
         }
     }
 
-    /// Whether waiting alone will not help.
+    /// Whether the obstacle is reported at once because waiting does not remove it.
     fn is_told_at_once(&self) -> bool {
         match self {
             Obstacle::Provider(error) => retry::needs_a_person(error),
@@ -199,8 +199,8 @@ impl Obstacle<'_> {
         }
     }
 
-    /// Whether the provider itself is broken. Whoever has written it, or put it there, is looking now; of known nodes nothing
-    /// is told, since nothing of them depends on it.
+    /// Whether the provider itself is defective. Reported at once for new nodes, because its author or operator is
+    /// watching now. Not reported for initialised nodes, which do not depend on it.
     fn is_defect(&self) -> bool {
         matches!(
             self,
@@ -215,7 +215,7 @@ impl Obstacle<'_> {
             Obstacle::Unconfirmed { again, .. } | Obstacle::PaidInVain { again, .. } => {
                 return Retry::After(*again);
             }
-            // The budget of ten minutes is not asked for by every node at the moment the first change is free.
+            // Clamped, so that not every node asks for the ten-minute budget at the moment the first change is free.
             Obstacle::Braked { again, .. } => {
                 return Retry::After((*again).clamp(retry::CLOUD.first, retry::CLOUD.most));
             }

@@ -1,15 +1,15 @@
-//! The Ready nodes that the cloud calls gone, and for how long. Decides nothing.
+//! Ready nodes that the cloud calls gone, and since when. Decides nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::moment::Moment;
 
-/// A doubt that nobody has renewed for so long is another one when it comes again: with no node NotReady, nobody
-/// asks. While one is, it is asked about every minute.
+/// A contradiction not renewed for this long counts as a new one when it recurs: without NotReady nodes there are no
+/// look-ups. While there are, it is renewed every minute.
 const RENEWED: Duration = Duration::from_secs(180);
 
-/// See the module's documentation.
+/// Contradicted nodes, by name.
 #[derive(Debug, Default)]
 pub(super) struct Contradictions(BTreeMap<String, Doubt>);
 
@@ -20,8 +20,8 @@ struct Doubt {
 }
 
 impl Contradictions {
-    /// It is called gone `at` this moment. One that was in doubt for as long as `hold` is known to be an oddity, and stays
-    /// it: each of its answers would delay the deletion of others anew.
+    /// The node is called gone `at` this moment. After `hold` it is known to be a permanent exception and stays one:
+    /// each further answer would delay other deletions anew.
     pub(super) fn note(&mut self, name: &str, at: Moment, hold: Duration) {
         let new = Doubt {
             since: at,
@@ -35,27 +35,27 @@ impl Contradictions {
         doubt.last = at;
     }
 
-    /// It exists after all. Says whether that was in doubt.
+    /// The node exists after all. Returns whether it was contradicted.
     pub(super) fn clear(&mut self, name: &str) -> bool {
         self.0.remove(name).is_some()
     }
 
-    /// Forgets those who are not kept.
+    /// Drops the nodes that are not kept.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| is_kept(name));
     }
 
-    /// Whether it is in doubt.
+    /// Whether the node is contradicted.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// The one that is asked about again first.
+    /// The node to ask about again first.
     pub(super) fn first(&self) -> Option<&str> {
         self.0.keys().next().map(String::as_str)
     }
 
-    /// Those that have been in doubt for less than `hold`. After that such a node is an oddity of its own.
+    /// Nodes contradicted for less than `hold`. After that a node counts as a permanent exception.
     pub(super) fn since(&self, hold: Duration, now: Moment) -> impl Iterator<Item = &str> {
         let young = self
             .0

@@ -1,5 +1,5 @@
-//! Every condition between "gone" and a deletion, each a small function with its reason. Deletes nothing; what a
-//! condition holds is held visibly, and asked about again.
+//! The conditions between "gone" and a deletion, each a small function with its reason. Deletes nothing; a held
+//! deletion is reported, and the node is looked up again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,41 +17,41 @@ use crate::well_known::{DELETE_UNTIL, LEAVING_TAINTS};
 
 use super::{Now, taints};
 
-/// How long a node that is held is left alone, at most: a minute of the 90 seconds that a true deletion may take.
+/// Maximum delay between look-ups of a held node: one minute of the 90 s that a justified deletion may take.
 const SLOW: Duration = Duration::from_secs(60);
-/// No cloud is asked more often about a node that it calls gone.
+/// Minimum delay between look-ups of a node that is called gone.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// What is known about a node that the provider calls gone.
+/// Evidence about a node that the provider calls gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// Since when it has been seen NotReady, without a break.
     pub not_ready_since: Moment,
     /// Since when this process has seen it.
     pub seen: Seen,
-    /// When the first of an unbroken row of complete answers said so.
+    /// Receipt of the first answer in an unbroken row of complete ones that call it gone.
     pub first: Moment,
-    /// When the last one was asked for.
+    /// When the last one was requested.
     pub last: Moment,
-    /// How many there were.
+    /// Number of answers in the row.
     pub answers: u32,
-    /// How many answers are enough: two, and one more for each time that this node was called gone and then was not.
+    /// Required number of answers: two, and one more for each time that this node was called gone and then found.
     pub enough: u32,
-    /// Whether the last one used nothing that was kept of earlier ones.
+    /// Whether the last one used no cached data.
     pub is_fresh: bool,
-    /// The nodes that both the first and the last answer found under the provider ID that they have.
+    /// Nodes that both the first and the last answer found under their stored provider ID.
     pub known_good: BTreeSet<String>,
     /// A Ready node that was found before, or is old enough to be listed, and is called gone now; for less than
     /// [`LifecycleRules::mass_hold`].
     pub contradicted_by: Option<String>,
-    /// Too many nodes are called gone at once; the moment at which that has lasted long enough.
+    /// Too many nodes are called gone at once; end of that hold.
     pub mass_until: Option<Moment>,
-    /// Whether every other node of the same scheme is called gone, too, or there is none.
+    /// Whether no other node of the same scheme is left that is not called gone.
     pub is_last: bool,
 }
 
 impl Evidence {
-    /// Why the node is deleted, for the audit.
+    /// Why the node is deleted, for the audit log.
     pub(super) fn reason(&self) -> String {
         let row = self.first.until(self.last).as_secs();
         let vouched: Vec<&str> = self.known_good.iter().map(String::as_str).take(3).collect();
@@ -67,38 +67,38 @@ impl Evidence {
     }
 }
 
-/// Which condition holds a deletion.
+/// Condition that holds a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Held {
-    /// The node has no provider ID, so that nobody can say which machine is gone.
+    /// The node has no provider ID, so that it is unknown which machine is gone.
     NoProviderId,
-    /// The node is NotReady for too short a time; until then.
+    /// The node has not been NotReady for long enough; until then.
     JustNotReady(Moment),
-    /// The node is too young; how much longer.
+    /// The node is too young; remaining time.
     Young(Duration),
-    /// The second answer is waited for; until then.
+    /// A second answer is required; not before this moment.
     Unconfirmed(Moment),
-    /// Nothing in the answers shows that they are about this cluster's machines.
+    /// No answer shows that it is about this cluster's machines.
     NoKnownGood,
-    /// The cloud calls a machine gone whose kubelet is Ready.
+    /// The cloud calls the machine of this Ready node gone.
     Contradicted(String),
     /// The provider cannot tell whether the machine exists; why.
     Unknown(String),
     /// The answers are not complete.
     Incomplete,
-    /// Too many at once; until then.
+    /// Too many nodes are gone at once; until then.
     MassOutage(Moment),
-    /// The brake's budget is spent; there is something again then.
+    /// The brake's budget is exhausted.
     Braked {
-        /// Which one.
+        /// The brake.
         brake: Brake,
-        /// When.
+        /// When budget is available again.
         free: Moment,
     },
 }
 
-/// Whether the node of this evidence may be deleted, as far as its own conditions go; the brake's budget is asked
-/// after them. Whether the deletion is meant, [`is_wanted`] says, or a finished drain.
+/// Whether the node may be deleted, judged by the evidence; the brake's budget comes afterwards. The argument
+/// `is_wanted` is the result of [`is_wanted`], or of a finished drain.
 ///
 /// # Errors
 /// The first condition that does not hold.
@@ -110,7 +110,7 @@ pub fn check(
     now: Now,
 ) -> Result<(), Held> {
     let is_asked_for = is_asked_for(node, now.wall);
-    // Those that every deletion waits for come first: of a machine that boots, and is not listed yet, nobody is told.
+    // Conditions that every deletion waits for come first: a booting machine that is not listed yet causes no Event.
     has_been_not_ready(evidence, rules, now)?;
     is_confirmed(evidence, rules)?;
     if !is_asked_for {
@@ -127,8 +127,8 @@ pub fn check(
     Ok(())
 }
 
-/// Without a provider ID "gone" means only that no machine has this name, and names are given twice. The machine
-/// may have died before its node was initialised, or the node may be no machine of this cloud at all.
+/// Without a provider ID "gone" only means that no machine has this name, and names are reused. The machine may have
+/// died before the node was initialised, or may not belong to this cluster.
 fn has_provider_id(node: &Node) -> Result<(), Held> {
     match stored_provider_id(node) {
         Some(_) => Ok(()),
@@ -136,7 +136,7 @@ fn has_provider_id(node: &Node) -> Result<(), Held> {
     }
 }
 
-/// A kubelet that restarts, or a short break of the network, is NotReady for less than this.
+/// A kubelet restart or a short network outage lasts less than this.
 fn has_been_not_ready(evidence: &Evidence, rules: &LifecycleRules, now: Now) -> Result<(), Held> {
     let until = evidence.not_ready_since.after(rules.not_ready);
     if now.moment < until {
@@ -162,15 +162,14 @@ fn is_old_enough(
 /// Since when this process has seen a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// It came then, while this process was watching.
+    /// It appeared at this moment, while this process was watching.
     Came(Moment),
-    /// It was there when this process looked first, then.
+    /// It existed already at this process's first look, at this moment.
     Before(Moment),
 }
 
-/// How old a node is at least. One that came while we watched is as old as our own clock says, which nobody sets. One that
-/// was there before is as old as its date says; and at least as old as our watch, because the wall's clock may have been
-/// slow when this process began.
+/// Minimum age of a node. If it appeared while we watched, our own monotonic clock counts. Otherwise its creation date
+/// counts, but it is at least as old as our watch, because the wall clock may have been slow at the start.
 pub(super) fn age(node: &Node, seen: Seen, now: Now) -> Duration {
     match seen {
         Seen::Came(at) => at.until(now.moment),
@@ -183,9 +182,9 @@ pub(super) fn age(node: &Node, seen: Seen, now: Now) -> Duration {
     }
 }
 
-/// One answer may come from a memory, from a half-read list, or from a bad second. The last one was made without
-/// anything that was kept, at least this long after the first. A provider that has changed its mind about this node
-/// has to say it more often and over a longer time.
+/// One answer may come from a cache, an incomplete list or a momentary fault. The last answer must use no cached data
+/// and come at least this long after the first. A provider that has changed its mind about this node needs more answers
+/// over a longer time.
 fn is_confirmed(evidence: &Evidence, rules: &LifecycleRules) -> Result<(), Held> {
     let gaps = evidence.enough.saturating_sub(1).max(1);
     let until = evidence
@@ -197,9 +196,9 @@ fn is_confirmed(evidence: &Evidence, rules: &LifecycleRules) -> Result<(), Held>
     Ok(())
 }
 
-/// A credential of another account answers honestly that none of these machines exists. Only an answer that finds
-/// one of this cluster's machines is about this cluster; so do both. Where nobody is left who could be found, a word on the
-/// node stands for that: a pool is scaled to nothing every night.
+/// A credential of another account answers honestly that none of these machines exists. So both answers must find a
+/// machine of this cluster. If no other node is left to be found, an explicit mark on the node replaces that: some
+/// pools are scaled to zero every night.
 fn has_known_good(evidence: &Evidence, last_may_go: bool) -> Result<(), Held> {
     let is_allowed = last_may_go && evidence.is_last;
     if evidence.known_good.is_empty() && !is_allowed {
@@ -208,9 +207,8 @@ fn has_known_good(evidence: &Evidence, last_may_go: bool) -> Result<(), Held> {
     Ok(())
 }
 
-/// A kubelet that reports to us runs on a machine. A cloud that has had the time to list it and calls it gone is wrong
-/// about it, and then about which others? After [`LifecycleRules::mass_hold`] the node is taken for an oddity of
-/// its own.
+/// A Ready kubelet runs on a machine. A cloud that calls it gone although it had time to list it is wrong, and may be
+/// wrong about others. After [`LifecycleRules::mass_hold`] the node counts as a permanent exception.
 fn is_not_contradicted(evidence: &Evidence) -> Result<(), Held> {
     match &evidence.contradicted_by {
         Some(name) => Err(Held::Contradicted(name.clone())),
@@ -218,8 +216,8 @@ fn is_not_contradicted(evidence: &Evidence) -> Result<(), Held> {
     }
 }
 
-/// Machines seldom go by the third; credentials, filters and inventories do. A scale-down by somebody who says so
-/// on the nodes does not count.
+/// Machines rarely vanish by the third; credentials, filters and inventories fail that way. Nodes marked for a
+/// scale-down do not count.
 fn is_no_mass(evidence: &Evidence, now: Now) -> Result<(), Held> {
     match evidence.mass_until {
         Some(until) if now.moment < until => Err(Held::MassOutage(until)),
@@ -227,8 +225,8 @@ fn is_no_mass(evidence: &Evidence, now: Now) -> Result<(), Held> {
     }
 }
 
-/// Whether the deletion is meant: somebody who takes machines away has said so on the node, or an operator has for all
-/// nodes with such labels. Neither a mass nor a budget holds it.
+/// Whether the deletion is intended: marked on the node by the tool that removes machines, or by an operator's label
+/// selector. Neither a mass nor a budget holds it then.
 pub fn is_wanted(node: &Node, rules: &LifecycleRules, now: Now) -> bool {
     let mut taints = taints(node).iter();
     let is_of_pool = |selector: &Selector| {
@@ -240,12 +238,12 @@ pub fn is_wanted(node: &Node, rules: &LifecycleRules, now: Now) -> bool {
         || is_asked_for(node, now.wall)
 }
 
-/// A person's word, for a while: it stands for the provider ID and for the known-good node.
+/// A person's temporary mark; it replaces the provider ID and the known-good node.
 fn is_asked_for(node: &Node, wall: Timestamp) -> bool {
     is_said(node.metadata.annotations.as_ref(), wall)
 }
 
-/// Whether [`DELETE_UNTIL`] is among the annotations of an object, and its date lies ahead.
+/// Whether an object's annotations contain [`DELETE_UNTIL`] with a date in the future.
 pub(crate) fn is_said(annotations: Option<&BTreeMap<String, String>>, wall: Timestamp) -> bool {
     let text = annotations.and_then(|all| all.get(DELETE_UNTIL));
     let until = text.and_then(|text| text.parse::<Timestamp>().ok());
@@ -253,7 +251,7 @@ pub(crate) fn is_said(annotations: Option<&BTreeMap<String, String>>, wall: Time
 }
 
 impl Held {
-    /// A fixed word, for metrics and for what was said already.
+    /// A fixed identifier, for metrics and to detect repeated reports.
     pub fn condition(&self) -> &'static str {
         match self {
             Held::NoProviderId => "no-provider-id",
@@ -269,7 +267,7 @@ impl Held {
         }
     }
 
-    /// Whether a deletion that is meant may not wait for this.
+    /// Whether an intended deletion ignores this condition.
     pub(super) fn yields_to_meaning(&self) -> bool {
         matches!(
             self,
@@ -277,12 +275,12 @@ impl Held {
         )
     }
 
-    /// Whether every deletion waits for this.
+    /// Whether every deletion waits for this condition.
     pub(super) fn is_ordinary(&self) -> bool {
         matches!(self, Held::JustNotReady(_) | Held::Unconfirmed(_))
     }
 
-    /// When the cloud is asked again.
+    /// When to ask the cloud again.
     pub(super) fn again(&self, now: Now) -> Duration {
         let after = match self {
             Held::JustNotReady(until) | Held::Unconfirmed(until) | Held::MassOutage(until) => {
@@ -301,7 +299,7 @@ impl Held {
 }
 
 impl Held {
-    /// The condition with what remains of it, for people.
+    /// Remaining time of the condition, if it has one.
     pub(super) fn remaining(&self, now: Now) -> Option<Duration> {
         match self {
             Held::JustNotReady(until) | Held::Unconfirmed(until) | Held::MassOutage(until) => {
@@ -317,7 +315,7 @@ impl Held {
         }
     }
 
-    /// What is said of it in Events and in the log, with when it is tried again.
+    /// Text for Events and the log, with the next try.
     pub(super) fn told(&self, now: Now) -> String {
         match self.remaining(now) {
             Some(remaining) if remaining > SLOW => {
@@ -327,7 +325,7 @@ impl Held {
                     Some(at) => {
                         format!("{self}; asked again every minute, and not deleted before {at:.0}")
                     }
-                    // A brake that lets nothing through.
+                    // A brake without any budget.
                     None => format!("{self}; asked again every minute"),
                 }
             }

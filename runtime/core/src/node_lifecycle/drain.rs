@@ -1,19 +1,19 @@
-//! Whether somebody has emptied a node on purpose: cordoned, and drained to the end. Asks nobody.
+//! Whether a node was cordoned and completely drained. Performs no I/O.
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// How the kubelet marks the mirror of a static pod.
+/// Annotation of the kubelet on the mirror pod of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Whether no new pods are scheduled to the node (`kubectl cordon`).
+/// Whether the node is unschedulable (`kubectl cordon`).
 pub(super) fn is_cordoned(node: &Node) -> bool {
     let spec = node.spec.as_ref();
     spec.and_then(|spec| spec.unschedulable) == Some(true)
 }
 
-/// Whether the pods of a node, by their metadata, are only such as `kubectl drain` leaves there: those of DaemonSets, and
-/// mirrors of static pods. One that is still terminating counts as there: nothing says that it has stopped.
+/// Whether the node's pods, judged by metadata, are only those that `kubectl drain` leaves: pods of DaemonSets and
+/// mirrors of static pods. A terminating pod counts as present: nothing proves that it has stopped.
 pub fn is_drained<'a>(pods: impl IntoIterator<Item = &'a ObjectMeta>) -> bool {
     pods.into_iter().all(stays)
 }

@@ -1,4 +1,4 @@
-//! What one reconciliation about a NotReady node, or one that is back, knows. Decides nothing.
+//! The facts of one reconciliation of a node that is NotReady, or Ready again. Decides nothing.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use super::deletion_guard::{Evidence, Held};
 use super::drain::is_cordoned;
 use super::history::transition;
 
-/// How often a reconciliation reads the node again after a conflict; upstream's number (LIFE-014).
+/// Maximum re-reads of the node after a conflict in one reconciliation; upstream's number (LIFE-014).
 const MAX_CONFLICTS: u32 = 5;
 
-/// Why there is something to do about a node.
+/// Result of a pass that requires a reconciliation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// It is Ready (LIFE-005). The provider was not asked.
+    /// The node is Ready (LIFE-005). The provider was not asked.
     Back,
     /// Its machine runs.
     Running,
@@ -30,37 +30,37 @@ pub enum Finding {
     ShutDown,
     /// Its machine is called gone.
     Gone(Box<Evidence>),
-    /// Again and again the answer does not count.
+    /// Repeated answers do not count.
     Held(Held),
 }
 
-/// What earlier reconciliations about the node have left behind.
+/// State kept from earlier reconciliations of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RetainedState {
-    /// How many have failed in a row.
+    /// Number of consecutive failures.
     pub failures: u32,
-    /// The condition that was said to hold its deletion, and when.
+    /// Condition reported as holding its deletion, and when.
     pub held: Option<(&'static str, Moment)>,
-    /// Since when the brake holds its deletion, without an answer that says otherwise.
+    /// Since when the brake holds its deletion, without an answer that contradicts it.
     pub braked: Option<Moment>,
-    /// The reason of the last Event about a failure.
+    /// Reason of the last Event about a failure.
     pub said: Option<&'static str>,
-    /// What was taken of budgets for changes that were not made.
+    /// Budget taken for changes that were not made.
     pub reservation: BudgetReservation,
 }
 
 /// The facts of one reconciliation. [`Facts::absorb`] adds to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// The node: as it was in the cache, or as the API server answered since.
+    /// The node: from the cache, or as the API server returned it since.
     pub node: Arc<Node>,
-    /// The provider that this is about.
+    /// The provider.
     pub ownership: Arc<OwnershipContext>,
-    /// What decisions are held against.
+    /// Limits and options for decisions.
     pub rules: Arc<LifecycleRules>,
-    /// What was found.
+    /// What the pass found.
     pub finding: Finding,
-    /// What was before.
+    /// State kept from earlier reconciliations.
     pub past: RetainedState,
     state: ReconcileState,
 }
@@ -69,13 +69,13 @@ pub struct Facts {
 struct ReconcileState {
     is_read: bool,
     refusals: Refusals<MAX_CONFLICTS>,
-    /// As it was read, its readiness has changed since the question was asked.
+    /// The re-read node shows that its readiness has changed since the look-up.
     has_changed: bool,
-    /// A change was worked out and not made: nothing may be changed.
+    /// The mode withheld a change.
     is_withheld: bool,
-    /// One was made.
+    /// A change was made.
     is_changed: bool,
-    /// What is left on the node is what a drain leaves, where that was asked.
+    /// Whether only pods are left that a drain leaves, if checked.
     drained: Option<bool>,
     budgets: Asked,
     /// Reasons of the Events of this reconciliation.
@@ -85,7 +85,7 @@ struct ReconcileState {
 }
 
 impl Facts {
-    /// What is known at the beginning.
+    /// Facts at the start of a reconciliation.
     pub fn new(
         node: Arc<Node>,
         ownership: Arc<OwnershipContext>,
@@ -103,7 +103,7 @@ impl Facts {
         }
     }
 
-    /// Adds how `effect` ended.
+    /// Adds the outcome of `effect`.
     pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         let state = &mut self.state;
         match outcome {
@@ -129,7 +129,7 @@ impl Facts {
                     }
                 }
             }
-            // Gone, or made again under the same name: the new one has a reconciliation of its own (EDGE-005).
+            // Deleted, or recreated under the same name: the new one has its own reconciliation (EDGE-005).
             Outcome::Node(Ok(_)) => state.over = true,
             Outcome::Node(Err(error)) => self.absorb_error(effect, error),
             Outcome::Looked(_)
@@ -140,7 +140,7 @@ impl Facts {
         }
     }
 
-    /// Something was said; a write outside of enforce mode is the end, as it would be when it is made.
+    /// An Event was recorded. A write withheld by the mode ends the reconciliation, as a real one would.
     fn note(&mut self, effect: &Effect) {
         match effect {
             Effect::RecordNodeEvent(_, event) => self.state.said.push(event.reason.clone()),
@@ -160,9 +160,9 @@ impl Facts {
         }
     }
 
-    /// What the next reconciliation about this node has to know.
+    /// The state kept for the next reconciliation of this node.
     pub(super) fn left_behind(&self, now: Moment) -> RetainedState {
-        // What was refused is not tried yet.
+        // A refused taint is not due for a retry yet.
         let credit = self.past.reservation.credit(Brake::ShutdownTaint, now);
         let is_spared = !self.state.is_changed && matches!(credit, Reservation::InVain(_));
         let failures = match self.trouble() {
@@ -176,7 +176,7 @@ impl Facts {
                 .find(|repeated| *repeated == reason.as_str())
         });
         let is_blocked = self.state.budgets.values().any(Result::is_err);
-        // It was not made, and is given back.
+        // A refused deletion was not made, and its budget is given back.
         let is_refused = self.trouble().is_some_and(ClusterError::is_final);
         let is_deletion = matches!(self.finding, Finding::Gone(_));
         RetainedState {
@@ -204,27 +204,27 @@ impl Facts {
         }
     }
 
-    /// Whether nothing was left in the budget of deletions, when it was asked.
+    /// Whether the budget of deletions was found exhausted.
     fn is_braked(&self) -> bool {
         matches!(self.budget(Brake::NodeDeletion), Some(Err(_)))
     }
 
-    /// Whether the node is as the API server itself has it.
+    /// Whether the node was read from the API server itself.
     pub(super) fn is_read(&self) -> bool {
         self.state.is_read
     }
 
-    /// Whether somebody has cordoned the node and drained it to the end.
+    /// Whether the node was cordoned and completely drained.
     pub(super) fn is_drained(&self) -> bool {
         self.state.drained == Some(true) && is_cordoned(&self.node)
     }
 
-    /// Whether that is worth asking.
+    /// Whether checking for a drain is useful.
     pub(super) fn may_be_drained(&self) -> bool {
         self.state.drained.is_none() && is_cordoned(&self.node)
     }
 
-    /// Whether it was NotReady for another reason, or Ready for a while, when that was last looked at.
+    /// Whether the node's readiness has changed since the look-up, as of the last read.
     pub(super) fn has_changed(&self) -> bool {
         self.state.has_changed
     }
@@ -233,7 +233,7 @@ impl Facts {
         self.state.refusals.has_to_read_again()
     }
 
-    /// What the API server would not do.
+    /// The last failure of the API server.
     pub(super) fn trouble(&self) -> Option<&ClusterError> {
         self.state.refusals.trouble()
     }
@@ -242,31 +242,31 @@ impl Facts {
         self.past.reservation.clone().and(&self.state.budgets, now)
     }
 
-    /// Whether there was something left in a brake's budget, when it was asked.
+    /// Result of taking budget from `brake`, if tried.
     pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
         self.state.budgets.get(&brake).copied()
     }
 
-    /// An Event was recorded in this reconciliation.
+    /// Whether an Event was recorded in this reconciliation.
     pub(super) fn has_told(&self) -> bool {
         !self.state.said.is_empty()
     }
 
-    /// An Event with this reason was.
+    /// Whether an Event with this reason was recorded.
     pub(super) fn has_said(&self, reason: &str) -> bool {
         self.state.said.iter().any(|said| said == reason)
     }
 
-    /// A hold was said in this reconciliation.
+    /// Whether a hold was reported in this reconciliation.
     pub(super) fn has_held(&self) -> bool {
         self.state.held.is_some()
     }
 
-    /// There is nothing more to say about this node.
+    /// Whether nothing is left to do about this node.
     pub(super) fn is_over(&self) -> bool {
         self.state.over
     }
 }
 
-/// Reasons of Events that are said once and not at every try.
+/// Event reasons that are reported once and not at every try.
 const REPEATED: [&str; 3] = ["DeletingNodeFailed", "NodeUpdateFailed", "BrakeEngaged"];

@@ -1,4 +1,4 @@
-//! What is remembered of one node that is NotReady. Decides nothing.
+//! History of one NotReady node. Decides nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,50 +14,50 @@ use crate::retry::Backoff;
 use super::deletion_guard::Held;
 use super::survey::Company;
 
-/// A node that is found and NotReady is asked about again: its kubelet has died, or its machine is about to.
+/// Delays between look-ups for a node that is NotReady and found: its kubelet has died, or its machine is about to.
 pub(super) const FOUND: Backoff = Backoff {
     first: Duration::from_secs(5),
     most: Duration::from_secs(60),
 };
-/// How long it counts that a provider called a node gone which was not.
+/// How long a provider's wrong "gone" for a node counts against it.
 const MEMORY: Duration = Duration::from_secs(3600);
-/// So many answers in a row that do not count are worth telling: some half a minute.
+/// Consecutive answers that do not count after which that is reported: about half a minute.
 const UNCOUNTED: u32 = 3;
-/// Beyond this, more answers prove no more, and a node that is gone has to go some day.
+/// Limit: further answers prove no more, and a node that is gone has to be deleted some day.
 const MOST_CHANGES: u32 = 4;
 
-/// See the module's documentation.
+/// History of one NotReady node.
 #[derive(Debug, Clone)]
 pub(super) struct NodeHistory {
     pub(super) uid: String,
     provider_id: Option<String>,
-    /// Since when it has been NotReady, as far as this process has seen.
+    /// Since when it has been NotReady, as observed by this process.
     pub(super) not_ready_since: Moment,
     transition: Option<Timestamp>,
-    /// Whether it was Ready in the pass before.
+    /// Whether it was Ready in the previous pass.
     pub(super) was_ready: bool,
-    /// How many answers in a row gave no reason to ask sooner.
+    /// Number of consecutive answers without a reason to ask sooner.
     pub(super) quiet: u32,
-    /// When it is asked about again.
+    /// When to look it up again.
     pub(super) next: Moment,
-    /// And when it may be, if somebody else is asked about anyway.
+    /// Earliest time to include it in the look-up of other nodes.
     pub(super) earliest: Moment,
     pub(super) gone: Option<Gone>,
     pub(super) company: Company,
-    /// Why the last answers in a row did not count, and how many there were.
+    /// Why the latest answers did not count, and how many in a row.
     uncounted: Option<(Held, u32)>,
     changes: u32,
     changed: Option<Moment>,
-    /// It waits for its initialisation and is young: the node controller asks about it.
+    /// It is young and awaits initialisation: the node controller looks it up.
     pub(super) is_starting: bool,
-    /// It is being asked about, or there is a reconciliation about it.
+    /// A look-up or a reconciliation of it is in progress.
     pub(super) is_busy: bool,
-    /// Of this pass.
+    /// Result of this pass.
     pub(super) finding: Option<Noted>,
     pub(super) past: super::facts::RetainedState,
 }
 
-/// What a pass has found out about a node.
+/// Result of a pass for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Noted {
     /// It is Ready.
@@ -66,9 +66,9 @@ pub(super) enum Noted {
     Running,
     /// Its machine is switched off.
     ShutDown,
-    /// Its machine is called gone; it counts as long as [`NodeHistory::gone`] does.
+    /// Its machine is called gone; valid as long as [`NodeHistory::gone`] is set.
     Gone,
-    /// Again and again the answer does not count: it says that this machine cannot be told, or it is not complete.
+    /// Repeated answers do not count: the machine cannot be identified, or the answer is incomplete.
     Uncounted,
 }
 
@@ -79,9 +79,9 @@ pub(super) struct Gone {
     pub(super) last: Moment,
     pub(super) answers: u32,
     pub(super) is_fresh: bool,
-    /// Whom the first answer found.
+    /// Nodes found by the previous answer.
     pub(super) found_first: BTreeSet<String>,
-    /// Whom the last one found, of those.
+    /// Nodes found by both the previous and the last answer.
     pub(super) known_good: BTreeSet<String>,
 }
 
@@ -108,12 +108,12 @@ impl NodeHistory {
         }
     }
 
-    /// Whether this is about `node`: one that was made again, or has got a provider ID since, has a case of its own.
+    /// Whether this history belongs to `node`: a recreated node, or one with a new provider ID, gets its own.
     pub(super) fn is_about(&self, node: &Node) -> bool {
         uid(node) == self.uid && stored_provider_id(node) == self.provider_id.as_deref()
     }
 
-    /// The node is NotReady now. Between two passes it may have been Ready.
+    /// Notes that the node is NotReady now. It may have been Ready between two passes.
     pub(super) fn see(&mut self, node: &Node, now: Moment) {
         let transition = transition(node);
         if transition != self.transition || self.was_ready {
@@ -149,9 +149,9 @@ impl NodeHistory {
         self.uncounted.as_ref().map(|(held, _)| held)
     }
 
-    /// A complete answer calls it gone, which was asked for at `asked` and came `now`; `found` are the nodes of the
-    /// same answer that exist. What lies between two answers is counted from when the one came to when the other was
-    /// asked for: look-ups that overlap are one.
+    /// A complete answer, requested at `asked` and received `now`, calls it gone; `found` are the existing nodes of the
+    /// same answer. The gap between two answers runs from the receipt of one to the request of the next: overlapping
+    /// look-ups count as one.
     pub(super) fn is_called_gone(
         &mut self,
         asked: Moment,
@@ -165,13 +165,13 @@ impl NodeHistory {
                 gone.answers = gone.answers.saturating_add(1);
                 gone.is_fresh = is_fresh;
                 if gone.found_first.is_empty() && !found.is_empty() {
-                    // Answers that nobody vouched for have proved nothing: the row begins here.
+                    // Answers without a witness have proved nothing: the row begins here.
                     gone.first = now;
                     gone.answers = 1;
                     gone.found_first.clone_from(found);
                 }
                 gone.known_good = gone.found_first.intersection(found).cloned().collect();
-                // Witnesses come and go in a long hold: whoever is found now vouches for the next answer.
+                // Witnesses change during a long hold: those found now serve the next answer.
                 gone.found_first.clone_from(found);
             }
             None => {
@@ -187,7 +187,7 @@ impl NodeHistory {
         }
     }
 
-    /// Somebody was told that the machine exists.
+    /// An answer says that the machine exists.
     pub(super) fn is_called_found(&mut self, now: Moment) {
         self.past.braked = None;
         if self.gone.take().is_some() {
@@ -196,7 +196,7 @@ impl NodeHistory {
         }
     }
 
-    /// How many answers are enough to believe that it is gone.
+    /// Number of answers required to believe that it is gone.
     pub(super) fn enough(&self, now: Moment) -> u32 {
         2 + self.recent_changes(now).min(MOST_CHANGES)
     }
@@ -208,14 +208,14 @@ impl NodeHistory {
         }
     }
 
-    /// Whatever was waited for was about what is over.
+    /// Cancels the back-off, because the node's state has changed.
     pub(super) fn hurry(&mut self, now: Moment) {
         self.quiet = 0;
         self.next = now;
         self.earliest = now;
     }
 
-    /// The next question, after an answer that gives no reason to hurry.
+    /// Schedules the next look-up after an answer without urgency.
     pub(super) fn back_off(&mut self, now: Moment) {
         self.quiet = self.quiet.saturating_add(1);
         self.next = now.after(FOUND.after(self.quiet));
@@ -223,7 +223,7 @@ impl NodeHistory {
     }
 }
 
-/// When the kubelet's readiness changed last, by the node's own account: only whether it differs counts.
+/// The transition time in the node's Ready condition; only compared for equality.
 pub(super) fn transition(node: &Node) -> Option<Timestamp> {
     let conditions = node.status.as_ref()?.conditions.as_deref()?;
     let ready = conditions.iter().find(|one| one.type_ == "Ready")?;

@@ -1,4 +1,4 @@
-//! What one look-up says of its node. Remembers nothing.
+//! Interprets one look-up of a node. Stateless.
 
 use k8s_openapi::api::core::v1::Node;
 
@@ -6,7 +6,7 @@ use super::history::Noted;
 use crate::cloud::instance::{Instance, Lookup};
 use crate::ownership::stored_provider_id;
 
-/// What there may be to do about a machine that exists.
+/// The power state of an existing machine; `None`: unknown.
 pub(super) fn power(instance: &Instance) -> Option<Noted> {
     match instance.shutdown {
         Some(true) => Some(Noted::ShutDown),
@@ -15,8 +15,7 @@ pub(super) fn power(instance: &Instance) -> Option<Noted> {
     }
 }
 
-/// Found under the provider ID that is written down, by the answer's own word: machines of the same name there are in
-/// other accounts, too.
+/// Whether the answer itself states the node's stored provider ID: other accounts may have machines of the same name.
 pub fn vouches(node: &Node, lookup: &Lookup) -> bool {
     match lookup {
         Lookup::Found(instance) => stored_provider_id(node) == Some(&instance.provider_id),
@@ -24,8 +23,8 @@ pub fn vouches(node: &Node, lookup: &Lookup) -> bool {
     }
 }
 
-/// Another provider ID than the one that is written down is another machine; where the answer has none, this one is
-/// meant (NODE-022).
+/// Whether the answer is about the node's machine: another provider ID means another machine; without one in the answer
+/// this machine is meant (NODE-022).
 pub(super) fn is_its_machine(node: &Node, instance: &Instance) -> bool {
     let answered = instance.provider_id.as_str();
     stored_provider_id(node).is_some_and(|stored| answered.is_empty() || answered == stored)

@@ -1,4 +1,4 @@
-//! Whether too many nodes are called gone at once, and for how long that has been said of the same ones. Holds; it
+//! Whether too many nodes are called gone at once, and how long that has been said of the same nodes. Holds deletions;
 //! deletes nothing.
 
 use std::collections::BTreeMap;
@@ -9,22 +9,22 @@ use crate::moment::Moment;
 /// Fewer nodes than this are no mass: two of five may well go together.
 const LEAST: usize = 3;
 
-/// What an answer that does not count takes from the time in which the same was said: as long as there is between two
-/// answers, at most. A cloud that fails now and then must not hold nodes for ever, and one that always fails does.
+/// Time that each incomplete or missing answer deducts from the hold: the longest interval between two answers. An
+/// occasional failure must not hold nodes forever; permanent failure does.
 const UNANSWERED: Duration = Duration::from_secs(60);
 
-/// The nodes that are called gone at once: name to UID.
+/// Nodes called gone at once: name to UID.
 pub(super) type Called = BTreeMap<String, String>;
 
-/// See the module's documentation.
+/// State of the mass hold.
 #[derive(Debug, Clone, Default)]
 pub(super) enum MassOutage {
-    /// There is none.
+    /// Too few nodes are called gone.
     #[default]
     None,
-    /// The same nodes are called gone since then.
+    /// The same nodes have been called gone since then.
     Held { since: Moment, called: Called },
-    /// They were for long enough. Whoever was called gone later is held alone, since then.
+    /// The hold is over. A node called gone later is held by itself, since then.
     Confirmed {
         called: Called,
         late: BTreeMap<String, Moment>,
@@ -32,9 +32,9 @@ pub(super) enum MassOutage {
 }
 
 impl MassOutage {
-    /// These nodes are called gone, of so many that the provider owns; that is believed after `hold`. `exists` says
-    /// whether a node is still there: one that was deleted is no change of mind. One that is called found again is a
-    /// contradiction, and all begins anew.
+    /// Takes the nodes called gone, of `owned` nodes of the provider; they are believed after `hold`. `exists` says
+    /// whether a node still exists: a deleted one is no contradiction. A node that is found again is one, and restarts
+    /// the hold.
     pub(super) fn update(
         &mut self,
         called: Called,
@@ -79,8 +79,8 @@ impl MassOutage {
         };
     }
 
-    /// An answer about these nodes was not complete, or there was none: if one of them is part of the mass, that time does
-    /// not count. What was confirmed stays so: no answer is no contradiction.
+    /// An answer about these nodes was incomplete or missing: if one of them is part of the mass, that time does not
+    /// count. A confirmed mass stays confirmed: a missing answer is no contradiction.
     pub(super) fn interrupt<'a>(&mut self, mut about: impl Iterator<Item = &'a str>, now: Moment) {
         match self {
             MassOutage::None => {}
@@ -98,7 +98,7 @@ impl MassOutage {
         }
     }
 
-    /// The end of the hold of this node, if there is one.
+    /// End of this node's hold, if it is held.
     pub(super) fn until(&self, name: &str, hold: Duration) -> Option<Moment> {
         match self {
             MassOutage::None => None,
@@ -154,7 +154,7 @@ mod tests {
         mass_outage.update(called(&["a", "b", "c"]), 4, |_, _| true, HOLD, at(0));
         mass_outage.update(called(&["a", "b", "c"]), 4, |_, _| true, HOLD, at(600));
         assert_eq!(mass_outage.until("a", HOLD), Some(at(900)));
-        // One more, one less that is still there, and a node of the same name with another machine.
+        // One more, one less that still exists, and one of the same name with another machine.
         mass_outage.update(called(&["a", "b", "c", "d"]), 4, |_, _| true, HOLD, at(610));
         assert_eq!(mass_outage.until("a", HOLD), Some(at(1510)));
         mass_outage.update(called(&["a", "b", "c"]), 4, |_, _| true, HOLD, at(620));
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(mass_outage.until("a", HOLD), Some(at(1540)));
         mass_outage.interrupt(["a"].into_iter(), at(800));
         assert_eq!(mass_outage.until("a", HOLD), Some(at(1600)));
-        // One that we deleted is no change of mind.
+        // A node that we deleted is no contradiction.
         again.remove("a");
         again.insert("d".to_owned(), "uid-d".to_owned());
         mass_outage.update(again.clone(), 4, |_, _| true, HOLD, at(650));
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(mass_outage.until("d", HOLD), Some(at(1_820)));
         mass_outage.interrupt(["d"].into_iter(), at(930));
         assert_eq!(mass_outage.until("d", HOLD), Some(at(1_830)));
-        // One that was deleted is none, either; one that is there again is.
+        // A deleted node is no contradiction, either; one that exists again is.
         mass_outage.update(called(&all[1..]), 5, |name, _| name != "a", HOLD, at(940));
         assert_eq!(mass_outage.until("b", HOLD), None);
         mass_outage.update(called(&["c", "d", "e"]), 5, |_, _| true, HOLD, at(950));

@@ -1,5 +1,5 @@
-//! What passes leave behind, and how a pass is held: whom to ask, what the answers mean, about whom there is
-//! something to do. Performs nothing.
+//! State kept between passes, and the course of a pass: which nodes to look up, what the answers mean, which nodes need
+//! action. Performs no I/O.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -29,39 +29,39 @@ use super::survey_bisection::{Halving, is_crash};
 use super::witness::Witnesses;
 use super::{Now, has_shutdown_key_and_effect, taints};
 
-/// One pass: the cluster as it is known now.
+/// Inputs of one pass: the current state of the cluster.
 pub struct Pass<'a> {
-    /// All nodes, by name.
+    /// All nodes, sorted by name.
     pub nodes: &'a [Arc<Node>],
-    /// The provider.
+    /// The provider's ownership rules.
     pub ownership: &'a Arc<OwnershipContext>,
-    /// What decisions are held against.
+    /// Limits and options for decisions.
     pub rules: &'a Arc<LifecycleRules>,
-    /// When it is held.
+    /// When the pass runs.
     pub now: Now,
 }
 
-/// See the module's documentation. It lives as long as the process leads: after a restart every row of answers
-/// begins anew, which only costs time.
+/// State kept between passes, for as long as the process leads: after a restart every row of answers begins anew, which
+/// only costs time.
 #[derive(Debug, Default)]
 pub struct Memory {
     histories: BTreeMap<String, NodeHistory>,
-    /// Every node's UID, and since when it is seen.
+    /// By name: UID, and since when the node is seen.
     seen: HashMap<String, (String, Seen)>,
     has_seen_all: bool,
     witnesses: Witnesses,
     contradictions: Contradictions,
-    /// When the last pass was held, and with which rules.
+    /// Time and rules of the last pass.
     last_pass: Option<(Now, Arc<LifecycleRules>)>,
     mass_outage: MassOutage,
     halving: Halving,
 }
 
-/// Nothing more is to be done about a node that is gone: whatever comes, comes by the watch.
+/// Next look-up after a deletion, or one that was withheld; changes arrive by the watch before that.
 const LATER: Duration = Duration::from_secs(60);
 
 impl Memory {
-    /// Begins a pass: about whom the provider is to be asked.
+    /// Begins a pass: returns the look-ups to send.
     pub fn begin(&mut self, pass: &Pass<'_>) -> Vec<Survey> {
         self.look_around(pass);
         let now = pass.now.moment;
@@ -84,7 +84,7 @@ impl Memory {
                 *history = NodeHistory::new(node, now);
             }
             history.see(node, now);
-            // The node controller asks about it already, and it is too young for anything else.
+            // The node controller looks it up already, and it is too young for anything else.
             let is_starting =
                 is_uninitialized(node) && age(node, seen, pass.now) < pass.rules.min_age;
             history.is_starting = is_starting;
@@ -106,7 +106,7 @@ impl Memory {
             |node| history(node).map_or(Company::Everybody, |history| history.company),
             |scheme| halving.most(scheme),
             |node| {
-                // It vouches for nobody, and is asked about itself.
+                // Not a witness: it is looked up itself.
                 if history(node).is_some_and(|history| history.gone.is_some()) {
                     return None;
                 }
@@ -115,8 +115,8 @@ impl Memory {
         )
     }
 
-    /// Where a node of a scheme is called gone, all that are NotReady are asked about with it: one after another they
-    /// would be no mass.
+    /// If a node of a scheme is called gone, adds all NotReady nodes of the scheme to the look-up: one after another
+    /// they would not be recognised as a mass.
     fn with_all_that_are_not_ready(
         &mut self,
         due: Vec<&Arc<Node>>,
@@ -150,7 +150,7 @@ impl Memory {
         asked
     }
 
-    /// Forgets who is not there any more, and notes who came.
+    /// Drops nodes that no longer exist, and notes new ones.
     fn look_around(&mut self, pass: &Pass<'_>) {
         let now = pass.now.moment;
         let first_seen = match self.has_seen_all {
@@ -176,7 +176,7 @@ impl Memory {
         self.contradictions.retain(|name| seen.contains_key(name));
     }
 
-    /// LIFE-005: the only thing there is to do about a Ready node is to take the shutdown taint away.
+    /// LIFE-005: the only action for a Ready node is to remove the shutdown taint.
     fn ready(&mut self, node: &Node, now: Moment) {
         if !taints(node).iter().any(has_shutdown_key_and_effect) {
             self.histories.remove(name(node));
@@ -197,7 +197,7 @@ impl Memory {
         }
     }
 
-    /// Takes the answer to a survey, given at `at`.
+    /// Takes the answer to a look-up, received at `at`.
     pub fn absorb(
         &mut self,
         survey: &Survey,
@@ -210,7 +210,7 @@ impl Memory {
             Ok(_) | Err(_) => return self.nothing_learnt(survey, answer.as_ref().err(), at),
         };
         let is_unknown = |lookup: &Lookup| matches!(lookup, Lookup::Unknown(_));
-        // A witness that cannot be told vouches for nobody, and takes nobody's answer away.
+        // A witness that cannot be identified proves nothing, and invalidates nothing.
         let mut about = reply.lookups.iter().take(survey.about.len());
         let is_complete = reply.complete && !about.any(is_unknown);
         let answers: Vec<(&Arc<Node>, &Lookup)> = survey.nodes().zip(&reply.lookups).collect();
@@ -238,7 +238,7 @@ impl Memory {
         }
     }
 
-    /// No answer, or one of the wrong length: it says nothing about anybody (LIFE-007).
+    /// No answer, or one of the wrong length: nothing is learned about any node (LIFE-007).
     fn nothing_learnt(&mut self, survey: &Survey, error: Option<&ProviderError>, at: Moment) {
         let asked_for = match error {
             Some(ProviderError::Throttled { retry_after, .. }) => *retry_after,
@@ -249,7 +249,7 @@ impl Memory {
         let has_crashed = error.is_some_and(is_crash);
         let is_halved = has_crashed && self.halving.crashed(survey);
         if has_crashed {
-            // It may be one of these.
+            // One of these may be the cause.
             for witness in &survey.vouching {
                 self.witnesses.was_not_found(witness);
             }
@@ -279,7 +279,7 @@ impl Memory {
                 self.contradictions
                     .note(name(node), at, rules.unwrap_or_default());
             }
-            // It was wrong about this machine; what it said about others meanwhile proves nothing.
+            // The provider was wrong about this machine, so its answers about others meanwhile prove nothing.
             Lookup::Found(_) if self.contradictions.clear(name(node)) => {
                 self.histories
                     .values_mut()
@@ -289,8 +289,8 @@ impl Memory {
         }
     }
 
-    /// Whether a cloud has to know the machine of a Ready node: it has known it, or has had the time to list it. The
-    /// first alone is not enough, since a process that has just begun has heard nothing of anybody.
+    /// Whether the cloud must know the machine of a Ready node: it was found before, or is old enough to be listed. The
+    /// former alone is not enough, since a new process has found nothing yet.
     fn should_exist(&self, node: &Node) -> bool {
         let last = self.last_pass.as_ref();
         let is_old = last.is_some_and(|(now, rules)| {
@@ -308,7 +308,7 @@ impl Memory {
         found: &BTreeSet<String>,
         at: Moment,
     ) {
-        // An answer about the node that had this name before says nothing about this one.
+        // An answer about a former node of this name says nothing about this one.
         let history = self.histories.get_mut(name(node));
         let Some(history) = history.filter(|history| history.is_about(node)) else {
             return;
@@ -342,8 +342,8 @@ impl Memory {
         }
     }
 
-    /// Takes what somebody else was told: `found` says when, if ever, it was answered last that the machine of the node
-    /// with this name and UID exists. Only nodes that are called gone are asked for.
+    /// Takes answers that other controllers received: `found` returns when, if ever, an answer last said that the
+    /// machine of the node with this name and UID exists. Called only for nodes that are called gone.
     pub fn hear_of_others(&mut self, found: impl Fn(&str, &str) -> Option<Moment>) {
         for (name, history) in &mut self.histories {
             let Some(first) = history.gone.as_ref().map(|gone| gone.first) else {
@@ -355,7 +355,7 @@ impl Memory {
         }
     }
 
-    /// Ends the questions of a pass: a reconciliation for each node about which there is something to do, by name.
+    /// Ends the look-ups of a pass: returns a reconciliation for each node that needs action, by name.
     pub fn facts(&mut self, pass: &Pass<'_>) -> Vec<Facts> {
         self.weigh(pass);
         let contradicted_by = self.contradicted_by(pass);
@@ -388,7 +388,7 @@ impl Memory {
                     mass_until: self.mass_outage.until(name(node), pass.rules.mass_hold),
                     is_last: last.is_last(node),
                 })),
-                // Somebody has heard meanwhile that it exists.
+                // Another answer has said meanwhile that it exists.
                 (Some(Noted::Gone), None) | (None, _) => continue,
             };
             history.is_busy = true;
@@ -403,8 +403,8 @@ impl Memory {
         reconciliations
     }
 
-    /// Counts who is called gone. Who is called so now counts before the second answer: one after another would be
-    /// no mass.
+    /// Counts the nodes called gone. The first answer counts already: one after another they would not be recognised as
+    /// a mass.
     fn weigh(&mut self, pass: &Pass<'_>) {
         let is_called = |history: &NodeHistory, node: &Node| {
             history.gone.is_some() && stored_provider_id(node).is_some()
@@ -447,7 +447,7 @@ impl Memory {
         doubted.next().map(|node| name(node).to_owned())
     }
 
-    /// The Ready nodes that are called gone. After a while such a node is an oddity of its own.
+    /// Ready nodes that are called gone. After a while such a node counts as a permanent exception.
     fn doubted<'a>(&'a self, pass: &'a Pass<'_>) -> impl Iterator<Item = &'a Arc<Node>> {
         let young = self
             .contradictions
@@ -459,7 +459,7 @@ impl Memory {
         nodes.filter(|node| is_ready(node))
     }
 
-    /// Notes how a reconciliation ended: `when` says when the node is asked about again.
+    /// Stores the result of a reconciliation; `when` says when to look the node up again.
     pub fn conclude(&mut self, facts: &Facts, when: &When, now: Moment) {
         let history = self.histories.get_mut(name(&facts.node));
         let Some(history) = history.filter(|history| history.uid == uid_of(&facts.node)) else {
@@ -471,13 +471,13 @@ impl Memory {
             When::Retry { after, .. } | When::NotBefore { after, .. } => {
                 history.next = now.after(*after);
             }
-            // It was deleted, and the watch is late; or it would have been, and nothing may be.
+            // Deleted, with the watch event still to come; or withheld by the mode.
             _ if matches!(facts.finding, Finding::Gone(_)) => history.next = now.after(LATER),
             When::AwaitChange | When::Blocked { .. } => {}
         }
     }
 
-    /// Nothing came of a question or of a reconciliation about these nodes: it panicked.
+    /// A look-up or a reconciliation of these nodes panicked and has no result.
     pub fn abandon<'a>(&mut self, names: impl Iterator<Item = &'a str>, now: Moment) {
         for name in names {
             self.mass_outage.interrupt(std::iter::once(name), now);

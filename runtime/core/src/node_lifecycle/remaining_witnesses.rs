@@ -1,4 +1,4 @@
-//! Whether anybody is left who could vouch for an answer.
+//! Whether any node is left that could be a witness for an answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use crate::node::object::name;
 use crate::ownership::owner;
 use k8s_openapi::api::core::v1::Node;
 
-/// The schemes of which a node is not called gone: counted once in a pass.
+/// Schemes with at least one node that is not called gone; computed once per pass.
 pub(super) struct LastOfScheme(BTreeSet<String>);
 
 impl LastOfScheme {
-    /// `histories` are what is known of the NotReady nodes of the pass.
+    /// `histories` are those of the NotReady nodes of the pass.
     pub(super) fn new(pass: &Pass<'_>, histories: &BTreeMap<String, NodeHistory>) -> LastOfScheme {
         let is_gone = |node: &Node| {
             let history = histories.get(name(node));
@@ -22,7 +22,7 @@ impl LastOfScheme {
         if histories.values().all(|history| history.gone.is_none()) {
             return LastOfScheme(BTreeSet::new());
         }
-        // Those of another account with the same scheme could not vouch.
+        // Nodes of another account with the same scheme cannot be witnesses.
         let is_ours = |node: &Node| owner(node, pass.ownership).is_ours();
         let existing = pass.nodes.iter();
         let existing = existing.filter(|node| is_ours(node) && !is_gone(node));
@@ -34,7 +34,7 @@ impl LastOfScheme {
         )
     }
 
-    /// Whether a node is the last one of its scheme that could exist.
+    /// Whether no other node of its scheme can exist any more.
     pub(super) fn is_last(&self, node: &Node) -> bool {
         scheme(node).is_some_and(|scheme| !self.0.contains(scheme))
     }

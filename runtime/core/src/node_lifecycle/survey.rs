@@ -1,4 +1,4 @@
-//! One look-up of a pass: the nodes that it is about, and those that vouch for the answer.
+//! One look-up of a pass: the nodes in question and the witnesses for the answer.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,39 +12,39 @@ use crate::node::object::name;
 use crate::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 use crate::provider_id::ProviderId;
 
-/// Most nodes of one look-up, those that vouch included: half of what the contract allows.
+/// Maximum number of nodes in one look-up, including witnesses: half of what the contract allows.
 const MOST: usize = 2500;
-/// Most of them that it is about.
+/// Maximum number of nodes in question.
 pub(super) const LARGEST: usize = MOST - VOUCHING;
-/// How many nodes vouch for an answer. One could be gone itself; three that are gone at once are a mass.
+/// Number of witnesses per answer. One may be gone itself; three that are gone at once are a mass.
 const VOUCHING: usize = 3;
 
-/// With whom a node is asked about: one that cannot be answered must not take their answers from others.
+/// Which nodes share a look-up: one that cannot be answered must not spoil the answers for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Company {
-    /// All whom the provider can tell.
+    /// All nodes that the provider can identify.
     Everybody,
-    /// Those whom it could not tell the last time.
+    /// The nodes that it could not identify the last time.
     Untold,
-    /// Nobody: the provider crashed when it was asked about this one alone.
+    /// The node alone: the provider crashed when asked about it alone.
     Nobody,
 }
 
-/// See the module's documentation.
+/// One look-up: nodes in question and witnesses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
     /// The NotReady nodes, by name.
     pub about: Vec<Arc<Node>>,
-    /// Nodes of the same scheme that should be found.
+    /// Witnesses: nodes of the same scheme that should be found.
     pub vouching: Vec<Arc<Node>>,
-    /// Whether nothing may be used that was kept of earlier answers.
+    /// Whether the provider must not use cached data.
     pub is_fresh: bool,
-    /// When it is asked: an answer is about some moment from then on.
+    /// When the look-up is sent: the answer is about a later moment.
     pub asked: Moment,
 }
 
 impl Survey {
-    /// All nodes that are asked about, in the order of the answer.
+    /// All nodes of the look-up, in the order of the answer.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.about.iter().chain(&self.vouching)
     }
@@ -66,16 +66,16 @@ impl fmt::Display for Survey {
     }
 }
 
-/// The scheme of a node's provider ID: one provider may have several clouds behind it, with a credential each, and
-/// a node of one proves nothing about the other.
+/// Scheme of a node's provider ID. One provider may manage several clouds with a credential each, and a node of one
+/// proves nothing about another.
 pub(super) fn scheme(node: &Node) -> Option<&str> {
     ProviderId::parse(stored_provider_id(node)?)
         .ok()
         .map(|id| id.scheme)
 }
 
-/// The surveys of a pass about the nodes that are `due`. `company` says with whom a node is asked about, `most` about how
-/// many nodes of a scheme at once, and `rank` how good a witness a node is: lower is better, none is no witness.
+/// Look-ups of a pass for the nodes in `due`. `company` groups nodes, `most` limits the nodes of a scheme per look-up,
+/// and `rank` ranks witnesses: lower is better, `None` is no witness.
 #[allow(
     clippy::too_many_arguments,
     reason = "each is another question about nodes"
@@ -116,7 +116,7 @@ pub(super) fn surveys(
     surveys
 }
 
-/// Nodes that should be found, if the answers are about this cluster: the oldest Ready ones of the provider.
+/// Nodes that an answer about this cluster must find: the oldest Ready ones of the provider.
 pub fn witnesses<'a>(
     nodes: impl Iterator<Item = &'a Node>,
     ownership: &OwnershipContext,
@@ -133,7 +133,7 @@ pub fn witnesses<'a>(
     witnesses
 }
 
-/// The best witnesses of a scheme: known ones first, Ready ones first.
+/// The best witnesses of a scheme: Ready ones first, then by rank.
 fn vouching(
     wanted: &str,
     about: &[Arc<Node>],

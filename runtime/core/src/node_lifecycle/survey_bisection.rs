@@ -1,5 +1,5 @@
-//! About how many nodes a provider is asked at once. One node that makes it crash must not take the answers of all others:
-//! what crashed is asked in halves, and success doubles again. Asks nobody.
+//! Limits the nodes per look-up. One node that crashes the provider must not cost all others their answers: a look-up
+//! that crashed is repeated in halves, and success doubles the size again. Performs no I/O.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use crate::cloud::error::ProviderError;
 
 use super::survey::{LARGEST, Survey, scheme};
 
-/// The schemes whose provider has crashed, and about how many nodes of each it is asked at once.
+/// Schemes whose look-ups have crashed the provider, with the present maximum of nodes per look-up.
 #[derive(Debug, Default)]
 pub(super) struct Halving(BTreeMap<Option<String>, usize>);
 
-/// Whether one of the nodes that were asked about may be the cause.
+/// Whether one of the nodes in question may be the cause.
 pub(super) fn is_crash(error: &ProviderError) -> bool {
     matches!(
         error,
@@ -20,7 +20,7 @@ pub(super) fn is_crash(error: &ProviderError) -> bool {
 }
 
 impl Halving {
-    /// The provider crashed at this survey. Says whether it is asked in halves: one node has none.
+    /// Notes a crash at this look-up. Returns whether it is halved: a single node is not.
     pub(super) fn crashed(&mut self, survey: &Survey) -> bool {
         let about = survey.about.len();
         if about > 1 {
@@ -29,7 +29,7 @@ impl Halving {
         about > 1
     }
 
-    /// The provider answered this survey.
+    /// Notes an answer to this look-up.
     pub(super) fn answered(&mut self, survey: &Survey) {
         let scheme = of(survey);
         let Some(most) = self.0.get_mut(&scheme) else {
@@ -43,7 +43,7 @@ impl Halving {
         }
     }
 
-    /// About how many nodes of this scheme at once.
+    /// Maximum number of nodes of this scheme per look-up.
     pub(super) fn most(&self, scheme: &Option<String>) -> usize {
         self.0.get(scheme).copied().unwrap_or(LARGEST)
     }

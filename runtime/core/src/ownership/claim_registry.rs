@@ -1,11 +1,11 @@
-//! Who has said what about a node that several providers could speak for. A node is initialised by the one that finds
-//! its machine, and only when every other candidate has said that it is not theirs.
+//! Collects the votes of all candidate providers on nodes without an owner. A node is initialised by the provider that
+//! finds its machine, and only when every other candidate has voted that the machine is not theirs.
 //!
-//! Why two can never both go ahead: who finds a machine writes that down and reads what the others have said in one
-//! step. Of two that both find it, the second one reads that the first one did; and who has said nothing is waited for.
+//! Why two candidates can never both proceed: a candidate records its own vote and reads the others' in one step. If
+//! two find the machine, the second one sees the vote of the first; and a candidate that has not voted is waited for.
 //!
-//! Holds words; asks nobody and decides nothing but what they mean together. Forgets a node when it is initialised or
-//! gone; a candidate that finds it after that is one that waits, and then looks at the node anew.
+//! Stores votes and computes their combined verdict; asks no provider and performs nothing. Forgets a node when it is
+//! initialised or gone; a candidate that finds the machine after that waits, and then looks at the node again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,47 +13,47 @@ use std::time::Duration;
 
 use crate::moment::Moment;
 
-/// More nodes than ever wait at the same time; the one that was heard of longest ago is forgotten for the next one.
+/// More nodes than ever wait at the same time. At the limit, the node whose last vote is oldest is dropped.
 const MOST: usize = 10_000;
-/// How long the same thing about a node is not said again: as long as an API server keeps an Event by default.
+/// How long the same verdict about a node is not reported again: the API server's default Event retention.
 const SAID: Duration = Duration::from_secs(3600);
 
-/// What one candidate says.
+/// The vote of one candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Vote {
-    /// It knows the machine.
+    /// The candidate finds the machine.
     Found,
-    /// It knows no such machine, or knows that there is none any more.
+    /// The candidate has no such machine, or knows that it is gone.
     NotMine,
-    /// It could not say, and why.
+    /// The candidate could not tell; contains the reason.
     Silent(String),
 }
 
-/// What one of the others has said.
+/// The vote of one other candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// Who.
+    /// The candidate's name.
     pub provider: String,
-    /// What; `None`: nothing yet.
+    /// Its vote; `None` if it has not voted yet.
     pub opinion: Option<Vote>,
 }
 
-/// What all of it means for the one that asks.
+/// The combined meaning of all votes for the candidate that voted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The node is its own.
+    /// The node belongs to this candidate.
     Ours,
-    /// The node is for another one, who is waiting or at work; or nothing can be said yet.
+    /// The node belongs to another candidate, which waits or proceeds; or the votes decide nothing yet.
     Open,
-    /// It has found the machine, and these have not said that it is not theirs.
+    /// This candidate found the machine; the listed ones have not voted [`Vote::NotMine`].
     WaitsFor(Vec<Heard>),
-    /// These have all found the machine.
+    /// All of these found the machine.
     FoundBy(Vec<String>),
-    /// These have all said that it is not theirs: all that could.
+    /// All candidates voted [`Vote::NotMine`].
     FoundByNobody(Vec<String>),
 }
 
-/// See the module's documentation. Nodes are known by UID.
+/// The votes on each node, by node UID.
 #[derive(Debug, Default)]
 pub struct ClaimRegistry(BTreeMap<String, Entry>);
 
@@ -61,24 +61,24 @@ pub struct ClaimRegistry(BTreeMap<String, Entry>);
 struct Entry {
     opinions: BTreeMap<String, Vote>,
     heard: Option<Moment>,
-    /// What was told people last, and when.
+    /// The verdict reported last, and when.
     told: Option<(Verdict, Moment)>,
 }
 
-/// What came of a word.
+/// The result of a vote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
-    /// What it means, with what the others have said.
+    /// The combined verdict.
     pub verdict: Verdict,
-    /// Whether people are to be told now: it is new, or was told long ago.
+    /// Whether to report it now: it is new, or the last report is long ago.
     pub tell: bool,
-    /// Who waits for exactly such a word.
+    /// The candidates that found the machine and wait for this vote.
     pub wakes: Vec<String>,
 }
 
 impl ClaimRegistry {
-    /// `provider` says this about the node with this UID, of which `others` are the other candidates; `is_patient` says
-    /// that what may pass by itself is not worth telling yet.
+    /// Records the vote of `provider` on the node with this UID; `others` are the other candidates. `is_patient`
+    /// suppresses reports of verdicts that may resolve without intervention.
     pub fn confer(
         &mut self,
         uid: &str,
@@ -122,12 +122,12 @@ impl ClaimRegistry {
         self.0.remove(uid);
     }
 
-    /// Only these nodes are left.
+    /// Drops all other nodes.
     pub fn keep(&mut self, is_left: impl Fn(&str) -> bool) {
         self.0.retain(|uid, _| is_left(uid));
     }
 
-    /// Whatever `provider` said was said by something that does not run any more.
+    /// Drops all votes of `provider`: the instance that cast them no longer runs.
     pub fn withdraw(&mut self, provider: &str) {
         for entry in self.0.values_mut() {
             entry.opinions.remove(provider);
@@ -147,7 +147,7 @@ impl ClaimRegistry {
 }
 
 impl Entry {
-    /// Says whether it is another word than before. Who has answered once and cannot now has still answered.
+    /// Returns whether the vote is new. A [`Vote::Silent`] does not replace an earlier answer.
     fn note(&mut self, provider: &str, opinion: Vote) -> bool {
         match self.opinions.get(provider) {
             Some(Vote::Found | Vote::NotMine) if matches!(opinion, Vote::Silent(_)) => false,
@@ -201,7 +201,7 @@ fn verdict(provider: &str, opinion: &Vote, heard: Vec<Heard>) -> Verdict {
     }
 }
 
-/// Whether both say the same to people: why somebody cannot answer changes all the time.
+/// Whether both verdicts read the same in a report. The reasons for silent candidates are ignored: they change often.
 fn is_same(left: &Verdict, right: &Verdict) -> bool {
     let names =
         |heard: &[Heard]| -> Vec<String> { heard.iter().map(|one| one.provider.clone()).collect() };

@@ -1,11 +1,11 @@
-//! What is wrong with the claims of several providers, before any of them does anything.
+//! Checks the claims of all providers for conflicts, before any of them acts.
 
 use std::collections::BTreeSet;
 
 use super::Claim;
 
-/// All mistakes, for people, each with the names of those that it is about. Where a provider's schemes are not known
-/// yet, nothing is said about them.
+/// All mistakes, human-readable, each with the names of the providers involved. Providers whose schemes are not known
+/// yet are skipped in the scheme checks.
 pub fn mistakes(claims: &[Claim]) -> Vec<String> {
     let mut mistakes = Vec::new();
     let mut names = BTreeSet::new();
@@ -28,7 +28,7 @@ pub fn mistakes(claims: &[Claim]) -> Vec<String> {
     mistakes
 }
 
-/// Why two providers would not know which of them a provider ID belongs to.
+/// Why the owner of a provider ID would be ambiguous between two providers.
 fn clash(one: &Claim, other: &Claim) -> Option<String> {
     let shared: Vec<&str> = one
         .schemes

@@ -1,19 +1,19 @@
-//! What we write of a node's pod network: its CIDRs, and whether the network is there.
+//! Patches of a node's pod network: its CIDRs and its NetworkUnavailable condition.
 
 use serde_json::{Value, json};
 
 /// A patch of `nodes/<name>`: the node's pod CIDRs. The API server lets them be set once and never changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodCidrsPatch {
-    /// `metadata.uid` of the node that is meant.
+    /// `metadata.uid` of the node.
     pub uid: String,
-    /// `spec.podCIDRs`, in the order of the cluster's CIDRs and in canonical form; the first is `spec.podCIDR`, too. At
+    /// `spec.podCIDRs`, in the order of the cluster's CIDRs and in canonical form; the first is also `spec.podCIDR`. At
     /// least one.
     pub pod_cidrs: Vec<String>,
 }
 
 impl PodCidrsPatch {
-    /// The body (IPAM-026).
+    /// The patch body (IPAM-026).
     pub fn to_json(&self) -> Value {
         json!({
             "metadata": { "uid": self.uid },
@@ -25,22 +25,22 @@ impl PodCidrsPatch {
 /// A patch of `nodes/<name>/status`: the condition NetworkUnavailable and no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkConditionPatch {
-    /// `metadata.uid` of the node that is meant.
+    /// `metadata.uid` of the node.
     pub uid: String,
-    /// Its status: True means that there is no network.
+    /// The condition's status: `true` means that there is no network.
     pub is_unavailable: bool,
-    /// CamelCase.
+    /// The condition's reason, CamelCase.
     pub reason: &'static str,
-    /// For people.
+    /// The condition's message.
     pub message: &'static str,
-    /// RFC 3339: now.
+    /// The current time, RFC 3339.
     pub heartbeat: String,
-    /// RFC 3339: when its status changed last.
+    /// When the status last changed, RFC 3339.
     pub last_transition: String,
 }
 
 impl NetworkConditionPatch {
-    /// The body (ROUTE-043). The API merges conditions by their type.
+    /// The patch body (ROUTE-043). The API merges conditions by type.
     pub fn to_json(&self) -> Value {
         json!({
             "metadata": { "uid": self.uid },

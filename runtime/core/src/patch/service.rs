@@ -1,5 +1,5 @@
-//! A patch of `services/<name>/status`. Upstream writes everything that it owns of a Service through this subresource
-//! (SVC-080): it takes metadata and status, and never the spec.
+//! A patch of `services/<name>/status`. Upstream writes all its fields of a Service through this subresource (SVC-080):
+//! it accepts metadata and status, and never the spec.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 use crate::load_balancer::{Ingress, LoadBalancerStatus};
 use crate::well_known::LOAD_BALANCER_FINALIZER;
 
-/// What we own of a Service, as far as it changes.
+/// Changes of this manager's fields of a Service.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServicePatch {
-    /// `metadata.uid` of the Service that is meant.
+    /// `metadata.uid` of the Service.
     pub uid: String,
-    /// Our finalizer. Others keep their place.
+    /// This manager's finalizer. Other finalizers keep their place.
     pub finalizer: Option<FinalizerChange>,
-    /// Annotations to set, or to remove where there is no value.
+    /// Annotations to set; `None` removes one.
     pub annotations: BTreeMap<String, Option<String>>,
     /// `status.loadBalancer`, as a whole.
     pub status: Option<LoadBalancerStatus>,
@@ -24,34 +24,34 @@ pub struct ServicePatch {
     pub conditions: Vec<ConditionChange>,
 }
 
-/// What happens to our finalizer.
+/// The change of this manager's finalizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinalizerChange {
-    /// It is added behind these.
+    /// Append it to these.
     Add(Vec<String>),
-    /// It is removed from among these, which stay.
+    /// Remove it and keep these.
     Remove(Vec<String>),
 }
 
 /// One condition of a Service's status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionChange {
-    /// Its type.
+    /// The condition's type.
     pub kind: String,
     /// `True` or `False`.
     pub is_true: bool,
-    /// CamelCase.
+    /// The reason, CamelCase.
     pub reason: String,
-    /// For people.
+    /// The message.
     pub message: String,
-    /// RFC 3339: when its status changed last.
+    /// When the status last changed, RFC 3339.
     pub last_transition: String,
-    /// `metadata.generation` that it speaks of, if the Service has one.
+    /// `metadata.generation` that was observed, if the Service has one.
     pub observed_generation: Option<i64>,
 }
 
 impl ServicePatch {
-    /// A patch that changes nothing yet.
+    /// A patch without changes.
     pub fn new(uid: impl Into<String>) -> ServicePatch {
         ServicePatch {
             uid: uid.into(),
@@ -59,7 +59,7 @@ impl ServicePatch {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Whether the patch changes nothing.
     pub fn is_empty(&self) -> bool {
         self.finalizer.is_none()
             && self.annotations.is_empty()
@@ -67,8 +67,8 @@ impl ServicePatch {
             && self.conditions.is_empty()
     }
 
-    /// The body. Finalizers are written as client-go's strategic merge does (SVC-081), so that somebody else's, added
-    /// meanwhile, is not lost; `ingress` is an atomic list (SVC-085).
+    /// The patch body. Finalizers are written as in client-go's strategic merge (SVC-081), so that one that another
+    /// client adds meanwhile is not lost; `ingress` is an atomic list (SVC-085).
     pub fn to_json(&self) -> Value {
         let mut metadata = Map::new();
         metadata.insert("uid".to_owned(), json!(self.uid));
@@ -157,7 +157,7 @@ fn condition_json(condition: &ConditionChange) -> Value {
     Value::Object(one)
 }
 
-/// The part of an effect's label that says what is written, each piece with a blank before it.
+/// Part of an effect's label: lists the written fields, each after a blank.
 impl fmt::Display for ServicePatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.finalizer {

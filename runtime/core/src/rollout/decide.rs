@@ -1,5 +1,5 @@
-//! The decision: what serves, what is tried, and what is written down about it. Everything that depends on what people
-//! order is in `orders`, everything about one trial in `trial`.
+//! The decision: which version serves, which is tried, and what is recorded. Orders are handled in `orders`, trials in
+//! `trial`.
 
 use super::facts::{
     Cause, Decision, Effect, Facts, Failure, Now, Role, RolloutEvent, UNSERVED, Work,
@@ -10,7 +10,7 @@ use super::trial;
 use crate::cloud::instance::EventType;
 use crate::moment::Moment;
 
-/// What to do now.
+/// Returns the next effects for `facts`, or when to decide again.
 pub fn decide(facts: &Facts, now: Now) -> Decision {
     let Some(record) = &facts.record else {
         return Decision::Wait(None);
@@ -28,32 +28,32 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
     effects.map_or(Decision::Wait(turn.wake), Decision::Do)
 }
 
-/// One decision in the making.
+/// State of one decision being made.
 pub(super) struct DecisionBuilder<'a> {
     pub(super) facts: &'a Facts,
     pub(super) record: &'a Record,
     pub(super) now: Now,
-    /// When to look again.
+    /// When to decide again.
     pub(super) wake: Option<Moment>,
 }
 
-/// How a version that should serve is doing.
+/// Progress of a version that should serve.
 pub(super) enum Placing<'a> {
     /// It serves.
     Serves,
-    /// These bring it further. [`Effect::Place`] is the last of them.
+    /// Perform these effects; the last of them may be [`Effect::Place`].
     Do(Vec<Effect>),
     /// It is being loaded.
     Loading,
-    /// It cannot, for now.
+    /// It cannot serve for now.
     SetBack(&'a Failure),
 }
 
 impl<'a> DecisionBuilder<'a> {
-    /// What is written down has to serve. As long as nothing is, whatever is offered may: whoever does not lead acts on
-    /// nothing, and is ready sooner when it leads.
+    /// Decision of a follower: the recorded version has to serve. Without a record any offered version may: a follower
+    /// changes nothing, and loading it early shortens a later takeover.
     fn follow(&mut self) -> Option<Vec<Effect>> {
-        // What was begun for a version that is lost is worth the same when this process leads again.
+        // Work on a replacement for a lost version remains useful if this process leads again.
         if self.facts.candidate.is_some() && self.lost().is_none() {
             return Some(self.end_trial());
         }
@@ -88,8 +88,8 @@ impl<'a> DecisionBuilder<'a> {
         self.note()
     }
 
-    /// What is written down has to serve; what cannot be had any more makes room for what is offered, once that was found to
-    /// request no more, or is approved.
+    /// Brings the recorded version into service. If it can no longer be loaded, the offered one replaces it once it is
+    /// found to request no more, or is approved.
     fn serve(&mut self) -> Option<Vec<Effect>> {
         if let Some(active) = &self.record.active {
             match self.placing(&active.release) {
@@ -99,7 +99,7 @@ impl<'a> DecisionBuilder<'a> {
                 Placing::SetBack(_) => {}
             }
         }
-        // What this process had ready before it led, and nobody has written down.
+        // Loaded before this process became leader, and not recorded yet.
         if let (None, Some(serving)) = (&self.record.active, &self.facts.serving) {
             return Some(self.activate(Vec::new(), &serving.release));
         }
@@ -126,7 +126,7 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// Why the version that is written down as serving cannot, where nothing else does and waiting alone would not help.
+    /// The recorded active version and its failure, if nothing serves and waiting alone would not help.
     pub(super) fn lost(&self) -> Option<(&'a Release, &'a Failure)> {
         let active = &self.record.active.as_ref()?.release;
         let failure = self.facts.failure(&active.digest)?;
@@ -134,7 +134,7 @@ impl<'a> DecisionBuilder<'a> {
         is_lost.then_some((active, failure))
     }
 
-    /// What it takes to have this version serve, on the present terms.
+    /// The steps to have `release` serve under the current load policy.
     pub(super) fn placing(&mut self, release: &Release) -> Placing<'a> {
         let facts = self.facts;
         let is_it =
@@ -148,7 +148,7 @@ impl<'a> DecisionBuilder<'a> {
         if let Some(failure) = facts.failure(&release.digest) {
             let is_due = failure.again.is_some_and(|at| at <= self.now.moment);
             let is_other = |work: &Work| work.release().digest != release.digest;
-            // What has failed before gives nothing else up for another try.
+            // A retry after a failure does not abandon other work.
             if is_due && facts.work.as_ref().is_some_and(is_other) {
                 return Placing::SetBack(failure);
             }
@@ -164,7 +164,7 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// `release` serves from now on: writes it down after these effects, and says so.
+    /// After `effects`, records `release` as active and reports it.
     pub(super) fn activate(&self, mut effects: Vec<Effect>, release: &Release) -> Vec<Effect> {
         let untried = self.lost().map(|(lost, failure)| {
             let why = format!(
@@ -183,7 +183,7 @@ impl<'a> DecisionBuilder<'a> {
         effects
     }
 
-    /// `release` is not tried again: writes it down after these effects, and says so.
+    /// After `effects`, records `release` as rejected and reports it.
     fn reject(&self, mut effects: Vec<Effect>, release: &Release, reason: &str) -> Vec<Effect> {
         let mut record = self.record.clone();
         record.reject(release, reason, self.now.wall);
@@ -210,13 +210,13 @@ impl<'a> DecisionBuilder<'a> {
         effects
     }
 
-    /// Ends a trial, and the work on it.
+    /// Ends the trial and its work.
     pub(super) fn end_trial(&self) -> Vec<Effect> {
         let works = self.facts.work.is_some().then_some(Effect::Abandon);
         works.into_iter().chain([Effect::EndTrial]).collect()
     }
 
-    /// What is written down about the trial and the trouble is brought up to date.
+    /// Updates the recorded trial and trouble.
     fn note(&mut self) -> Option<Vec<Effect>> {
         let mut record = self.record.clone();
         let facts = self.facts;
@@ -239,7 +239,7 @@ impl<'a> DecisionBuilder<'a> {
         Some([keep].into_iter().chain(told).chain(unserved).collect())
     }
 
-    /// That nothing serves, once: when nothing is under way that could, and it is known what stands in the way.
+    /// Reports, once, that nothing serves: when no work is under way that could change it, and the cause is known.
     fn unserved(&self, record: &Record) -> Option<Effect> {
         let facts = self.facts;
         let is_under_way = facts.work.is_some() || facts.ready.is_some();
@@ -259,7 +259,7 @@ impl<'a> DecisionBuilder<'a> {
         }))
     }
 
-    /// What keeps the source from being read, or a version from being served.
+    /// Why the source cannot be read, or a version cannot serve.
     fn trouble(&self) -> String {
         let facts = self.facts;
         let mut lines = Vec::new();
@@ -283,7 +283,7 @@ impl<'a> DecisionBuilder<'a> {
         cut(&lines.join("; "))
     }
 
-    /// Looks again at this moment, at the latest.
+    /// Decides again at this moment at the latest.
     pub(super) fn wake_at(&mut self, moment: Option<Moment>) {
         let known = self.wake.into_iter().chain(moment);
         self.wake = known.min();

@@ -1,5 +1,5 @@
-//! What is known about one provider's versions in this process, what can be done next, and what has come of it. Holds no
-//! rules: those are [`super::decide`]'s.
+//! State of one provider's versions in this process, possible next effects, and their results. Holds no rules:
+//! [`super::decide`] does.
 
 use std::collections::BTreeMap;
 
@@ -10,173 +10,173 @@ use super::trial_verdict::Tally;
 use crate::cloud::instance::EventType;
 use crate::moment::Moment;
 
-/// Now, on both clocks.
+/// The current time on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// For waits.
+    /// Monotonic, for waits.
     pub moment: Moment,
-    /// In seconds since the Unix epoch, for what is written down.
+    /// Seconds since the Unix epoch, for the record.
     pub wall: u64,
 }
 
-/// What this process is to the others.
+/// Role of this process among the replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
-    /// Obeys what is written down.
+    /// Loads what is recorded.
     #[default]
     Follower,
-    /// Decides, and writes it down.
+    /// Decides, and writes the record.
     Leader,
 }
 
-/// What the source offers.
+/// Version offered by the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// Which version.
+    /// The version.
     pub release: Release,
-    /// Since when. The same bytes offered anew stay where they are.
+    /// When it was first offered. Offering the same bytes again does not change it.
     pub since: Moment,
 }
 
-/// A version that is loaded: its bytes, on these terms.
+/// A loaded version and the load policy it was loaded under.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Which version.
+    /// The version.
     pub release: Release,
-    /// Which terms; see [`Facts::terms`].
+    /// Generation of the load policy; see [`Facts::terms`].
     pub terms: u64,
-    /// What is written down of it when it serves.
+    /// What is recorded about it once it serves.
     pub noted: Noted,
 }
 
 impl Loaded {
-    /// Whether it is this digest's.
+    /// Whether its digest is `digest`.
     pub fn is(&self, digest: &str) -> bool {
         self.release.digest == digest
     }
 }
 
-/// How far a version has come in this process.
+/// Progress of a version in this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Its bytes are here.
     Offered,
-    /// It requests what is not granted, or its configuration is not complete: these lines.
+    /// It requests more than the grants, or its configuration is incomplete; the details.
     Ungranted(Vec<String>),
-    /// Nobody vouches for it, for this reason.
+    /// No trusted signer vouches for it; the reason.
     Distrusted(String),
-    /// It is vouched for and within the grants. It requests more than the version that serves, or that is written down as
-    /// serving, by these lines.
+    /// It is verified and within the grants. The lines name what it requests beyond the active or recorded active
+    /// version.
     Examined(Vec<String>),
     /// It is compiled and has started under its limits.
     Compiled {
-        /// Whether it can be compared call by call with the version that serves.
+        /// Whether its calls can be compared with those of the active version.
         fits: bool,
     },
-    /// It has proven its credential.
+    /// Its credential works.
     SelfTested {
-        /// The same.
+        /// As in [`Step::Compiled`].
         fits: bool,
     },
-    /// It has said what it would change.
+    /// Its planned changes are known.
     Planned {
-        /// The same.
+        /// As in [`Step::Compiled`].
         fits: bool,
-        /// What it said, and the version that serves.
+        /// Changes planned by it and by the active version.
         plans: Plans,
     },
     /// Its answers are compared.
     Shadow(Trying),
     /// It answers a part of the calls.
     Canary(Trying),
-    /// It has answered by itself what there is to ask; nothing else can be tried.
+    /// The host's own read calls succeeded; no other trial is possible.
     Asked,
-    /// The module's own fault.
+    /// The module is at fault.
     Failed(String),
 }
 
 /// A trial under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trying {
-    /// Since when.
+    /// When it began.
     pub since: Moment,
-    /// When the host has asked by itself last, for want of traffic.
+    /// When the host last made calls of its own, for want of traffic.
     pub asked: Option<Moment>,
 }
 
-/// A version on its way.
+/// A version being tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which.
+    /// The version.
     pub release: Release,
-    /// The terms that it is examined on.
+    /// Generation of the load policy that it is examined under.
     pub terms: u64,
-    /// How far it is.
+    /// Its progress.
     pub step: Step,
 }
 
-/// Whose fault it is that a version does not come further.
+/// Cause of a version's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The module's own.
+    /// The module.
     Module,
     /// The operator's grants or configuration do not cover it.
     Terms,
-    /// Nobody vouches for it.
+    /// No trusted signer vouches for it.
     Trust,
-    /// Its bytes are not to be had.
+    /// Its bytes are not available.
     Gone,
-    /// The host's, the network's or the cloud's.
+    /// The host, the network or the cloud.
     Circumstances,
 }
 
-/// A version did not come further.
+/// A failed attempt to load or try a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The terms it was tried on; on others it may do better.
+    /// Generation of the load policy then; a different policy may permit more.
     pub terms: u64,
-    /// Whose fault it is.
+    /// The cause.
     pub cause: Cause,
-    /// How often in a row.
+    /// Number of consecutive failures.
     pub failures: u32,
-    /// When it is tried again; `None`: when the terms or the offer change.
+    /// When to retry; `None`: when the load policy or the offer changes.
     pub again: Option<Moment>,
-    /// Why, for people.
+    /// The reason, for people.
     pub why: String,
 }
 
-/// Whose word there is for a version, beside those who vouch for it.
+/// Endorsement of a version, in addition to its signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endorsement {
-    /// Nobody's: it is only offered.
+    /// None: it is only offered.
     Nobodys,
-    /// It is written down as serving.
+    /// It is recorded as active.
     Recorded,
-    /// A person has ordered that this very version serves.
+    /// A person has ordered this version to serve.
     Ordered,
-    /// A person has allowed this very version to be older than any other.
+    /// A person has allowed this version to be older than the minimum and the highest served.
     Allowed,
 }
 
-/// Long work. One at a time.
+/// Long-running work. One at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
-    /// Get the bytes of this version, and all that comes before it can be placed.
+    /// Fetch this version and do all that precedes placing it.
     Load(Release),
-    /// See who vouches for this version, what it requests, and whether that is granted.
+    /// Verify its signatures and check its requests against the grants.
     Examine(Release),
     /// Compile it, and start it once.
     Compile(Release),
-    /// Let it prove its credential.
+    /// Test its credential.
     SelfTest(Release),
-    /// Let it say what it would change of what the version that serves leaves alone.
+    /// Plan its changes to load balancers that the active version leaves alone.
     Plan(Release),
-    /// One read for each capability.
+    /// One read call per capability.
     Ask(Release),
 }
 
 impl Work {
-    /// The version that it is about.
+    /// The version that the work is about.
     pub fn release(&self) -> &Release {
         match self {
             Work::Load(release)
@@ -189,35 +189,35 @@ impl Work {
     }
 }
 
-/// How work has ended.
+/// Result of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// As it should.
+    /// It succeeded.
     Fine {
-        /// The version, by its own account.
+        /// The version, with the name that its manifest states.
         release: Release,
-        /// Of [`Work::Examine`]: what it requests beyond the version that serves, or that is written down as serving.
+        /// Of [`Work::Examine`]: what it requests beyond the active or recorded active version.
         wider: Vec<String>,
-        /// Of [`Work::Compile`]: whether it can be compared call by call with the version that serves.
+        /// Of [`Work::Compile`]: whether its calls can be compared with those of the active version.
         fits: bool,
-        /// Of [`Work::Load`] and [`Work::Compile`]: what is written down of it when it serves.
+        /// Of [`Work::Load`] and [`Work::Compile`]: what is recorded about it once it serves.
         noted: Box<Noted>,
     },
-    /// Of [`Work::Plan`]: what would be changed.
+    /// Of [`Work::Plan`]: the planned changes.
     Planned(Plans),
-    /// The operator's side does not cover it: these lines.
+    /// Grants or configuration do not cover it; the details.
     Ungranted(Vec<String>),
-    /// Nobody vouches for it.
+    /// No trusted signer vouches for it.
     Distrusted(String),
-    /// The module's own fault.
+    /// The module is at fault.
     Fault(String),
-    /// Its bytes are not to be had.
+    /// Its bytes are not available.
     Gone(String),
-    /// The fault of the host, the network or the cloud.
+    /// The host, the network or the cloud is at fault.
     Trouble(String),
 }
 
-/// An order that is taken away when it is done.
+/// An order that is removed once it is carried out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
     /// [`Orders::roll_back`].
@@ -226,13 +226,13 @@ pub enum Order {
     Retry(String),
 }
 
-/// The reason of the Event that nothing serves.
+/// Reason of the Event that nothing serves.
 pub(super) const UNSERVED: &str = "ProviderNotServing";
 
-/// Something that people and machines should hear of.
+/// An event to report, as an Event and in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RolloutEvent {
-    /// How loud.
+    /// Normal or Warning.
     pub event_type: EventType,
     /// CamelCase, such as `ProviderActivated`.
     pub reason: &'static str,
@@ -242,79 +242,79 @@ pub struct RolloutEvent {
     pub release: Option<Release>,
 }
 
-/// What is done.
+/// Effect of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// This is the record from now on. Written down later, by the leader.
+    /// Replaces the record; the leader writes it later.
     Keep(Box<Record>),
-    /// Begin this.
+    /// Begin this work.
     Begin(Work),
-    /// Give up the work under way; nobody waits for it.
+    /// Abandon the work under way.
     Abandon,
-    /// What was loaded of this version answers all calls from now on.
+    /// The loaded version answers all calls from now on.
     Place(Release),
-    /// This version is on its way.
+    /// Begin a trial of this version.
     Try(Release),
     /// Compare its answers from now on.
     Shadow(Release),
     /// It answers a part of the calls from now on.
     Canary(Release),
-    /// The version that serves answers everything again, and what is on its way is forgotten.
+    /// End the trial: the active version answers every call again, and the candidate is dropped.
     EndTrial,
-    /// Take this order away.
+    /// Remove this order.
     Clear(Order),
-    /// Say this.
+    /// Report this event.
     Tell(RolloutEvent),
 }
 
-/// See [`super::decide`].
+/// Result of [`super::decide`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// These, in this order; then decide again.
+    /// Perform these effects in this order; then decide again.
     Do(Vec<Effect>),
-    /// Nothing until something changes, or until this moment.
+    /// Nothing to do until something changes, or until this moment.
     Wait(Option<Moment>),
 }
 
-/// What is known about one provider.
+/// State of one provider's versions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
-    /// The numbers.
+    /// Limits and durations.
     pub rules: RolloutRules,
-    /// What this process is.
+    /// Role of this process.
     pub role: Role,
-    /// What is written down; `None` until it was read. The leader's own word from then on.
+    /// The record; `None` until it was read. Then, for the leader, its own version holds.
     pub record: Option<Record>,
-    /// What people order, as it was read last.
+    /// Orders, as read last.
     pub orders: Orders,
-    /// What was done and is not taken away yet.
+    /// Orders that are carried out and not removed yet.
     pub done: Vec<Order>,
-    /// What the source offers.
+    /// Version offered by the source.
     pub offer: Option<Offer>,
-    /// What is wrong with the source; empty: nothing.
+    /// Error of the source; empty: none.
     pub source_trouble: String,
-    /// What else is wrong that people should know; empty: nothing.
+    /// Another problem to report; empty: none.
     pub notice: String,
-    /// Counts changes of the terms and of what is trusted.
+    /// Generation of the load policy; counts changes of it and of the trusted signers.
     pub terms: u64,
-    /// What answers calls.
+    /// The version that answers calls.
     pub serving: Option<Loaded>,
-    /// What is loaded and could.
+    /// A version that is loaded and ready to be placed.
     pub ready: Option<Loaded>,
-    /// What did not come further, by digest.
+    /// Failures by digest.
     pub failures: BTreeMap<String, Failure>,
-    /// What is on its way.
+    /// The version being tried.
     pub candidate: Option<Candidate>,
-    /// What the trial under way has shown.
+    /// Results of the trial under way.
     pub tally: Tally,
     /// The work under way.
     pub work: Option<Work>,
-    /// It was told that nothing serves, and nothing has since.
+    /// That nothing serves was reported, and nothing has served since.
     pub has_told_unserved: bool,
 }
 
 impl Facts {
-    /// Whose word there is for this version.
+    /// The endorsement of this version.
     pub fn word(&self, digest: &str) -> Endorsement {
         let orders = &self.orders;
         let is_it = |named: &Option<String>| named.as_deref() == Some(digest);
@@ -334,39 +334,38 @@ impl Facts {
         }
     }
 
-    /// What is written down was read. The leader's own word holds against what is read later.
+    /// Takes the record as read. The leader's own record takes precedence over a later read.
     pub fn read(&mut self, record: Option<Record>) {
         if self.role == Role::Follower || self.record.is_none() {
             self.record = Some(record.unwrap_or_default());
         }
     }
 
-    /// This stood where the record is kept from now on: what was rejected or approved there stays so.
+    /// Merges the rejections and approvals that the record store held before.
     pub fn inherits(&mut self, before: &Record) {
         if let Some(record) = &mut self.record {
             record.inherit(before);
         }
     }
 
-    /// This process leads from now on, and this is what is written down at this moment. Whatever it had begun as a
-    /// follower is worth the same.
+    /// This process becomes leader, with the record as stored now. Work begun as a follower stays useful.
     pub fn leads(&mut self, record: Option<Record>) {
         self.role = Role::Leader;
         self.record = Some(record.unwrap_or_default());
     }
 
-    /// This process does not lead any more.
+    /// This process stops leading.
     pub fn follows(&mut self) {
         self.role = Role::Follower;
     }
 
-    /// People's orders were read.
+    /// Takes the orders as read.
     pub fn ordered(&mut self, orders: Orders) {
         self.done.retain(|done| match done {
             Order::RollBack => orders.roll_back,
             Order::Retry(digest) => orders.retry.as_ref() == Some(digest),
         });
-        // A person has the last word about how old a version may be.
+        // A person's order overrides the version limits, so trust failures are retried.
         let named = |orders: &Orders| {
             let Orders {
                 pin,
@@ -383,18 +382,18 @@ impl Facts {
         self.orders = orders;
     }
 
-    /// The source offers this.
+    /// Takes a version offered by the source.
     pub fn offered(&mut self, release: Release, now: Now) {
         let before = self.offer.as_ref();
         let same = before.filter(|offer| offer.release.digest == release.digest);
-        // Its bytes are here now, and perhaps other evidence.
+        // Its bytes are available now, and perhaps new signatures.
         self.failures.retain(|digest, failure| {
             *digest != release.digest || failure.cause == Cause::Circumstances
         });
         self.offer = Some(Offer {
             since: same.map_or(now.moment, |offer| offer.since),
             release: match same {
-                // What is known of it stays known.
+                // Keep the known version name.
                 Some(offer) if release.version.is_empty() => offer.release.clone(),
                 _ => release,
             },
@@ -402,7 +401,7 @@ impl Facts {
         self.source_trouble.clear();
     }
 
-    /// The source cannot be asked. What it offered stays offered, unless it is `withdrawn`.
+    /// The source cannot be read. Its last offer stays valid unless `withdrawn`.
     pub fn unoffered(&mut self, why: &str, withdrawn: bool) {
         if withdrawn {
             self.offer = None;
@@ -410,13 +409,13 @@ impl Facts {
         self.source_trouble = cut(why);
     }
 
-    /// The terms, or what is trusted, have changed.
+    /// The load policy or the trusted signers have changed.
     pub fn changed_terms(&mut self) {
         self.terms += 1;
         self.failures.clear();
     }
 
-    /// An effect was carried out, or begun.
+    /// Applies an effect that was performed or begun.
     pub fn performed(&mut self, effect: &Effect, now: Now) {
         match effect {
             Effect::Keep(record) => self.record = Some((**record).clone()),

@@ -1,21 +1,21 @@
-//! What people order, and what follows. An order that is done is taken away; until that is seen it is not followed again.
+//! People's orders and their effects. An order is removed once carried out, and ignored until its removal is seen.
 
 use super::decide::{DecisionBuilder, Placing, shown, told};
 use super::facts::{Cause, Effect, Order, RolloutEvent};
 use super::record::{Release, cut};
 use crate::cloud::instance::EventType;
 
-/// What comes of the orders.
+/// Result of following the orders.
 pub(super) enum Ordered {
-    /// There is nothing to be done for them.
+    /// Nothing to do.
     Nothing,
-    /// These.
+    /// Perform these effects.
     Do(Vec<Effect>),
-    /// An order is being followed, and everything else waits for it.
+    /// An order is in progress, and everything else waits for it.
     Waits,
 }
 
-/// What follows from the orders.
+/// Follows the orders.
 pub(super) fn follow(turn: &mut DecisionBuilder<'_>) -> Ordered {
     match approve(turn).or_else(|| retry(turn)) {
         Some(effects) => Ordered::Do(effects),
@@ -44,8 +44,7 @@ fn retry(turn: &DecisionBuilder<'_>) -> Option<Vec<Effect>> {
     Some(vec![Effect::Keep(Box::new(record)), Effect::Clear(order)])
 }
 
-/// The newest step is taken back: that of a version which answers calls on trial, otherwise that of the version which
-/// serves.
+/// Takes back the newest step: the version that answers calls on trial, otherwise the active version.
 fn roll_back(turn: &mut DecisionBuilder<'_>) -> Ordered {
     if !turn.facts.orders.roll_back || turn.facts.done.contains(&Order::RollBack) {
         return Ordered::Nothing;
@@ -112,13 +111,13 @@ fn impossible(release: Option<&Release>, why: &str) -> Ordered {
     Ordered::Do(vec![Effect::Clear(Order::RollBack), Effect::Tell(event)])
 }
 
-/// What is to be tried, as far as people have a say in it.
+/// The version to try, as permitted by the orders.
 pub(super) fn wanted<'a>(turn: &DecisionBuilder<'a>) -> Option<&'a Release> {
     let active = turn.record.active.as_ref();
     chosen(turn).filter(|it| active.is_none_or(|active| active.release.digest != it.digest))
 }
 
-/// What should serve: what is offered, or what is pinned.
+/// The version that should serve: the offered or the pinned one.
 pub(super) fn chosen<'a>(turn: &DecisionBuilder<'a>) -> Option<&'a Release> {
     let facts = turn.facts;
     if facts.orders.pause {
@@ -135,7 +134,7 @@ pub(super) fn chosen<'a>(turn: &DecisionBuilder<'a>) -> Option<&'a Release> {
     chosen.filter(|release| !turn.record.is_rejected(&release.digest))
 }
 
-/// What is wrong with the orders.
+/// Why the orders cannot be followed.
 pub(super) fn trouble(turn: &DecisionBuilder<'_>) -> Option<String> {
     let pin = turn.facts.orders.pin.as_ref()?;
     let active = turn.record.active.as_ref();

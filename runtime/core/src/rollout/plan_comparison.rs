@@ -1,30 +1,30 @@
-//! What a version would change that does not serve yet, beside what the one that serves would, and when that is too much.
-//! Counts nothing itself: whoever asks both does.
+//! Compares the changes planned by the candidate with those planned by the active version, and says when they are too
+//! many. Counts nothing itself: the caller that asks both versions does.
 
 use super::rules::RolloutRules;
 use crate::well_known::{ALLOW_CHANGES, RETRY};
 
-/// Of load balancers that the cloud had agreed on, so that there should be nothing to do: how many each version would
-/// change, asked to make the cloud agree with the same Service.
+/// Number of load balancers each version would change, when asked to ensure Services that the cloud had already
+/// confirmed, so that no change should be needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Plans {
-    /// About how many it is known.
+    /// Number of load balancers planned for.
     pub asked: u32,
-    /// How many the version that serves would change.
+    /// Changes planned by the active version.
     pub serving: u32,
-    /// How many the candidate would change.
+    /// Changes planned by the candidate.
     pub candidate: u32,
 }
 
 impl Plans {
-    /// Why the candidate would change too much, if it would.
+    /// Why the candidate would change too much; `None`: it would not.
     pub(super) fn excess(&self, rules: &RolloutRules) -> Option<String> {
         let Plans {
             asked,
             serving,
             candidate,
         } = self;
-        // In a small cluster few are all.
+        // In a small cluster, all load balancers may be fewer than the limit.
         let is_all = *candidate == *asked && *candidate > 0;
         let is_many = is_all || *candidate >= rules.planned_changes.max(1);
         let is_more = *candidate > serving.saturating_mul(rules.planned_times);

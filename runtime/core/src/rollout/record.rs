@@ -1,27 +1,27 @@
-//! What is written down about one provider's versions, and what people order. Every replica reads it, only the leader
+//! The persistent record of one provider's versions, and people's orders. Every replica reads it, only the leader
 //! writes it. Holds no rules.
 
-/// Rejected versions that are remembered; the oldest is forgotten first. Each takes less than 2 KiB of an object that
-/// may have 1 MiB.
+/// Maximum number of remembered rejected versions; the oldest is dropped first. Each takes less than 2 KiB of an object
+/// of at most 1 MiB.
 pub const MOST_REJECTED: usize = 32;
-/// Approved versions that are remembered.
+/// Maximum number of remembered approved versions.
 pub const MOST_APPROVED: usize = 32;
-/// Lines of a trial.
+/// Maximum number of lines of a trial.
 pub const MOST_LINES: usize = 64;
-/// Bytes of a reason, of a line and of the trouble.
+/// Maximum length of a reason, a line and the trouble, in bytes.
 pub const MOST_REASON: usize = 1024;
-/// Bytes of what a version requests: the largest manifest, and as much again.
+/// Maximum length of a version's requests, in bytes: the largest manifest, and as much again.
 pub const MOST_REQUESTS: usize = 128 << 10;
 
 /// One version of a provider's module: these bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release {
-    /// `sha256:<hex>` of the component's bytes, uncompressed. What a version is told by; never a tag.
+    /// `sha256:<hex>` of the component's bytes, uncompressed. Identifies the version; never a tag.
     pub digest: String,
-    /// The version that its manifest names, for people.
+    /// The version stated in its manifest, for people.
     pub version: String,
-    /// Where exactly these bytes can be had again: an `oci://` reference with the manifest's digest where there is one,
-    /// otherwise the place they were offered at.
+    /// Where exactly these bytes can be fetched again: an `oci://` reference with the manifest's digest if there is
+    /// one, otherwise the place they were offered at.
     pub origin: String,
 }
 
@@ -36,124 +36,123 @@ impl Release {
     }
 }
 
-/// What is written down of a version that serves, in the words of whoever reads modules.
+/// Recorded properties of an active version, as formatted by the module reader.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Noted {
-    /// What it requests. A process that cannot have the module any more compares with it what is offered in its place.
-    /// `None`: not known, and then everything is more.
+    /// What it requests. If the module can no longer be loaded, a replacement's requests are compared with these.
+    /// `None`: unknown; then every request counts as more.
     pub requests: Option<String>,
-    /// The highest version that has served, this one included, since a person last ordered a lower one. `None`: none that
-    /// can be compared, or for which somebody had to vouch.
+    /// Highest version that has served, including this one, since a person last ordered a lower one. `None`: none that
+    /// is comparable or needed a signature.
     pub highest: Option<String>,
 }
 
-/// A version that serves.
+/// An active version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// Which.
+    /// The version.
     pub release: Release,
-    /// Since when, in seconds since the Unix epoch.
+    /// When it became active, in seconds since the Unix epoch.
     pub since: u64,
-    /// See [`Noted`]. The default, until it was read.
+    /// Its recorded properties; the default until they are read.
     pub noted: Noted,
-    /// Why it was not tried beside its predecessor before it served, for people; `None`: it was, or it is the first one.
+    /// Why it became active without a trial, for people; `None`: it had one, or is the first version.
     pub untried: Option<String>,
 }
 
-/// How far a version has come that does not serve yet.
+/// Phase of a version that is not active yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Its bytes are here.
     Fetched,
-    /// Somebody that the operator trusts vouches for it.
+    /// A signer trusted by the operator vouches for it.
     Verified,
-    /// It requests what is not granted: the operator has to change the grants, or leave it.
+    /// It requests more than the grants: the operator has to change the grants, or leave it.
     WaitsForGrants,
-    /// It requests more than the version that serves, within the grants: somebody has to approve it.
+    /// It requests more than the active version, within the grants: a person has to approve it.
     WaitsForApproval,
     /// It is compiled, and has started under its limits.
     Compiled,
-    /// It has proven its credential, as far as it can.
+    /// Its credential works, as far as it can be tested.
     SelfTested,
-    /// Its answers to reads are compared with those of the version that serves.
+    /// Its answers to reads are compared with those of the active version.
     Shadow,
     /// It answers a part of the calls.
     Canary,
 }
 
 impl Phase {
-    /// Whether a person has to do something.
+    /// Whether a person has to act.
     pub fn is_waiting(self) -> bool {
         matches!(self, Phase::WaitsForGrants | Phase::WaitsForApproval)
     }
 }
 
-/// A version that does not serve yet.
+/// A version that is not active yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// Which.
+    /// The version.
     pub release: Release,
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
-    /// Since when it is there, in seconds since the Unix epoch.
+    /// When the phase began, in seconds since the Unix epoch.
     pub since: u64,
-    /// What it waits for, or has shown so far; lines for people, like those of a plan. At most 64.
+    /// What it waits for, or its results so far; lines for people, like those of a plan. At most 64.
     pub lines: Vec<String>,
 }
 
-/// A version that is not tried again until its bytes change or a person says so.
+/// A version that is not tried again until its bytes change or a person orders it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
     /// `sha256:<hex>` of its bytes.
     pub digest: String,
-    /// The version that its manifest names; empty where that could not be read.
+    /// The version stated in its manifest; empty if that was unreadable.
     pub version: String,
-    /// Why, for people; sanitised, at most 1 KiB.
+    /// The reason, for people; sanitised, at most 1 KiB.
     pub reason: String,
-    /// When, in seconds since the Unix epoch.
+    /// When it was rejected, in seconds since the Unix epoch.
     pub at: u64,
 }
 
-/// What is written down about one provider. The `status` of the object `Provider`, or memory where there is none.
+/// The record of one provider: the `status` of the object `Provider`, or memory where there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Record {
-    /// What serves.
+    /// The active version.
     pub active: Option<Placed>,
-    /// What served before, and can again.
+    /// The version active before, which can be restored.
     pub previous: Option<Release>,
-    /// What is on its way.
+    /// The version being tried.
     pub trial: Option<Trial>,
-    /// Not to be tried again; the latest first, at most [`MOST_REJECTED`].
+    /// Rejected versions; the latest first, at most [`MOST_REJECTED`].
     pub rejected: Vec<Rejected>,
     /// Digests whose wider requests a person has approved; the latest first, at most [`MOST_APPROVED`].
     pub approved: Vec<String>,
-    /// What keeps the source from being read or the version from being served, for people. Empty: nothing.
+    /// Why the source cannot be read or the version cannot serve, for people. Empty: no trouble.
     pub trouble: String,
 }
 
-/// What people order, by annotations on the object `Provider`.
+/// People's orders, given as annotations on the object `Provider`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Orders {
     /// `wasm-ccm.dev/pin`: only this digest may serve.
     pub pin: Option<String>,
-    /// `wasm-ccm.dev/pause`: nothing new begins, and what is on its way is put off.
+    /// `wasm-ccm.dev/pause`: nothing new begins, and the version being tried is put off.
     pub pause: bool,
-    /// `wasm-ccm.dev/roll-back`: back to the previous version, and the one that serves is rejected. Taken away when it is
-    /// done.
+    /// `wasm-ccm.dev/roll-back`: restore the previous version and reject the active one. Removed once carried out.
     pub roll_back: bool,
-    /// `wasm-ccm.dev/approve`: the wider requests of this digest are approved.
+    /// `wasm-ccm.dev/approve`: approves the wider requests of this digest.
     pub approve: Option<String>,
-    /// `wasm-ccm.dev/retry`: this digest may be tried again. Taken away when it is done.
+    /// `wasm-ccm.dev/retry`: this digest may be tried again. Removed once carried out.
     pub retry: Option<String>,
-    /// `wasm-ccm.dev/allow-downgrade`: neither the minimum version nor the highest that has served holds for this digest.
+    /// `wasm-ccm.dev/allow-downgrade`: exempts this digest from the minimum version and the highest that has served.
     pub allow_downgrade: Option<String>,
-    /// `wasm-ccm.dev/allow-changes`: this digest may change what the version that serves leaves alone. Another order than
-    /// an approval, which is given before anybody knows what a version would change.
+    /// `wasm-ccm.dev/allow-changes`: this digest may change what the active version leaves alone. Separate from the
+    /// approval, which is given before the planned changes are known.
     pub allow_changes: Option<String>,
 }
 
 impl Record {
-    /// Whether this digest is not to be tried.
+    /// Whether this digest is rejected.
     pub fn is_rejected(&self, digest: &str) -> bool {
         self.rejected.iter().any(|one| one.digest == digest)
     }
@@ -163,7 +162,7 @@ impl Record {
         self.approved.iter().any(|one| one == digest)
     }
 
-    /// Takes over what was rejected and approved in another record, but for what is active in this one.
+    /// Merges the rejections and approvals of another record, except a rejection of the version active in this one.
     pub(super) fn inherit(&mut self, before: &Record) {
         let active = self.active.as_ref().map(|active| &active.release.digest);
         let rejected = before.rejected.iter().filter(|one| {
@@ -178,7 +177,7 @@ impl Record {
         self.approved.truncate(MOST_APPROVED);
     }
 
-    /// Notes that `release` is not to be tried again.
+    /// Records `release` as rejected.
     pub(super) fn reject(&mut self, release: &Release, reason: &str, at: u64) {
         self.rejected.retain(|one| one.digest != release.digest);
         self.rejected.insert(
@@ -191,19 +190,19 @@ impl Record {
             },
         );
         self.rejected.truncate(MOST_REJECTED);
-        // What is not to be tried cannot be gone back to.
+        // A rejected version cannot be restored.
         self.previous
             .take_if(|previous| previous.digest == release.digest);
     }
 
-    /// Notes that `digest` is approved.
+    /// Records `digest` as approved.
     pub(super) fn approve(&mut self, digest: &str) {
         self.approved.retain(|one| one != digest);
         self.approved.insert(0, digest.to_owned());
         self.approved.truncate(MOST_APPROVED);
     }
 
-    /// `release` serves from now on, and what served before is kept. What is to be noted of it follows once it serves.
+    /// Records `release` as active and the former one as previous. Its [`Noted`] is filled in once it serves.
     pub(super) fn activate(&mut self, release: Release, at: u64, untried: Option<String>) {
         let mut noted = Noted::default();
         if let Some(active) = self.active.take() {
@@ -225,7 +224,7 @@ impl Record {
     }
 }
 
-/// At most [`MOST_REASON`] bytes, and whole characters.
+/// Truncates `text` to at most [`MOST_REASON`] bytes, at a character boundary.
 pub(super) fn cut(text: &str) -> String {
     let mut end = text.len().min(MOST_REASON);
     while !text.is_char_boundary(end) {

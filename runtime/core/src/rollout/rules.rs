@@ -1,46 +1,45 @@
-//! The numbers of a rollout, each with its reason. Settings; holds no logic.
+//! Limits and durations of a rollout, each with its reason. Settings; holds no logic.
 
 use std::time::Duration;
 
 use crate::retry::Backoff;
 
-/// How a version is tried.
+/// Limits and durations of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RolloutRules {
-    /// How long an offer has to stay the same before a trial begins. Ten offers in a second then start one compilation, not
-    /// ten; and nobody notices a second more in a rollout of a minute. A first version does not wait.
+    /// How long an offer has to stay unchanged before a trial begins. Ten offers in a second then cause one
+    /// compilation, not ten; one second is negligible in a rollout of a minute. The first version does not wait.
     pub settle: Duration,
-    /// How many answers are compared in shadow. At one call in ten, ten answers are what a cluster of some nodes shows in
-    /// the time below; each answer has all the fields that a node gets from a cloud.
+    /// Number of answers compared in shadow. At one call in ten, a cluster of some nodes yields ten answers in the time
+    /// below; each answer has all the fields that a node gets from a cloud.
     pub shadow_comparisons: u32,
-    /// How long the shadow lasts at most. Longer shows the same nodes again.
+    /// Maximum duration of the shadow phase. A longer one compares the same nodes again.
     pub shadow_time: Duration,
-    /// How many answers may differ. None: whoever changes what a node is told to be, changes every node at once.
+    /// Number of answers that may differ. Zero: a version that changes node fields changes every node at once.
     pub tolerated_differences: u32,
-    /// How many calls the canary has to answer. Of 20 calls one in ten that fails shows up twice.
+    /// Number of calls that the canary has to answer. If one in ten fails, 20 calls show it twice.
     pub canary_calls: u32,
-    /// How long the canary lasts at most. Every node is looked at several times in a minute.
+    /// Maximum duration of the canary phase. Every node is reconciled several times a minute.
     pub canary_time: Duration,
-    /// How many errors of one kind that the version that serves does not show end the trial before its window does. One
-    /// may be a hiccup of the cloud that meets the other version, too, before the window ends.
+    /// Number of errors of a kind unseen with the active version that end the trial before its window does. A single
+    /// one may be a transient cloud error that the active version meets, too, before the window ends.
     pub errors_at_once: u32,
-    /// How much more frequent an error may be that both versions show, in per cent of the calls. One in ten is the least
-    /// that the canary has to notice.
+    /// How much more frequent an error that both versions show may be with the candidate, in percentage points of the
+    /// calls. One in ten is the least that the canary has to notice.
     pub excess_percent: u32,
-    /// How long a trial waits for traffic before it asks by itself: one read for each capability.
+    /// How long a trial waits for traffic before the host makes calls of its own: one read per capability.
     pub quiet: Duration,
-    /// From how many load balancers on it is too much what a version would change of those that were left alone. One or two
-    /// may be in the middle of something; a version with other defaults changes all of them, which is too much however few
-    /// there are.
+    /// Number of untouched load balancers whose change by the candidate is too many. One or two may be in transition; a
+    /// version with other defaults changes all of them, which is always too many.
     pub planned_changes: u32,
-    /// How many times as many as the version that serves it has to want to change for that.
+    /// Minimum ratio of changes planned by the candidate to those planned by the active version for that.
     pub planned_times: u32,
-    /// Whether requests that are wider than those of the version that serves, but within the grants, need nobody's
-    /// approval. The grants are the operator's word; that a module uses more of it is still worth a look.
+    /// Whether requests wider than those of the active version, but within the grants, need no approval. The operator
+    /// has granted them, but a module that starts to use more deserves a review.
     pub approve_within_grants: bool,
-    /// After a fault of the host, the network or the cloud. A compilation may be repeated every five minutes at worst.
+    /// Retry after a fault of the host, the network or the cloud. At worst, one compilation every five minutes.
     pub again: Backoff,
-    /// While nobody vouches for a version: signatures are often pushed after the module.
+    /// Retry while no trusted signer vouches for a version: signatures are often pushed after the module.
     pub vouched: Backoff,
 }
 

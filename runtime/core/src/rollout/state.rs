@@ -1,36 +1,36 @@
-//! One word for how a provider is doing, for `kubectl get providers`, `ccm provider status` and metrics.
+//! Summary state of a provider, for `kubectl get providers`, `ccm provider status` and metrics.
 
 use super::record::{Orders, Phase, Record};
 
-/// See the module's documentation.
+/// Summary state of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// Nothing has served yet.
+    /// No version has served yet.
     Pending,
     /// The newest version serves.
     Active,
-    /// A new version is being looked at.
+    /// A new version is being verified, compiled or tested.
     Staging,
-    /// A new version is compared.
+    /// A new version's answers are being compared.
     Shadow,
     /// A new version answers a part of the calls.
     Canary,
-    /// A new version requests what is not granted.
+    /// A new version requests more than the grants.
     WaitsForGrants,
-    /// A new version requests more than the one that serves.
+    /// A new version requests more than the active one and waits for approval.
     WaitsForApproval,
-    /// A version serves, and was put back, or its successor was rejected.
+    /// A version serves that was restored, or whose successor was rejected.
     RolledBack,
-    /// Something is wrong that a person should look at; what served goes on serving.
+    /// A problem needs a person's attention; the active version goes on serving.
     Degraded,
-    /// Only one version may serve.
+    /// Only the pinned version may serve.
     Pinned,
-    /// Nothing new begins.
+    /// Paused: nothing new begins.
     Paused,
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub const ALL: [State; 11] = [
         State::Pending,
         State::Active,
@@ -45,7 +45,7 @@ impl State {
         State::Paused,
     ];
 
-    /// The word.
+    /// The state's name.
     pub fn as_str(self) -> &'static str {
         match self {
             State::Pending => "Pending",
@@ -63,12 +63,12 @@ impl State {
     }
 }
 
-/// How a provider is doing. What people have to do something about comes first, then what they ordered.
+/// The state of a provider. States that need a person's action come first, then those that were ordered.
 pub fn state(record: &Record, orders: &Orders) -> State {
     match record.trial.as_ref().map(|trial| trial.phase) {
         Some(Phase::WaitsForGrants) => return State::WaitsForGrants,
         Some(Phase::WaitsForApproval) => return State::WaitsForApproval,
-        // Calls are under way, and end soon; what is wrong stands beside it meanwhile.
+        // The trial ends soon; the trouble is shown separately.
         Some(Phase::Shadow) => return State::Shadow,
         Some(Phase::Canary) => return State::Canary,
         _ if !record.trouble.is_empty() => return State::Degraded,
@@ -127,7 +127,7 @@ mod tests {
         for (phase, expected) in [
             (Phase::Shadow, State::Shadow),
             (Phase::Canary, State::Canary),
-            // Nothing of it is seen yet, and the trouble may be its own.
+            // It answers no calls yet, and the trouble may be its own.
             (Phase::Verified, State::Degraded),
             (Phase::WaitsForGrants, State::WaitsForGrants),
         ] {

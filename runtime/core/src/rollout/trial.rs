@@ -1,4 +1,4 @@
-//! One trial: what the next step of a version is that does not serve yet, and when it has failed.
+//! One trial: the next step of a version that is not active yet, and when it has failed.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::trial_verdict::Verdict;
 use crate::cloud::instance::EventType;
 
 impl Step {
-    /// Whether it answers calls, if only to be compared.
+    /// Whether it receives calls, if only to be compared.
     pub(super) fn is_trying(&self) -> bool {
         matches!(self, Step::Shadow(_) | Step::Canary(_))
     }
 
-    /// Whether it is loaded.
+    /// Whether the step requires the version to be loaded.
     fn needs_code(&self) -> bool {
         self.is_trying()
             || matches!(
@@ -28,7 +28,7 @@ impl Step {
     }
 }
 
-/// Why the version on trial has to go, if it has to.
+/// Why the candidate has to be rejected, if it has to.
 pub(super) fn verdict(turn: &DecisionBuilder<'_>) -> Option<String> {
     let candidate = turn.facts.candidate.as_ref()?;
     if let Step::Failed(why) = &candidate.step {
@@ -53,14 +53,14 @@ fn judge(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> Verdict {
     }
 }
 
-/// The next step of what is to be tried, if something is and it can make one.
+/// The next step of the version to try, if there is one.
 pub(super) fn advance(turn: &mut DecisionBuilder<'_>) -> Option<Vec<Effect>> {
     let facts = turn.facts;
     let wanted = orders::wanted(turn);
     match (&facts.candidate, wanted) {
         (None, None) => None,
         (None, Some(release)) => {
-            // Where nothing serves, nobody is spared by waiting.
+            // If nothing serves, there is no reason to wait.
             let offer = facts.offer.as_ref().filter(|_| facts.serving.is_some());
             let offered = offer.filter(|offer| offer.release.digest == release.digest);
             let settled = offered.map(|offer| offer.since.after(facts.rules.settle));
@@ -91,7 +91,7 @@ fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<Eff
         Step::Ungranted(_) | Step::Failed(_) => return None,
         Step::Distrusted(_) => Effect::Begin(Work::Examine(release())),
         Step::Examined(_) if waits_for_approval(turn, candidate) => return None,
-        // There is nothing to try it beside: it is placed.
+        // With no active version to compare with, it is placed without a trial.
         Step::Examined(_) if turn.facts.serving.is_none() => return None,
         Step::Examined(_) => Effect::Begin(Work::Compile(release())),
         Step::Compiled { .. } => Effect::Begin(Work::SelfTest(release())),
@@ -118,14 +118,14 @@ fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<Eff
         turn.wake_at(failure.again);
         return None;
     }
-    // What is under way is nearly always its own; otherwise the end of it is waited for.
+    // Work under way is nearly always the candidate's own; otherwise wait for its end.
     if matches!(next, Effect::Begin(_)) && turn.facts.work.is_some() {
         return None;
     }
     Some(vec![next])
 }
 
-/// Waits for the verdict on a trial, and asks where nobody else does.
+/// Waits for the verdict on a trial, and has the host make calls if there is no traffic.
 fn watch(
     turn: &mut DecisionBuilder<'_>,
     candidate: &Candidate,
@@ -142,7 +142,7 @@ fn watch(
     if verdict == Verdict::Passed && !(is_silent && trying.asked.is_none()) {
         return Some(passed(turn));
     }
-    // Asked once for want of traffic, and again and again when the window is over and has told nothing.
+    // Once for want of traffic; repeatedly if the window is over without a verdict.
     let first = trying.since.after(rules.quiet.min(time));
     let due = match trying.asked {
         None if is_silent => first,
@@ -162,7 +162,7 @@ fn promote(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> Vec<Effect> {
     turn.activate(vec![Effect::Place(release.clone())], release)
 }
 
-/// Whether `release` was found to request no more than the version that is written down as serving, or may do so.
+/// Whether `release` was found to request no more than the recorded active version, or may do so.
 pub(super) fn is_admitted(turn: &DecisionBuilder<'_>, release: &Release) -> bool {
     let candidate = turn.facts.candidate.as_ref();
     candidate.is_some_and(|candidate| {
@@ -173,7 +173,7 @@ pub(super) fn is_admitted(turn: &DecisionBuilder<'_>, release: &Release) -> bool
     })
 }
 
-/// Whether it requests more than the version that serves, and nobody has approved it.
+/// Whether it requests more than the active version without approval.
 fn waits_for_approval(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> bool {
     let Step::Examined(wider) = &candidate.step else {
         return false;
@@ -183,16 +183,16 @@ fn waits_for_approval(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> bool
         && !turn.record.is_approved(&candidate.release.digest)
 }
 
-/// Whether a person allows it to change what the version that serves leaves alone.
+/// Whether a person allows it to change what the active version leaves alone.
 fn may_change(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> bool {
     let allowed = turn.facts.orders.allow_changes.as_ref();
     allowed.is_some_and(|digest| *digest == candidate.release.digest)
 }
 
-/// What is written down about the version on its way.
+/// The trial as recorded.
 pub(super) fn shown(turn: &DecisionBuilder<'_>) -> Option<Trial> {
     let Some(candidate) = &turn.facts.candidate else {
-        // What was on its way before a restart, and is about to be again.
+        // The trial recorded before a restart, which is about to continue.
         let next = orders::wanted(turn)?;
         let known = turn.record.trial.as_ref();
         return known.filter(|it| it.release.digest == next.digest).cloned();
@@ -200,7 +200,7 @@ pub(super) fn shown(turn: &DecisionBuilder<'_>) -> Option<Trial> {
     let before = turn.record.trial.as_ref();
     let before = before.filter(|trial| trial.release.digest == candidate.release.digest);
     let (phase, lines) = match &candidate.step {
-        // After a restart or a change of terms: it waits until it is known to do so no more.
+        // After a restart or a change of the load policy it counts as waiting until examined again.
         Step::Offered if before.is_some_and(|trial| trial.phase.is_waiting()) => {
             return before.cloned();
         }
@@ -233,7 +233,7 @@ pub(super) fn shown(turn: &DecisionBuilder<'_>) -> Option<Trial> {
     })
 }
 
-/// What people should hear of, once.
+/// The event for a changed trial, once.
 pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<Effect> {
     let (before, after) = (turn.record.trial.as_ref(), after?);
     let is_told = before.is_some_and(|before| {

@@ -1,42 +1,42 @@
-//! What a trial has shown so far, and what follows from it. Counts nothing itself: whoever routes the calls does.
+//! Results of a trial so far, and the verdict. Counts nothing itself: the router of the calls does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::rules::RolloutRules;
 
-/// What a trial has shown so far.
+/// Results of a trial so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// The calls of the version that is tried.
+    /// Calls of the candidate.
     pub candidate: Counts,
-    /// Those of the version that serves, in the same window.
+    /// Calls of the active version, in the same window.
     pub serving: Counts,
-    /// How many answers of both were compared.
+    /// Number of compared answers.
     pub compared: u32,
-    /// Where they differ; lines for people.
+    /// Differences between them; lines for people.
     pub differences: Vec<String>,
-    /// What ends the trial at once: a trap, a call that did not end, an answer that cannot be.
+    /// Reason to end the trial at once: a trap, a call that did not end, an impossible answer.
     pub fatal: Option<String>,
 }
 
 /// Calls of one version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// All of them.
+    /// Number of calls.
     pub calls: u32,
-    /// Those that failed, by the error's fixed word (`ProviderError::reason`).
+    /// Failed calls, by error kind (`ProviderError::reason`).
     pub errors: BTreeMap<&'static str, u32>,
 }
 
-/// What follows from a tally.
+/// Verdict on a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing yet.
+    /// Undecided.
     Open,
-    /// Nothing speaks against it.
+    /// Nothing speaks against the candidate.
     Passed,
-    /// It is taken back, for this reason.
+    /// It is rejected, for this reason.
     Failed(String),
 }
 
@@ -51,12 +51,12 @@ impl Counts {
             .fold(0, |sum, n| sum.saturating_add(*n))
     }
 
-    /// Whether there were calls, and the cloud has not answered one of them.
+    /// Whether there were calls and all of them failed.
     fn is_in_the_dark(&self) -> bool {
         self.calls > 0 && self.failed() >= self.calls
     }
 
-    /// Of the calls, in per cent, rounded down.
+    /// Share of the calls that failed with `kind`, in per cent, rounded down.
     fn percent(&self, kind: &str) -> u32 {
         let share = u64::from(self.of(kind)) * 100 / u64::from(self.calls.max(1));
         u32::try_from(share).unwrap_or(u32::MAX)
@@ -64,12 +64,12 @@ impl Counts {
 }
 
 impl Tally {
-    /// Whether nothing was asked of the candidate yet.
+    /// Whether the candidate has had no call or comparison yet.
     pub(super) fn is_silent(&self) -> bool {
         self.candidate.calls == 0 && self.compared == 0
     }
 
-    /// After `elapsed` in shadow.
+    /// Verdict after `elapsed` in shadow.
     pub(super) fn shadow(&self, rules: &RolloutRules, elapsed: Duration) -> Verdict {
         if let Some(fatal) = &self.fatal {
             return Verdict::Failed(fatal.clone());
@@ -88,7 +88,7 @@ impl Tally {
         self.end(rules)
     }
 
-    /// After `elapsed` in canary.
+    /// Verdict after `elapsed` in canary.
     pub(super) fn canary(&self, rules: &RolloutRules, elapsed: Duration) -> Verdict {
         if let Some(fatal) = &self.fatal {
             return Verdict::Failed(fatal.clone());
@@ -99,7 +99,8 @@ impl Tally {
         self.end(rules)
     }
 
-    /// An error of a kind that only the candidate shows, and that often: no need to see more of it.
+    /// Fails if the candidate has at least `often` errors of a kind that the active version does not show: more
+    /// evidence is not needed.
     fn unmatched(&self, often: u32) -> Verdict {
         for (kind, count) in &self.candidate.errors {
             if *count >= often.max(1) && self.serving.of(kind) == 0 {
@@ -112,8 +113,8 @@ impl Tally {
         Verdict::Open
     }
 
-    /// At the end of the window one error of a kind that only the candidate shows is enough, and a kind that both
-    /// show must not be much more frequent with the candidate.
+    /// Verdict at the end of the window: one error of a kind that only the candidate shows is enough, and a kind that
+    /// both show must not be much more frequent with the candidate.
     fn end(&self, rules: &RolloutRules) -> Verdict {
         let one = self.unmatched(1);
         if one != Verdict::Open {
@@ -128,8 +129,7 @@ impl Tally {
                 ));
             }
         }
-        // Both fail alike: the cloud is away, and nothing was learned about the candidate. It is told apart when the
-        // cloud is back.
+        // Every call fails with both: the cloud is unreachable, and the candidate is judged when it is back.
         if self.candidate.is_in_the_dark() {
             return Verdict::Open;
         }
@@ -137,5 +137,5 @@ impl Tally {
     }
 }
 
-/// Differences that a reason names.
+/// Maximum number of differences named in a reason.
 const SHOWN: usize = 4;

@@ -1,10 +1,10 @@
-//! What work has come to, folded back into the facts: how far a version is, or whose fault it is that it is not.
+//! Folds results of work into the facts: the progress of a version, or the cause of its failure.
 
 use super::facts::{Candidate, Cause, End, Facts, Failure, Loaded, Now, Step, Work};
 use super::record::{Release, cut};
 
 impl Facts {
-    /// The work under way has ended. Of work on something else nothing is learned.
+    /// The work under way has ended. The result of other work, or under another load policy, is discarded.
     pub fn ended(&mut self, work: &Work, terms: u64, end: End, now: Now) {
         if self.work.as_ref() != Some(work) {
             return;
@@ -21,7 +21,7 @@ impl Facts {
 
     fn load_ended(&mut self, wanted: &Release, end: End, now: Now) {
         match end {
-            // Nobody asks what is only loaded.
+            // Loading never yields a plan.
             End::Planned(_) => {}
             End::Fine { release, noted, .. } => {
                 self.named(&release);
@@ -92,12 +92,12 @@ impl Facts {
         }
     }
 
-    /// Remembers that this version did not come further, and when it is tried again.
+    /// Records the failure of this version and when to retry.
     fn set_back(&mut self, digest: &str, cause: Cause, why: &str, now: Now) {
         let before = self.failures.get(digest).filter(|it| it.cause == cause);
         let failures = before.map_or(0, |it| it.failures).saturating_add(1);
         let again = match cause {
-            // Until the terms or the offer change.
+            // Until the load policy or the offer changes.
             Cause::Module | Cause::Terms => None,
             Cause::Trust => Some(self.rules.vouched.after(failures)),
             Cause::Gone | Cause::Circumstances => Some(self.rules.again.after(failures)),
@@ -115,13 +115,13 @@ impl Facts {
         self.failures.insert(digest.to_owned(), failure);
     }
 
-    /// What keeps this version from coming further.
+    /// The failure of this version under the current load policy.
     pub(super) fn failure(&self, digest: &str) -> Option<&Failure> {
         let found = self.failures.get(digest);
         found.filter(|failure| failure.terms == self.terms)
     }
 
-    /// The version that a module names was read: every mention of its digest learns it.
+    /// Takes the version name read from a module into the offer and the candidate with its digest.
     fn named(&mut self, release: &Release) {
         let offered = self.offer.as_mut().map(|offer| &mut offer.release);
         let tried = self.candidate.as_mut().map(|it| &mut it.release);
@@ -133,6 +133,6 @@ impl Facts {
     }
 }
 
-/// Versions whose setbacks are remembered: far more than are offered while one is waited for. When it is reached, all are
-/// forgotten, which costs nothing but earlier tries.
+/// Maximum number of remembered failures: far more versions than are offered during one wait. When it is reached all
+/// are dropped, which only loses backoff counts.
 const MOST_SETBACKS: usize = 64;

@@ -1,5 +1,4 @@
-//! What is to be changed about one destination, how far that has come, and what earlier tries have left behind. Asks
-//! nobody.
+//! The change to make for one destination: its progress, and the state kept from earlier attempts. Performs no I/O.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,82 +10,83 @@ use crate::cloud_route::CloudRoute;
 use crate::load_balancer::{Pending, Progress};
 use crate::moment::Moment;
 
-/// How many routes to one destination a reconciliation removes. Clouds have one, and some may have a few.
+/// Maximum number of routes to one destination that a reconciliation removes. Clouds have one, some may have a few.
 const MOST_REMOVALS: usize = 16;
 
-/// What earlier reconciliations about one destination have left behind.
+/// State kept from earlier reconciliations of one destination.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct RetainedState {
-    /// How many have failed in a row.
+    /// Number of consecutive failures.
     pub(super) failures: u32,
-    /// Since when the cloud has only begun, in an unbroken row of answers.
+    /// Start of the current unbroken row of pending answers.
     pub(super) begun: Option<Moment>,
-    /// How many listings there were since, because nothing came of it.
+    /// Listings since the pending operation stopped progressing; 0 while it progresses.
     pub(super) in_vain: u32,
-    /// What the last pending call carried.
+    /// Hint of the last pending answer.
     pub(super) hint: Option<Hint>,
-    /// The routes for whose removal budget was taken.
+    /// Routes for whose removal budget was taken.
     pub(super) reservation: Vec<Arc<CloudRoute>>,
-    /// The kinds of errors that people were told of.
+    /// Error kinds already reported as Events.
     pub(super) told: BTreeSet<&'static str>,
-    /// When it is tried again.
+    /// When to retry.
     pub(super) due: Option<Moment>,
-    /// Not earlier either when the node changes: the cloud asked for it.
+    /// Do not retry before `due`, even when the node changes: the cloud asked for the delay.
     pub(super) is_firm: bool,
-    /// Since when the brake holds it, found right by every listing since.
+    /// Since when the brake holds the removal, with every listing since confirming it.
     pub(super) held: Option<Moment>,
-    /// What the node was like then, in what matters.
+    /// Fingerprint of the node at that time.
     pub(super) fingerprint: u64,
 }
 
-/// What a pending call carried.
+/// Hint of a pending call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Hint {
-    /// Which route it was to remove; none: it was to make one.
+    /// The route to remove; `None`: the call was to create a route.
     removal: Option<Arc<CloudRoute>>,
     carried: Arc<[u8]>,
 }
 
 impl RetainedState {
-    /// Whether the cloud is at it, so that it is asked about again at the cloud's own pace and without a listing.
+    /// Whether the operation is pending and progressing, so that it is polled at the cloud's own pace without a
+    /// listing.
     pub(super) fn is_begun(&self) -> bool {
         self.begun.is_some() && self.in_vain == 0
     }
 }
 
-/// What is to be changed about one destination: first some routes go, then one is made.
+/// The change for one destination: first remove routes, then create one.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Change {
     pub(super) destination: IpNet,
     pub(super) remove: Vec<Arc<CloudRoute>>,
     pub(super) past: RetainedState,
-    /// How many of `remove` are gone.
+    /// Number of routes in `remove` that are gone.
     removed: usize,
-    /// There are more than one reconciliation removes.
+    /// More routes have to go than one reconciliation removes.
     has_more: bool,
     pub(super) end: Option<End>,
 }
 
-/// How a change ended.
+/// Result of a change.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum End {
-    /// All is as it has to be.
+    /// The routes are as desired.
     Done,
-    /// So far; the rest is left to the next reconciliation.
+    /// The maximum number of removals is reached; the next reconciliation continues.
     More,
-    /// The brake is engaged until then.
+    /// The brake is engaged until this moment.
     Held(Moment),
-    /// The cloud has begun.
+    /// The cloud answered pending.
     Begun(Pending),
-    /// The cloud would not.
+    /// The cloud refused, or the call failed.
     Failed(Doing, ProviderError),
-    /// The provider makes no route for this node: somebody else does.
+    /// The provider creates no route for this node: another component does.
     Elsewhere,
-    /// Nothing may be changed in this mode.
+    /// This mode permits no changes.
     Planned,
 }
 
-/// What a provider was asked for.
+/// The operation requested from a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     Make,
@@ -111,7 +111,7 @@ impl Change {
         }
     }
 
-    /// The same, from where it is now.
+    /// The rest of this change, to be continued later.
     pub(super) fn again(&self, past: RetainedState) -> Change {
         let remove = self.remove.get(self.removed..).unwrap_or_default();
         Change {
@@ -120,29 +120,29 @@ impl Change {
         }
     }
 
-    /// The route that has to go next.
+    /// The next route to remove.
     pub(super) fn next_removal(&self) -> Option<&Arc<CloudRoute>> {
         self.remove.get(self.removed)
     }
 
-    /// Whether budget was taken for its removal.
+    /// Whether budget was taken for the removal of `route`.
     pub(super) fn is_paid(&self, route: &Arc<CloudRoute>) -> bool {
         self.past.reservation.contains(route)
     }
 
-    /// The routes that are gone.
+    /// The routes that have been removed.
     pub(super) fn gone(&self) -> &[Arc<CloudRoute>] {
         self.remove.get(..self.removed).unwrap_or_default()
     }
 
-    /// What the last pending call about this carried: the removal of a route, or the making of one.
+    /// Hint of the last pending call for the same operation: removal of this route, or creation if `None`.
     pub(super) fn hint(&self, removal: Option<&Arc<CloudRoute>>) -> Option<Arc<[u8]>> {
         let hint = self.past.hint.as_ref();
         let hint = hint.filter(|hint| hint.removal.as_ref() == removal);
         hint.map(|hint| hint.carried.clone())
     }
 
-    /// Takes the answer to a call: to make a route, or to remove this one.
+    /// Takes the answer to a creation (`removal` is `None`) or to the removal of this route.
     pub(super) fn hear(
         &mut self,
         removal: Option<Arc<CloudRoute>>,
@@ -178,7 +178,7 @@ impl Change {
         self.past.hint = None;
     }
 
-    /// Where nothing is made, nothing left to remove is the end.
+    /// Ends the change when nothing is left to remove and no route is to be created.
     pub(super) fn end_if_nothing_is_left(&mut self, makes: bool) {
         if self.end.is_none() && !makes && self.next_removal().is_none() {
             self.end = Some(End::Done);

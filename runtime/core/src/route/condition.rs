@@ -1,5 +1,5 @@
-//! The condition NetworkUnavailable of a node. It is written where it is not there, and where it is ours: what a network
-//! plugin says of its own network is never overwritten (EDGE-081).
+//! The node condition NetworkUnavailable. It is written where it is absent or ours; a condition that a network plugin
+//! has set for its own network is never overwritten (EDGE-081).
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::jiff::Timestamp;
@@ -7,24 +7,24 @@ use k8s_openapi::jiff::Timestamp;
 use crate::patch::NetworkConditionPatch;
 use crate::well_known::NETWORK_UNAVAILABLE;
 
-/// The reasons that are ours (ROUTE-041).
+/// Reasons and messages that mark the condition as ours (ROUTE-041).
 const CREATED: (&str, &str) = ("RouteCreated", "RouteController created a route");
 const NOT_CREATED: (&str, &str) = ("NoRouteCreated", "RouteController failed to create a route");
 
-/// How the routes of a node stand.
+/// State of a node's routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
-    /// All are there.
+    /// All routes exist.
     Available,
-    /// The cloud would not make one.
+    /// The cloud could not create a route.
     Unavailable,
-    /// One is not there by the cloud's account. One answer must not put many nodes that work out of service: it is
-    /// believed of a node that has never said anything else.
+    /// A route is missing according to one answer. One answer must not take many working nodes out of service: it
+    /// counts only for a node that does not have the condition yet.
     Doubtful,
 }
 
-/// What has to be written so that the node says whether its network is missing; `None`: it says so, or somebody else
-/// speaks (ROUTE-042). The time of the transition moves only when the status does.
+/// The patch that makes the condition match `network`; `None`: it matches already, or another component owns it
+/// (ROUTE-042). The transition time moves only when the status changes.
 pub(super) fn patch(
     node: &Node,
     network: Network,
@@ -60,7 +60,7 @@ pub(super) fn patch(
     })
 }
 
-/// Whether the node says that its pods are reached.
+/// Whether the condition says that the node's pods are reachable.
 pub(super) fn is_available(node: &Node) -> bool {
     stored(node).is_some_and(|condition| condition.status == "False")
 }
@@ -71,7 +71,7 @@ fn stored(node: &Node) -> Option<&NodeCondition> {
     conditions.find(|condition| condition.type_ == NETWORK_UNAVAILABLE)
 }
 
-/// The API's times have whole seconds.
+/// API timestamps have a resolution of one second.
 fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

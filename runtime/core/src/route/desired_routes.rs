@@ -1,5 +1,5 @@
-//! Which routes the nodes want: those of the provider's nodes that are initialised, one for each pod network that lies
-//! in the cluster's. What is wrong with a pod network keeps this one from having a route, and nothing else (F25).
+//! Computes the desired routes: for each initialised node of the provider, one per pod network inside the cluster's. A
+//! faulty pod network loses its own route only (F25).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -15,29 +15,29 @@ use crate::answer_check::quoted;
 use crate::node::object::is_uninitialized;
 use crate::ownership::{Owner, OwnershipContext, owner};
 
-/// What one node wants.
+/// Desired routes of one node.
 #[derive(Debug, Clone)]
 pub(super) struct NodeRoutes {
     pub(super) node: Arc<Node>,
-    /// Each once, in the order in which they stand.
+    /// Without duplicates, in the order of the spec.
     pub(super) destinations: Vec<IpNet>,
-    /// Its other pod networks, for which nothing is made.
+    /// Pod networks that get no route.
     pub(super) faults: Vec<Fault>,
 }
 
-/// Why nothing is made for a pod network.
+/// Why a pod network gets no route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is no network.
+    /// Not a network.
     Unreadable(String),
-    /// It lies outside of the cluster's.
+    /// Outside of the cluster's networks.
     Outside(IpNet),
-    /// This other node has some of its addresses.
+    /// It shares addresses with a pod network of this other node.
     Overlaps(IpNet, String),
 }
 
 impl Fault {
-    /// The reason of its Event.
+    /// Reason of the Event.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Fault::Unreadable(_) | Fault::Outside(_) => "ClusterCIDRMisconfigured",
@@ -70,11 +70,11 @@ pub(super) fn is_served(node: &Node, ownership: &OwnershipContext) -> bool {
         true => matches!(owner(node, ownership), Owner::Recorded | Owner::Implied),
         false => ownership.routes_without_machine(node),
     };
-    // Before that it has no addresses that somebody has checked.
+    // Before initialisation no addresses have been verified.
     is_ours && !is_uninitialized(node)
 }
 
-/// Whether the provider is told about `node` when it lists routes.
+/// Whether `node` is sent to the provider when it lists routes.
 pub(super) fn is_told(node: &Node, ownership: &OwnershipContext) -> bool {
     match ownership.has_instances {
         true => owner(node, ownership).is_ours(),
@@ -82,28 +82,28 @@ pub(super) fn is_told(node: &Node, ownership: &OwnershipContext) -> bool {
     }
 }
 
-/// What speaks for a node's having a network.
+/// Evidence that a node owns a network.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NetworkEvidence {
-    /// It had it when that was looked at last.
+    /// It owned the network at the last pass.
     pub(super) has_held: bool,
-    /// There is a route that was made for it.
+    /// A route was made for it.
     pub(super) is_led_to: bool,
-    /// There is a route to it.
+    /// A correct route leads to it.
     pub(super) is_right: bool,
 }
 
-/// What the nodes want.
+/// Desired routes of all nodes.
 #[derive(Debug)]
 pub(super) struct DesiredRoutes {
-    /// By name.
+    /// Sorted by node name.
     pub(super) desired_routes: Vec<NodeRoutes>,
-    /// The UIDs of the nodes that have each network.
+    /// UID of the node that owns each network.
     pub(super) holders: BTreeMap<IpNet, String>,
 }
 
-/// What the nodes want; `nodes` are all of the cluster, by name. `standing` says what speaks for a node's having a
-/// network.
+/// Computes the desired routes. `nodes` are all nodes of the cluster, sorted by name. `standing` returns the evidence
+/// that a node owns a network.
 pub(super) fn desired_routes(
     nodes: &[Arc<Node>],
     ownership: &OwnershipContext,
@@ -126,7 +126,7 @@ pub(super) fn desired_routes(
                 continue;
             };
             if !has_family(&network, cluster) {
-                // Somebody else's business: a cluster may have routes for one of its two families.
+                // Not an error: a cluster may have routes for only one of its two families.
                 continue;
             }
             if !is_inside(&network, cluster) {
@@ -138,14 +138,14 @@ pub(super) fn desired_routes(
                 let uid = node.metadata.uid.clone().unwrap_or_default();
                 holders.insert(network, uid);
             }
-            // Whoever has a route has it, whatever else is written down.
+            // A node with a correct route keeps it, whatever the specs say.
             let winner = winner.filter(|_| !standing(node, &network).is_right);
             if let Some(winner) = winner {
                 let winner = nodes.get(*winner).map(|node| name(node).to_owned());
                 let fault = Fault::Overlaps(network, winner.unwrap_or_default());
                 wish.faults.push(fault);
             } else if !wish.destinations.contains(&network) {
-                // ROUTE-033: once, however often it stands there.
+                // ROUTE-033: once, even if the spec repeats it.
                 wish.destinations.push(network);
             }
         }
@@ -158,11 +158,11 @@ pub(super) fn desired_routes(
     }
 }
 
-/// Who comes first among those that want the same addresses: whoever had them; then whoever has a route to them; then
-/// the narrower network, so that one node cannot take everybody's; then the older node; then by name.
+/// Order among nodes that claim the same addresses; the smallest wins: the previous holder, then a node with a route,
+/// then the narrower network, so that one node cannot claim every address, then the older node, then the name.
 type Rank = (bool, bool, Reverse<u8>, i64, usize);
 
-/// The pod networks, by node, that overlap one of another node that comes first; and that node.
+/// Pod networks, by node index, that overlap a network of a better-ranked node; the value is that node's index.
 fn losers(
     nodes: &[Arc<Node>],
     cluster: &[IpNet],
@@ -186,7 +186,7 @@ fn losers(
         }
     }
     let mut losers = HashMap::new();
-    // Networks are disjoint or one lies in the other, and in this order the wider one comes first.
+    // Two networks are disjoint or nested, and this order puts the wider one first.
     let mut around: Vec<(IpNet, Rank)> = Vec::new();
     for (network, mut ranks) in claims {
         ranks.sort_unstable();

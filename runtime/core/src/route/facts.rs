@@ -1,5 +1,5 @@
-//! What one reconciliation about routes knows: about those that one node wants, or about those to one destination that
-//! nobody wants. Decides nothing.
+//! The facts of one reconciliation of routes: those that one node wants, or those to one destination that no node
+//! wants. Decides nothing.
 
 use std::sync::Arc;
 
@@ -23,46 +23,47 @@ use crate::node::object::node_ref;
 use crate::patch::NetworkConditionPatch;
 use crate::write_refusal::Refusals;
 
-/// How often a reconciliation reads the node again after a conflict; upstream's number (ROUTE-043).
+/// Maximum re-reads of the node after a conflict in one reconciliation; upstream's number (ROUTE-043).
 const MAX_CONFLICTS: u32 = 5;
 
-/// Whom a reconciliation is about.
+/// Subject of a reconciliation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum About {
-    /// The routes that this node wants, and what it says of them.
+    /// The routes that this node wants, and its condition.
     Node(Arc<Node>),
-    /// Routes to this destination, which nobody wants.
+    /// Routes to this destination, which no node wants.
     Destination(IpNet),
 }
 
-/// The same, as what is remembered is found by it. Nodes come before destinations: new routes before old ones.
+/// Subject as a map key. Nodes sort before destinations, so that new routes come before removals of old ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// By name.
+    /// Node name.
     Node(String),
-    /// A destination that nobody wants.
+    /// A destination that no node wants.
     Destination(IpNet),
 }
 
 /// The facts of one reconciliation. [`Facts::absorb`] adds to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// Whom it is about.
+    /// Subject of the reconciliation.
     pub about: About,
-    /// How many reconciliations about it have failed in a row.
+    /// Number of its consecutive failed reconciliations.
     pub failures: u32,
     pub(super) changes: Vec<Change>,
-    /// How the routes stand that the reconciliation does not change; `None`: it cannot be said, or is not ours to say.
+    /// State of the node's routes that this reconciliation does not change; `None`: unknown, or another component's to
+    /// report.
     pub(super) rest: Option<Network>,
-    /// How many of them are there.
+    /// Number of the node's unchanged routes that exist.
     pub(super) right: usize,
-    /// What people are to be told about the node, besides what comes of the changes.
+    /// Events to record about the node, in addition to those about the changes.
     pub(super) complaints: Vec<CloudEvent>,
-    /// How many routes are ours, those included that nobody wants.
+    /// Number of our routes, including those that no node wants; base of the budget.
     pub(super) ours: usize,
-    /// When it began.
+    /// When the reconciliation began.
     pub(super) began: Moment,
-    /// What the node was like then, in what matters.
+    /// Fingerprint of the node when the reconciliation was planned.
     pub(super) fingerprint: u64,
     pub(super) state: ReconcileState,
 }
@@ -70,18 +71,18 @@ pub struct Facts {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ReconcileState {
     pub(super) refusals: Refusals<MAX_CONFLICTS>,
-    /// The provider's events that are fit to be recorded.
+    /// Events of the provider that passed the answer check.
     owed: Vec<CloudEvent>,
-    /// How many of [`Facts::to_tell`] were told.
+    /// Number of Events of [`Facts::to_tell`] already recorded.
     told: usize,
-    /// Whether the condition was written, or would have been.
+    /// Whether the condition was written, or its write withheld by the mode.
     pub(super) has_written: bool,
-    /// There is nothing more to say.
+    /// The node is gone or recreated: nothing is left to do.
     pub(super) is_over: bool,
 }
 
 impl Facts {
-    /// Whom it is about.
+    /// Subject of the reconciliation.
     pub fn key(&self) -> Key {
         match &self.about {
             About::Node(node) => Key::Node(super::name(node).to_owned()),
@@ -89,7 +90,7 @@ impl Facts {
         }
     }
 
-    /// Adds how `effect` ended.
+    /// Adds the outcome of `effect`.
     pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         match outcome {
             Outcome::Route(RouteOutcome::Changed(result)) => self.absorb_change(effect, result),
@@ -117,7 +118,7 @@ impl Facts {
             Effect::Route(RouteEffect::Delete(request)) => Some(request.route.clone()),
             _ => None,
         };
-        // Of a removal they are about no object: whoever makes the call logs them.
+        // A removal's events concern no object: the caller of the provider logs them.
         if let Ok(answered) = &result
             && removal.is_none()
         {
@@ -169,7 +170,7 @@ impl Facts {
                     _ => self.state.has_written = true,
                 }
             }
-            // Gone, or made again under the same name.
+            // Deleted, or recreated under the same name.
             Ok(_) => self.state.is_over = true,
             Err(error) => match effect {
                 Effect::ReadNode(_) => self.state.refusals.read_failed(error),
@@ -178,7 +179,7 @@ impl Facts {
         }
     }
 
-    /// Something was said, or would have been.
+    /// An Event was recorded, or its recording withheld or failed.
     fn note(&mut self, effect: &Effect) {
         if let Effect::RecordNodeEvent(..) = effect {
             self.state.told += 1;
@@ -197,12 +198,12 @@ impl Facts {
         }
     }
 
-    /// Whether routes are made after those that go.
+    /// Whether a route is created after the removals.
     pub(super) fn makes(&self) -> bool {
         matches!(self.about, About::Node(_))
     }
 
-    /// The change that the reconciliation is at.
+    /// The first unfinished change.
     pub(super) fn current(&self) -> Option<&Change> {
         self.changes.iter().find(|change| change.end.is_none())
     }
@@ -211,7 +212,7 @@ impl Facts {
         self.changes.iter_mut().find(|change| change.end.is_none())
     }
 
-    /// What is to be asked of the provider about the change that the reconciliation is at.
+    /// The next effect for `change`: take budget, remove a route or create one.
     pub(super) fn ask(&self, change: &Change) -> Option<RouteEffect> {
         let destination = change.destination.to_string();
         if let Some(route) = change.next_removal() {
@@ -235,8 +236,8 @@ impl Facts {
         })))
     }
 
-    /// Whether the route leads to nothing and another one takes its place at once, to a node whose pods were not reached
-    /// yet: its removal cuts nobody off, and the node waits for it.
+    /// Whether the route leads to nothing and is replaced at once, for a node whose pods are not reachable yet: its
+    /// removal cuts off no traffic, and the node waits for it.
     fn is_in_the_way(&self, route: &CloudRoute) -> bool {
         match &self.about {
             About::Node(node) => {
@@ -246,7 +247,7 @@ impl Facts {
         }
     }
 
-    /// What people have not been told yet, once all changes have ended.
+    /// The next Event to record, once all changes have ended.
     pub(super) fn to_tell(&self, now: Moment) -> Option<CloudEvent> {
         let failures = self.changes.iter().filter_map(|change| match &change.end {
             Some(End::Failed(Doing::Make, error)) => (!change.past.told.contains(error.reason()))
@@ -261,7 +262,7 @@ impl Facts {
             .filter(|_| self.makes())
     }
 
-    /// ROUTE-031, word by word.
+    /// Text of ROUTE-031, verbatim.
     fn could_not_create(&self, change: &Change, error: &ProviderError, now: Moment) -> CloudEvent {
         let (uid, name) = match &self.about {
             About::Node(node) => {
@@ -282,7 +283,7 @@ impl Facts {
         )
     }
 
-    /// What the node's condition has to be, once all changes have ended (ROUTE-040).
+    /// The patch of the node's condition, once all changes have ended (ROUTE-040).
     pub(super) fn condition(&self, now: Now) -> Option<NetworkConditionPatch> {
         let About::Node(node) = &self.about else {
             return None;
@@ -293,7 +294,7 @@ impl Facts {
         condition::patch(node, self.network()?, now.wall)
     }
 
-    /// How the node's routes stand; `None`: that cannot be said, or not yet.
+    /// State of the node's routes; `None`: unknown, or not known yet.
     pub(super) fn network(&self) -> Option<Network> {
         let mut network = self.rest?;
         let mut is_clear = true;
@@ -304,21 +305,21 @@ impl Facts {
         for change in &self.changes {
             match &change.end {
                 Some(End::Done | End::Elsewhere) => {}
-                // One answer may have been lost on its way.
+                // A single answer may have been lost.
                 Some(End::Failed(..)) if change.past.failures == 0 => network = worse(network),
                 Some(End::Failed(..)) => network = Network::Unavailable,
-                // For ever is not soon.
+                // Pending and progressing may end soon; pending without progress may not.
                 Some(End::Begun(_)) if change.past.in_vain == 0 => is_clear = false,
                 Some(End::Begun(_) | End::Held(_)) => network = worse(network),
                 Some(End::More | End::Planned) | None => return None,
             }
         }
-        // What has begun may be over soon.
+        // A pending operation may end soon.
         (is_clear || network == Network::Unavailable).then_some(network)
     }
 }
 
-/// One that is not there by the cloud's account, beside these.
+/// Lowers the state by one route that is missing according to one answer.
 pub(super) fn worse(network: Network) -> Network {
     match network {
         Network::Available => Network::Doubtful,

@@ -1,5 +1,5 @@
-//! When routes are listed: after a change of the nodes, in the slow resync, and when something that has failed is due
-//! again. Nothing due and nothing changed: no listing. Decides nothing about routes.
+//! When to list routes: after node changes, at the slow resync, and when a failed change is due again. With nothing
+//! changed or due, no listing. Decides nothing about routes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use crate::moment::Moment;
 use crate::retry::{self, Backoff, Retry};
 use crate::settings::RouteSettings;
 
-/// While routes cannot be listed nothing can be done for a new node, so that it is tried again within half a minute.
+/// Without a listing no new node gets a route, so a failed listing is retried within 30 s.
 const LISTING: Backoff = Backoff {
     first: Duration::from_secs(1),
     most: Duration::from_secs(30),
 };
 
-/// See the module's documentation.
+/// Schedule of the listings.
 #[derive(Debug, Default)]
 pub(super) struct ListSchedule {
-    /// All nodes were listed once: before that, nobody knows who is missing.
+    /// All nodes were read once. Before that, a missing node cannot be told from an unread one.
     is_open: bool,
-    /// When the changes of the nodes that no listing was asked for have begun, and when the last one was.
+    /// First and last node change since the last listing was requested.
     unsettled: Option<(Moment, Moment)>,
-    /// When something that has failed is due again.
+    /// When failed changes are due again.
     retries: BTreeSet<Moment>,
-    /// When the last listing was asked for.
+    /// When the last listing was requested.
     last: Option<Moment>,
     is_asking: bool,
     failures: u32,
-    /// After a failed listing.
+    /// Earliest next listing after a failed one.
     not_before: Option<Moment>,
 }
 
@@ -41,14 +41,14 @@ impl ListSchedule {
         }
     }
 
-    /// The nodes have changed in what matters.
+    /// A node changed in a field that affects routes.
     pub(super) fn unsettle(&mut self, now: Moment) {
         let first = self.unsettled.map_or(now, |(first, _)| first);
         self.unsettled = Some((first, now));
     }
 
-    /// Something is due again after so long. Says when: what fails one after another is tried again together, if that
-    /// costs a quarter of the wait at most.
+    /// Schedules a retry after `after` and returns when. Joins a retry that is already scheduled if that adds at most a
+    /// quarter of the wait.
     pub(super) fn retry(&mut self, now: Moment, after: Duration) -> Moment {
         let at = now.after(after);
         let latest = at.after(after / 4);
@@ -58,12 +58,12 @@ impl ListSchedule {
         at
     }
 
-    /// Only these retries are still wanted.
+    /// Replaces the scheduled retries.
     pub(super) fn keep(&mut self, retries: impl Iterator<Item = Moment>) {
         self.retries = retries.collect();
     }
 
-    /// When routes are to be listed next, if ever.
+    /// When to list routes next; `None`: not scheduled.
     pub(super) fn next(&self, settings: &RouteSettings) -> Option<Moment> {
         if !self.is_open || self.is_asking {
             return None;
@@ -76,14 +76,14 @@ impl ListSchedule {
         let retry = self.retries.first().copied();
         let at = settled.into_iter().chain(resync).chain(retry).min()?;
         let spaced = self.last.map(|last| last.after(settings.node_quiet));
-        // After a failure the next try is all there is, whatever else is due.
+        // After a failed listing its retry time overrides everything else that is due.
         match self.not_before {
             Some(earliest) => Some(earliest),
             None => Some(at.max(spaced.unwrap_or(at))),
         }
     }
 
-    /// Routes are being listed.
+    /// A listing starts.
     pub(super) fn begin(&mut self, now: Moment) {
         self.unsettled = None;
         self.retries = self.retries.split_off(&now);
@@ -92,14 +92,14 @@ impl ListSchedule {
         self.is_asking = true;
     }
 
-    /// They were listed.
+    /// The listing succeeded.
     pub(super) fn succeed(&mut self) {
         self.is_asking = false;
         self.failures = 0;
         self.not_before = None;
     }
 
-    /// They were not. Says how long it takes until they are asked for again.
+    /// The listing failed. Returns the delay until the next one.
     pub(super) fn fail(
         &mut self,
         error: &ProviderError,
@@ -110,7 +110,7 @@ impl ListSchedule {
         self.failures = self.failures.saturating_add(1);
         let grown = LISTING.after(self.failures);
         let after = match retry::after(error, self.failures) {
-            // As long as the cloud asks for.
+            // The delay that the cloud requested.
             Retry::NotBefore(asked) if has_asked(error) => asked,
             Retry::OnChange => settings.resync,
             Retry::After(_) if retry::needs_a_person(error) => {

@@ -1,5 +1,5 @@
-//! What a provider's listing of routes says, held against the nodes: which routes are right, which may go, and which
-//! are nobody's business here (F24). A listing is hostile input: where there is a doubt, a route stays.
+//! Judges a provider's listing of routes against the nodes: which routes are right, which may be removed, and which are
+//! not ours (F24). A listing is hostile input: in doubt a route stays.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::cloud_route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
 use crate::node::object::is_uninitialized;
 
-/// What a provider was asked with.
+/// A listing request.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) at: Moment,
-    /// The UIDs of the nodes that it was told about, by name.
+    /// UIDs of the nodes sent to the provider, by name.
     pub(super) nodes: BTreeMap<String, String>,
 }
 
@@ -33,16 +33,16 @@ impl Asked {
     }
 }
 
-/// What is to become of a listed route.
+/// Verdict on a listed route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It leads where it has to.
+    /// Leads to this node, as desired.
     Right(String),
-    /// It is ours, and leads to nothing that it has to.
+    /// Ours, and not wanted.
     Removable,
-    /// It stays: the nodes have changed since they were told, or it waits for its node.
+    /// Stays: the node has changed since the request, or is not initialised yet.
     Left,
-    /// It is not ours, and leads to this.
+    /// Not ours; describes its target.
     Foreign(String),
 }
 
@@ -53,24 +53,24 @@ pub(super) struct Entry {
     pub(super) verdict: Verdict,
 }
 
-/// See the module's documentation.
+/// A judged listing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listing {
-    /// The routes in the cluster's networks, by destination.
+    /// Routes in the cluster's networks, by destination.
     pub(super) inside: BTreeMap<IpNet, Vec<Entry>>,
-    /// How many lead elsewhere, or to what is no network (ROUTE-024).
+    /// Number of routes with a destination outside of them, or one that is not a network (ROUTE-024).
     pub(super) outside: usize,
 }
 
-/// What routes are judged by.
+/// Inputs of a verdict.
 pub(super) struct Judge<'a> {
     pub(super) asked: &'a Asked,
     pub(super) known: &'a Known,
-    /// The node of this name, as it is now.
+    /// Returns the current node of this name.
     pub(super) node: &'a dyn Fn(&str) -> Option<Arc<Node>>,
 }
 
-/// The routes that are to be judged, with their destinations, and how many are not.
+/// Returns the routes inside the cluster's networks with their destinations, and the number of all others.
 pub(super) fn inside<'a>(
     routes: &'a [CloudRoute],
     cluster: &[IpNet],
@@ -93,7 +93,7 @@ impl Listing {
         let mut inside: BTreeMap<IpNet, Vec<Entry>> = BTreeMap::new();
         let mut seen = HashSet::new();
         for (destination, route) in routes {
-            // The same thing twice is one thing.
+            // Ignore duplicates.
             if !seen.insert(*route) {
                 continue;
             }
@@ -105,7 +105,7 @@ impl Listing {
         Listing { inside, outside }
     }
 
-    /// The routes that are not ours: where they lead from, to what, and how the cloud calls them.
+    /// Routes that are not ours: destination, target and the cloud's route ID.
     pub(super) fn foreign(&self) -> impl Iterator<Item = (&IpNet, &str, &str)> {
         self.inside.iter().flat_map(|(destination, entries)| {
             entries
@@ -127,7 +127,7 @@ pub(super) fn leads_to(route: &CloudRoute) -> Option<&str> {
 }
 
 impl Judge<'_> {
-    /// What is to become of the route, whose destination lies in the cluster's networks.
+    /// Verdict on a route whose destination lies in the cluster's networks.
     pub(super) fn verdict(&self, destination: &IpNet, route: &CloudRoute) -> Verdict {
         match &route.target {
             RouteTarget::Blackhole => Verdict::Removable,
@@ -143,12 +143,12 @@ impl Judge<'_> {
                 Some(node) if !self.asked.is_still(name, &node) => Verdict::Left,
                 Some(node) if has(&node, destination) => Verdict::Right(name.clone()),
                 Some(_) => Verdict::Removable,
-                // The next listing says what it leads to now.
+                // The next listing says where it leads now.
                 None => Verdict::Left,
             },
             RouteTarget::Outdated(name) => match (self.node)(name) {
                 Some(node) if !self.asked.is_still(name, &node) => Verdict::Left,
-                // It is replaced when its node has addresses again.
+                // It is replaced once its node has addresses again.
                 Some(node) if is_uninitialized(&node) && has(&node, destination) => Verdict::Left,
                 Some(_) => Verdict::Removable,
                 None => Verdict::Left,

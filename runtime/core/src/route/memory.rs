@@ -1,5 +1,5 @@
-//! What passes leave behind, and how a pass is held: when routes are listed, what there is to do then, and what of it is
-//! being done. Performs nothing.
+//! State kept between passes, and the course of a pass: when routes are listed, which work is planned, and which is in
+//! progress. Performs no I/O.
 
 mod conclusion;
 mod in_flight;
@@ -30,74 +30,74 @@ use crate::ownership::{OwnershipContext, recorded_owner, stored_provider_id};
 use crate::retry;
 use crate::settings::RouteSettings;
 
-/// How long a cache that is older than our own write is waited for.
+/// How long to wait for the cache when it is older than our own last write.
 const CATCH_UP: Duration = Duration::from_secs(10);
-/// How many routes that are not ours are named.
+/// Maximum number of foreign routes that are named.
 const NAMED: usize = 5;
 
-/// One pass: the cluster as it is known now.
+/// Inputs of one pass: the current state of the cluster.
 pub struct Pass<'a> {
-    /// All nodes, by name.
+    /// All nodes, sorted by name.
     pub nodes: &'a [Arc<Node>],
-    /// The provider.
+    /// The provider's ownership rules.
     pub ownership: &'a OwnershipContext,
-    /// When it is held.
+    /// When the pass runs.
     pub now: Moment,
 }
 
-/// See the module's documentation. It lives as long as the process leads.
+/// State kept between passes of one provider, for as long as the process leads.
 #[derive(Debug)]
 pub struct Memory {
     settings: Arc<RouteSettings>,
     list_schedule: ListSchedule,
-    /// What the nodes that want routes were like, in what matters.
+    /// Fingerprints of the nodes that want routes, by name.
     seen: HashMap<String, u64>,
-    /// What is being asked, and what was asked last.
+    /// The listing in progress, and the last one.
     asking: Option<Asked>,
     asked: Option<Asked>,
     known: Known,
     work: BTreeMap<Key, Work>,
-    /// By when it is due: what the cloud has begun, and is to be asked about without a listing.
+    /// Pending operations to poll without a listing, by due time.
     begun: BTreeMap<(Moment, Key), Work>,
-    /// The UIDs of the nodes that had each pod network when that was looked at last: whoever comes later is no reason to
-    /// take it from them.
+    /// UID of the node that owned each pod network at the last pass: a node that claims it later does not get it.
     holders: BTreeMap<IpNet, String>,
-    /// When anything came of anything last.
+    /// When any change last completed.
     progress: Option<Moment>,
     busy: BTreeMap<Key, Vec<IpNet>>,
     touched: BTreeMap<IpNet, Moment>,
     pasts: BTreeMap<(Key, IpNet), RetainedState>,
     notes: BTreeMap<String, Note>,
-    /// How many answers in a row were not complete where that mattered.
+    /// Number of consecutive answers whose incompleteness prevented a change.
     unproven: u32,
     tally: Tally,
     foreign: Foreign,
-    /// The destinations whose changes were worked out and not made.
+    /// Destinations with planned changes that the mode withheld.
     planned: BTreeSet<IpNet>,
 }
 
-/// The routes in the cluster's networks that are not ours.
+/// Routes in the cluster's networks that are not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Foreign {
-    /// How many.
+    /// Number of routes.
     pub count: usize,
-    /// The first of them, for people.
+    /// The first five of them, for logs.
     pub named: Vec<String>,
     fingerprint: u64,
 }
 
-/// What is remembered of a node, besides its destinations.
+/// State kept for a node, besides that of its destinations.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Note {
     uid: String,
-    /// To which destinations somebody else makes its routes, by the provider's account, and what the node was like then.
+    /// Destinations whose routes another component creates, as the provider says; the value is the node's fingerprint
+    /// then.
     elsewhere: BTreeMap<IpNet, u64>,
-    /// What people were told.
+    /// Messages already recorded as Events.
     pub(super) told: BTreeSet<String>,
-    /// The version of our last write, and when that was.
+    /// Resource version of our last write, and when it was written.
     written: Option<(u64, Moment)>,
     failures: u32,
-    /// When its condition is written again, after that has failed.
+    /// When to retry a failed write of the condition.
     pub(super) due: Option<Moment>,
 }
 
@@ -106,12 +106,12 @@ impl Note {
         node.metadata.uid.as_deref() == Some(&*self.uid)
     }
 
-    /// Whether somebody else makes the route of a node like this.
+    /// Whether another component creates this route for a node with this fingerprint.
     pub(super) fn is_elsewhere(&self, destination: &IpNet, fingerprint: u64) -> bool {
         self.elsewhere.get(destination) == Some(&fingerprint)
     }
 
-    /// Whether the cache has not seen our own last write yet.
+    /// Whether the cache is older than our own last write.
     pub(super) fn waits_for_cache(&self, cached: &Node, now: Moment) -> bool {
         self.written.is_some_and(|(written, at)| {
             at.after(CATCH_UP) > now && version(cached).is_some_and(|cached| cached < written)
@@ -120,7 +120,7 @@ impl Note {
 }
 
 impl Memory {
-    /// Nothing is known.
+    /// Creates an empty state.
     pub fn new(settings: Arc<RouteSettings>) -> Memory {
         Memory {
             settings,
@@ -144,7 +144,7 @@ impl Memory {
         }
     }
 
-    /// This node is like this now.
+    /// Notes the current state of a node.
     pub fn see(&mut self, node: &Node, ownership: &OwnershipContext, now: Moment) {
         let after = wants(node, ownership).then(|| fingerprint(node));
         let before = match after {
@@ -156,7 +156,7 @@ impl Memory {
         }
     }
 
-    /// There is no node of this name any more.
+    /// Notes that no node of this name exists any more.
     pub fn forget(&mut self, name: &str, now: Moment) {
         self.notes.remove(name);
         if self.seen.remove(name).is_some() {
@@ -164,7 +164,7 @@ impl Memory {
         }
     }
 
-    /// These are all nodes; or there are other providers than before.
+    /// Takes the complete list of nodes; also called when the set of providers changes.
     pub fn look_around(&mut self, pass: &Pass<'_>) {
         let names: BTreeSet<&str> = pass.nodes.iter().map(|node| name(node)).collect();
         let gone = self.seen.keys().filter(|name| !names.contains(&***name));
@@ -176,18 +176,18 @@ impl Memory {
         self.list_schedule.open(pass.now);
     }
 
-    /// When routes are to be listed next, if ever.
+    /// When to list routes next; `None`: not scheduled.
     pub fn next_listing(&self) -> Option<Moment> {
         self.list_schedule.next(&self.settings)
     }
 
-    /// When there is something to do next, if ever: to list routes, or to ask about what was begun.
+    /// When to list routes or poll a pending operation next; `None`: not scheduled.
     pub fn next_moment(&self) -> Option<Moment> {
         let begun = self.begun.keys().next().map(|(at, _)| *at);
         self.next_listing().into_iter().chain(begun).min()
     }
 
-    /// Begins a pass: the nodes that the provider is told about, by name.
+    /// Begins a pass and returns the nodes to send to the provider, sorted by name.
     pub fn begin(&mut self, pass: &Pass<'_>) -> Arc<[Arc<Node>]> {
         let told = pass.nodes.iter();
         let told = told.filter(|node| is_told(node, pass.ownership));
@@ -203,8 +203,8 @@ impl Memory {
         told
     }
 
-    /// Takes the answer: what there is to do is asked for by [`Memory::next`]. Says when routes are listed again, and
-    /// why, if this answer was none.
+    /// Absorbs the answer; [`Memory::next`] then returns the planned work. If the listing failed, returns when to list
+    /// again and why.
     pub fn absorb(
         &mut self,
         pass: &Pass<'_>,
@@ -308,14 +308,15 @@ impl Memory {
             self.list_schedule.retry(pass.now, BEGUN.first);
         }
         if plan.is_unproven {
-            // In the end as seldom as the resync: a provider that never brings a whole answer must not cost more.
+            // Backs off up to the cloud retry maximum: a provider that never returns a complete answer must not cost
+            // more.
             let after = retry::CLOUD.after(self.unproven);
             self.list_schedule.retry(pass.now, after);
         }
     }
 
-    /// The next reconciliation that there is to be held. `node` finds the node of a name, as it is now: where that is not
-    /// what the plan was made for, there is another plan soon.
+    /// Returns the next planned reconciliation. `node` finds the current node of a name; if it differs from the planned
+    /// one it is skipped, as another plan follows soon.
     pub fn next(&mut self, node: impl Fn(&str) -> Option<Arc<Node>>, now: Moment) -> Option<Facts> {
         self.take_begun(now);
         while let Some((key, mut work)) = self.work.pop_first() {
@@ -328,7 +329,7 @@ impl Memory {
                     {
                         About::Node(node)
                     }
-                    // Or it is not ours any more: there are other providers than when it was planned.
+                    // Or it is no longer ours: the set of providers has changed since planning.
                     _ => continue,
                 },
             };
@@ -336,7 +337,7 @@ impl Memory {
             work.changes
                 .retain(|change| self.is_still_due(change, &node));
             if work.changes.len() < planned {
-                // Of what is not changed now nobody knows how it stands.
+                // The state of the destinations dropped here is unknown.
                 work.rest = None;
             }
             let is_node = matches!(about, About::Node(_));
@@ -369,7 +370,7 @@ impl Memory {
         None
     }
 
-    /// What was begun and is due now has its turn.
+    /// Moves pending operations that are due to the work queue.
     fn take_begun(&mut self, now: Moment) {
         while let Some(entry) = self.begun.first_entry()
             && entry.key().0 <= now
@@ -379,7 +380,7 @@ impl Memory {
         }
     }
 
-    /// Whether what would be removed is still nobody's: some time may have gone by since routes were listed.
+    /// Whether the routes to remove are still unwanted: nodes may have changed since the listing.
     fn is_still_due(&self, change: &Change, node: &dyn Fn(&str) -> Option<Arc<Node>>) -> bool {
         let Some(asked) = &self.asked else {
             return false;
@@ -395,7 +396,7 @@ impl Memory {
         })
     }
 
-    /// Whether nothing is being done, and nothing is left to do until something is due.
+    /// Whether nothing is in progress, queued or pending.
     pub fn is_idle(&self) -> bool {
         self.asking.is_none()
             && self.work.is_empty()
@@ -403,13 +404,13 @@ impl Memory {
             && self.begun.is_empty()
     }
 
-    /// Whether a reconciliation waits for its turn.
+    /// Whether a reconciliation can start now.
     pub fn has_work(&self, now: Moment) -> bool {
         let is_due = |(at, _): &(Moment, Key)| *at <= now;
         !self.work.is_empty() || self.begun.keys().next().is_some_and(is_due)
     }
 
-    /// How the routes stand.
+    /// Counts of routes by state.
     pub fn tally(&self) -> Tally {
         let pasts = || self.pasts.values();
         Tally {
@@ -419,12 +420,12 @@ impl Memory {
         }
     }
 
-    /// The routes in the cluster's networks that are not ours.
+    /// Routes in the cluster's networks that are not ours.
     pub fn foreign(&self) -> &Foreign {
         &self.foreign
     }
 
-    /// The destinations whose changes were worked out and not made, and that need none any more.
+    /// Takes the destinations whose planned changes were withheld and are no longer needed.
     pub fn settled(&mut self) -> Vec<IpNet> {
         let works = self.work.values().chain(self.begun.values());
         let works = works.flat_map(|work| &work.changes);
@@ -441,7 +442,7 @@ impl Memory {
 }
 
 fn foreign(listing: &Listing) -> Foreign {
-    // A cloud that lists the same in another order has nothing new to say.
+    // Sorted, so that the same routes in another order have the same fingerprint.
     let all: BTreeSet<_> = listing.foreign().collect();
     let mut hasher = DefaultHasher::new();
     all.hash(&mut hasher);
@@ -458,12 +459,12 @@ fn foreign(listing: &Listing) -> Foreign {
     }
 }
 
-/// Whether it matters to routes what `node` is like.
+/// Whether the node's state affects routes.
 fn wants(node: &Node, ownership: &OwnershipContext) -> bool {
     is_served(node, ownership) && !pod_cidrs(node).is_empty()
 }
 
-/// What of a node can change a decision about its routes. Heartbeats, conditions, labels and images cannot.
+/// Hash of the node fields that affect its routes. Heartbeats, conditions, labels and images do not.
 pub(super) fn fingerprint(node: &Node) -> u64 {
     let mut hasher = DefaultHasher::new();
     uid(node).hash(&mut hasher);
@@ -478,7 +479,7 @@ pub(super) fn fingerprint(node: &Node) -> u64 {
     hasher.finish()
 }
 
-/// The resource version as a number, which Kubernetes says it may be read as since 1.35.
+/// The resource version as a number, which Kubernetes permits since 1.35.
 fn version(node: &Node) -> Option<u64> {
     node.metadata.resource_version.as_deref()?.parse().ok()
 }

@@ -1,11 +1,10 @@
-//! Networks as clouds, nodes and operators spell them, read as what they are: two spellings of one network are equal
-//! (EDGE-082). Decides nothing.
+//! Parses networks as clouds, nodes and operators write them; two spellings of one network are equal (EDGE-082).
+//! Decides nothing.
 
 use ipnet::{IpNet, Ipv4Net};
 use k8s_openapi::api::core::v1::Node;
 
-/// The network that `text` is, without host bits, and an IPv4 network that is written as IPv6 as what it is. `None`: it
-/// is none.
+/// Parses `text` as a network, without host bits; an IPv4-mapped IPv6 network becomes IPv4. `None`: not a network.
 pub fn read(text: &str) -> Option<IpNet> {
     let network: IpNet = text.parse().ok()?;
     let network = network.trunc();
@@ -20,18 +19,18 @@ pub fn read(text: &str) -> Option<IpNet> {
     Some(four.map_or(network, IpNet::V4))
 }
 
-/// Whether all of `network` lies in one of these. A network that is wider than them is not theirs (ROUTE-024).
+/// Whether one of `all` contains the whole of `network`. A wider network is not inside (ROUTE-024).
 pub(super) fn is_inside(network: &IpNet, all: &[IpNet]) -> bool {
     all.iter().any(|one| one.contains(network))
 }
 
-/// Whether one of these is of the same family.
+/// Whether one of `all` has the same address family.
 pub(super) fn has_family(network: &IpNet, all: &[IpNet]) -> bool {
     all.iter()
         .any(|one| one.addr().is_ipv4() == network.addr().is_ipv4())
 }
 
-/// `spec.podCIDRs` as it is spelt; `spec.podCIDR` is not looked at (ROUTE-021).
+/// `spec.podCIDRs` verbatim; `spec.podCIDR` is ignored (ROUTE-021).
 pub(super) fn pod_cidrs(node: &Node) -> &[String] {
     let spec = node.spec.as_ref();
     let cidrs = spec.and_then(|spec| spec.pod_cidrs.as_deref());

@@ -1,6 +1,6 @@
-//! Which routes are known to be ours: those that were listed as leading to a node of ours, and those that were made for
-//! one. Only of these it is believed that they may go although they lead to something alive, once their node has
-//! vanished. Lost at a restart: then they are reported and left alone.
+//! Tracks which routes are known to be ours: those listed as leading to a node of ours, and those created for one. Only
+//! these may be removed although they lead to something alive, once their node has vanished. Lost at a restart: such
+//! routes are then reported and left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,30 +10,30 @@ use super::listing::Asked;
 use crate::cloud_route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
 
-/// See the module's documentation.
+/// Routes known to be ours, with the name of their node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
-    /// By destination and the cloud's identification.
+    /// By destination and the cloud's route ID.
     listed: BTreeMap<(IpNet, String), String>,
-    /// By destination, the node and when the route was made: no listing has said its identification yet.
+    /// By destination: the node, and when the route was created. No listing has reported its route ID yet.
     made: BTreeMap<IpNet, (String, Moment)>,
 }
 
 impl Known {
-    /// A route to `destination` was made for the node of this name.
+    /// Records that a route to `destination` was created for `node`.
     pub(super) fn make(&mut self, destination: IpNet, node: &str, now: Moment) {
         self.made.insert(destination, (node.to_owned(), now));
     }
 
-    /// The node of ours that this route was known to lead to, if it was.
+    /// The node that this route is known to have led to.
     pub(super) fn node(&self, destination: &IpNet, id: &str) -> Option<&str> {
         let listed = self.listed.get(&(*destination, id.to_owned()));
         let made = self.made.get(destination).map(|(node, _)| node);
         listed.or(made).map(String::as_str)
     }
 
-    /// Takes what a listing says of the routes in the cluster's networks. `is_there` says whether there is a node of this
-    /// name now. From an answer that is not complete nothing is forgotten but what it contradicts.
+    /// Absorbs a listing of the routes in the cluster's networks. `is_there` says whether a node of this name exists
+    /// now. An incomplete answer removes only the entries that it contradicts.
     pub(super) fn hear<'a>(
         &mut self,
         routes: impl Iterator<Item = (IpNet, &'a CloudRoute)> + Clone,
@@ -51,12 +51,12 @@ impl Known {
             let key = (destination, route.id.clone());
             match &route.target {
                 RouteTarget::Node(name) | RouteTarget::Outdated(name) if asked.has(name) => {
-                    // From now on it is known by more than where it leads from.
+                    // From now on the route ID identifies it, not just its destination.
                     self.made.remove(&destination);
                     listed.insert(key, name.clone());
                 }
                 RouteTarget::Other(_) => match self.node(&destination, &route.id) {
-                    // Of several, nobody knows which was made.
+                    // Of several routes it is unknown which one was created here.
                     Some(node)
                         if !is_there(node)
                             && (count.get(&destination) == Some(&1)
@@ -64,7 +64,7 @@ impl Known {
                     {
                         listed.insert(key, node.to_owned());
                     }
-                    // It leads elsewhere although its node is there: somebody else has taken it over.
+                    // It leads elsewhere although its node exists: another owner has taken it over.
                     _ => {
                         self.made.remove(&destination);
                         contradicted.insert(key);

@@ -1,5 +1,4 @@
-//! What there is to do when routes were listed: what each node wants, held against what there is. Decides who does
-//! what; keeps nothing.
+//! Plans the work after a listing: compares the routes each node wants with the listed ones. Keeps no state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,89 +19,89 @@ use crate::cloud::instance::CloudEvent;
 use crate::cloud_route::CloudRoute;
 use crate::moment::Moment;
 
-/// One reconciliation that is to be held.
+/// One planned reconciliation.
 #[derive(Debug, Clone)]
 pub(super) struct Work {
-    /// Not before: the cloud asked for it.
+    /// Earliest start, as requested by the cloud.
     pub(super) at: Moment,
     pub(super) changes: Vec<Change>,
-    /// How the node's other routes stand.
+    /// State of the node's other routes.
     pub(super) rest: Option<Network>,
-    /// How many of them are there.
+    /// Number of the node's other routes that exist.
     pub(super) right: usize,
     pub(super) complaints: Vec<CloudEvent>,
     /// Of the node; zero without one.
     pub(super) fingerprint: u64,
 }
 
-/// How the routes stand, in numbers.
+/// Counts of routes by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Those that lead to the node that wants them.
+    /// Routes to the node that wants them.
     pub right: usize,
-    /// Those that nodes want and have not.
+    /// Wanted routes that do not exist.
     pub missing: usize,
-    /// Those that are ours and that nobody wants.
+    /// Routes that are ours and that no node wants.
     pub stray: usize,
-    /// Those in the cluster's networks that are not ours.
+    /// Routes in the cluster's networks that are not ours.
     pub foreign: usize,
-    /// Those outside of the cluster's networks, or to what is no network: nobody looks at them.
+    /// Routes outside of the cluster's networks, or with an unreadable destination; they are ignored.
     pub outside: usize,
-    /// Pod networks for which nothing can be made.
+    /// Pod networks for which no route can be made.
     pub refused: usize,
-    /// Destinations at which the last try to change something failed.
+    /// Destinations whose last change failed.
     pub failing: usize,
-    /// Destinations at which a removal was held by the brake.
+    /// Destinations with a removal held by the brake.
     pub held: usize,
 }
 
-/// What a pass is planned with.
+/// Inputs of a plan.
 pub(super) struct Planning<'a> {
     pub(super) now: Moment,
     pub(super) asked_at: Moment,
-    /// Whether the listing may prove that something leads nowhere.
+    /// Whether the listing is complete, so that it permits removals.
     pub(super) is_complete: bool,
     pub(super) listing: &'a Listing,
     pub(super) pasts: &'a BTreeMap<(Key, IpNet), RetainedState>,
     pub(super) notes: &'a BTreeMap<String, Note>,
     pub(super) busy: &'a BTreeMap<Key, Vec<IpNet>>,
-    /// The nodes that routes lead to, or were made for.
+    /// Nodes that routes lead to, or were made for.
     pub(super) led: BTreeSet<&'a str>,
-    /// When reconciliations about these ended.
+    /// When reconciliations of these destinations ended.
     pub(super) touched: &'a BTreeMap<IpNet, Moment>,
 }
 
-/// What comes of it.
+/// A plan.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) work: BTreeMap<Key, Work>,
-    /// Whose pasts still matter.
+    /// Keys of the retained state that is still needed.
     pub(super) kept: BTreeSet<(Key, IpNet)>,
     pub(super) tally: Tally,
-    /// Something stays only because the answer was not complete.
+    /// Some route stays only because the answer was not complete.
     pub(super) is_unproven: bool,
-    /// Which destinations' removals are somebody's.
+    /// Destinations whose removals belong to a node's reconciliation or to another component.
     claimed: BTreeSet<IpNet>,
 }
 
-/// How one destination of a node stands.
+/// State of one destination of a node.
 enum Destination {
     Right,
-    /// These go, and then one is made.
+    /// Remove these, then create one.
     Lacking(Vec<Arc<CloudRoute>>),
-    /// Something that is not ours is in its place.
+    /// A route that is not ours occupies the destination.
     Taken(String),
-    /// The route leads to this other node, which has the same pod network, and is right there.
+    /// The route leads to this other node, which has the same pod network and is entitled to it.
     Led(String),
-    /// Nobody knows now.
+    /// Unknown now.
     Unsaid,
 }
 
-/// Whether something may be tried.
+/// Whether a change may be attempted.
 enum Attempt {
-    /// From then on.
+    /// From this moment on.
     Due(Moment, RetainedState),
-    /// Not yet; whether it has failed more than once.
+    /// Not yet; `true`: it has failed more than once.
     Later(bool),
 }
 
@@ -139,7 +138,7 @@ impl Planning<'_> {
         let mut faults = wish.faults.clone();
         for destination in &wish.destinations {
             if note.is_some_and(|note| note.is_elsewhere(destination, fingerprint)) {
-                // Whatever leads there is theirs.
+                // Routes to this destination belong to the other component.
                 plan.claimed.insert(*destination);
                 continue;
             }
@@ -165,7 +164,7 @@ impl Planning<'_> {
                     );
                     work.complaints.push(warning("ForeignRoute", &message));
                 }
-                // Not doubtful: what is sent to its pods arrives at the other node.
+                // Not `Doubtful`: packets for its pods arrive at the other node.
                 Destination::Led(other) => {
                     work.rest = work.rest.map(|_| Network::Unavailable);
                     faults.push(Fault::Overlaps(*destination, other));
@@ -191,7 +190,7 @@ impl Planning<'_> {
             return;
         }
         if work.right == 0 && work.changes.is_empty() && work.rest == Some(Network::Available) {
-            // All of them are somebody else's to make.
+            // Another component makes all of its routes.
             work.rest = None;
         }
         let faults = faults.iter();
@@ -206,20 +205,20 @@ impl Planning<'_> {
         }
     }
 
-    /// What is known of the node's pod networks before any route is looked at.
+    /// State of the node's pod networks before any route is considered.
     fn beforehand(&self, wish: &NodeRoutes) -> Option<Network> {
         let is_overlap = |fault: &Fault| matches!(fault, Fault::Overlaps(..));
         let node = &*wish.node;
         if !wish.faults.iter().all(is_overlap) {
-            // A cluster's network that is written down wrongly must not take every node out of service.
+            // A misconfigured cluster network must not take every node out of service.
             return None;
         }
         match (wish.faults.is_empty(), wish.destinations.is_empty()) {
-            // Whose the addresses are is decided, and this node has no route to its own.
+            // Another node owns the addresses, so this node has no route to its own.
             (false, _) if self.is_complete => Some(Network::Unavailable),
             (false, _) => Some(Network::Doubtful),
             (true, false) => Some(Network::Available),
-            // ROUTE-040: a node without pod networks says nothing, unless there are routes to it.
+            // ROUTE-040: a node without pod networks gets no condition, unless there are routes to it.
             (true, true) if pod_cidrs(node).is_empty() && self.led.contains(name(node)) => {
                 Some(Network::Unavailable)
             }
@@ -227,14 +226,14 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether the node's condition has to be written, with nothing else to do.
+    /// Whether the condition has to be written and is the only work.
     fn has_to_say(&self, node: &Node, rest: Option<Network>, note: Option<&Note>) -> bool {
         let Some(network) = rest else {
             return false;
         };
         let is_late = note.is_some_and(|note| note.waits_for_cache(node, self.now));
         let is_early = note.is_some_and(|note| note.due.is_some_and(|due| due > self.now));
-        // What it would say has no time of its own.
+        // The time does not affect whether a patch is needed.
         let now = Timestamp::UNIX_EPOCH;
         !is_late && !is_early && condition::patch(node, network, now).is_some()
     }
@@ -272,7 +271,7 @@ impl Planning<'_> {
         Destination::Lacking(remove)
     }
 
-    /// ROUTE-025: what is ours and wanted by nobody goes.
+    /// ROUTE-025: removes our routes that no node wants.
     fn plan_destination(
         &self,
         destination: &IpNet,
@@ -311,13 +310,13 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether something is being done about it, or was since the provider was asked: then the listing is old.
+    /// Whether the destination is being changed, or was after the provider was asked, so that the listing is outdated.
     fn is_in_hand(&self, destination: &IpNet, busy: &BTreeSet<&IpNet>) -> bool {
         let touched = self.touched.get(destination);
         busy.contains(destination) || touched.is_some_and(|at| *at >= self.asked_at)
     }
 
-    /// Each route is retried by itself; all at once when its node changes.
+    /// Each route has its own retry time; a change of its node makes all of them due at once.
     fn turn(&self, place: &(Key, IpNet), fingerprint: u64) -> Attempt {
         let Some(past) = self.pasts.get(place) else {
             let past = RetainedState {

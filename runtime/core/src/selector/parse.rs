@@ -1,4 +1,4 @@
-//! The text of a selector, as `kubectl --selector` takes it.
+//! Parser for selectors in the syntax of `kubectl --selector`.
 
 use std::collections::BTreeSet;
 
@@ -7,37 +7,37 @@ use thiserror::Error;
 use super::{Of, Requirement, Selector};
 use crate::name_syntax::{self, MAX_PART};
 
-/// The longest text: more than a hundred labels, and no room for a configuration that is another file.
+/// Longest text in bytes: enough for more than a hundred labels, too short for a wrong file's contents.
 const MOST_BYTES: usize = 16 * 1024;
 
-/// Why a text is no selector.
+/// Why a text is not a selector.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SelectorError {
-    /// See the message.
+    /// Longer than the limit.
     #[error("a selector has at most {MOST_BYTES} bytes")]
     TooLong,
-    /// Two commas, or one at an end.
+    /// Two adjacent commas, or a comma at the beginning or end.
     #[error("a requirement is missing beside a comma")]
     Empty,
-    /// Kubernetes has them elsewhere.
+    /// `<` or `>`, which Kubernetes supports elsewhere.
     #[error(
         "{0:?}: `<` and `>` are not understood here; use `=`, `!=`, `in`, `notin`, `KEY` or `!KEY`"
     )]
     Comparison(String),
-    /// Of `in` and `notin`.
+    /// The values of `in` or `notin` are not in parentheses.
     #[error("{0:?}: the values of `in` and `notin` stand in parentheses, such as `zone in (a,b)`")]
     Parentheses(String),
-    /// What is no name of a label.
+    /// Not a label key.
     #[error(
         "{0:?} is no label name: letters, digits, `-`, `_` and `.` with a letter or digit at both ends, at most {MAX_PART}, and before it perhaps a domain and `/`"
     )]
     Key(String),
-    /// What is no value of a label.
+    /// Not a label value.
     #[error(
         "{0:?} is no label value: letters, digits, `-`, `_` and `.` with a letter or digit at both ends, at most {MAX_PART}"
     )]
     Value(String),
-    /// Something follows, or stands between.
+    /// Not a known form of requirement, or surplus text.
     #[error(
         "{0:?} is no requirement; write `KEY=VALUE`, `KEY!=VALUE`, `KEY in (A,B)`, `KEY notin (A,B)`, `KEY` or `!KEY`"
     )]
@@ -45,10 +45,10 @@ pub enum SelectorError {
 }
 
 impl Selector {
-    /// Reads `a=b,c!=d,e in (x,y),f notin (z),g,!h`. An empty text selects everything.
+    /// Parses `a=b,c!=d,e in (x,y),f notin (z),g,!h`. An empty text selects everything.
     ///
     /// # Errors
-    /// The first thing that is not understood, in words.
+    /// The first problem found.
     pub fn parse(text: &str) -> Result<Selector, SelectorError> {
         if text.len() > MOST_BYTES {
             return Err(SelectorError::TooLong);
@@ -61,7 +61,7 @@ impl Selector {
     }
 }
 
-/// At the commas that stand in no parentheses.
+/// Splits at commas outside of parentheses.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut begin, mut is_inside) = (Vec::new(), 0, false);
     for (index, one) in text.char_indices() {
@@ -105,7 +105,7 @@ fn requirement(text: &str) -> Result<Requirement, SelectorError> {
         return made(text, Of::Exists);
     };
     let rest = text.get(name.len()..).unwrap_or(rest).trim_start();
-    // `notin` first: `in` is no beginning of it, but a reader might think so.
+    // `in` is not a prefix of `notin`, so the order does not matter; `notin` first reads more clearly.
     for (word, is_in) in [("notin", false), ("in", true)] {
         if let Some(list) = rest.strip_prefix(word) {
             let values = values(list).ok_or_else(|| SelectorError::Parentheses(short(text)))?;
@@ -123,7 +123,8 @@ fn requirement(text: &str) -> Result<Requirement, SelectorError> {
     Err(SelectorError::Requirement(short(text)))
 }
 
-/// What stands in the parentheses, at its commas. Empty ones are a mistake more often than they mean the empty value.
+/// The comma-separated values in parentheses. Empty parentheses are refused: they are more often a mistake than the
+/// empty value.
 fn values(list: &str) -> Option<impl Iterator<Item = &str>> {
     let inside = list.trim().strip_prefix('(')?.strip_suffix(')')?;
     (!inside.trim().is_empty() && !inside.contains(['(', ')'])).then(|| inside.split(','))
@@ -144,7 +145,7 @@ fn value(text: &str) -> Result<String, SelectorError> {
     }
 }
 
-/// Enough to find it.
+/// The start of the text, long enough to locate it.
 fn short(text: &str) -> String {
     text.chars().take(80).collect()
 }

@@ -1,6 +1,6 @@
-//! Whether the provider speaks of this cluster's account. A credential of another one answers honestly that no load balancer
-//! of ours exists, and makes new ones there. So nothing is let go of, no address is replaced and nothing is made on the word of an
-//! account in which nothing was found that is known to exist. Asks nobody.
+//! Checks that the provider uses this cluster's account. With the credential of another one it answers honestly that
+//! none of our load balancers exists, and creates new ones there. So nothing is released, no address replaced and
+//! nothing created on the word of an account that lacks the known witnesses. Performs no I/O.
 
 use std::net::IpAddr;
 
@@ -12,13 +12,13 @@ use crate::load_balancer::{Ingress, LoadBalancerStatus};
 use crate::moment::Now;
 use crate::node_lifecycle::deletion_guard::is_said;
 
-/// Which account a reconciliation is about.
+/// Account that a reconciliation relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
-    /// The provider's [generation](crate::cloud::CloudProvider::generation) when the reconciliation began: whoever vouches for
-    /// its answers does so for this one.
+    /// The provider's [generation](crate::cloud::CloudProvider::generation) when the reconciliation began; evidence
+    /// counts for this generation only.
     pub generation: u64,
-    /// Whether somebody has vouched for that generation before.
+    /// Whether this generation was proven before.
     pub is_known: bool,
 }
 
@@ -31,8 +31,8 @@ impl Default for Account {
     }
 }
 
-/// What comes before a load balancer is asked for: with a credential of which nobody knows yet whose it is, another one would
-/// be made beside the one that is there.
+/// Step required before an ensure call: with an unproven credential it might create a second load balancer in another
+/// account.
 pub(super) fn unproven(facts: &Facts, now: Now) -> Option<Step<'_>> {
     if facts.account.is_known {
         return None;
@@ -40,8 +40,8 @@ pub(super) fn unproven(facts: &Facts, now: Now) -> Option<Step<'_>> {
     vouched(facts, false, now)
 }
 
-/// What comes before anything is believed that only the cluster's own account may say; `None` when that is known, when
-/// nobody can vouch, or when a person has given the old load balancer up.
+/// Step required before believing what only the cluster's own account may say; `None` when it is proven, when there is
+/// no witness, or when a person has given up the old load balancer.
 pub(super) fn unknown(facts: &Facts, now: Now) -> Option<Step<'_>> {
     vouched(facts, true, now)
 }
@@ -66,13 +66,13 @@ fn vouched(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
     }
 }
 
-/// Whether no IP that was there is there any more, and others are. A name says nothing: it is what somebody has asked for.
+/// Whether all stored IPs are replaced by others. Hostnames do not count: a user may have requested them.
 pub(super) fn is_replaced(stored: &LoadBalancerStatus, said: &LoadBalancerStatus) -> bool {
     is_same(stored, said) == Some(false)
 }
 
-/// Whether a load balancer that is shown so and found so is the same one; `None` where one of them has no IP, but a name that
-/// somebody has asked for.
+/// Whether a shown and a found load balancer are the same; `None` if one has no IP, but only a name that a user may
+/// have requested.
 pub fn is_same(shown: &LoadBalancerStatus, found: &LoadBalancerStatus) -> Option<bool> {
     let has_ip = |status: &LoadBalancerStatus| ips(status).next().is_some();
     (has_ip(shown) && has_ip(found)).then(|| shares_address(shown, found))

@@ -1,5 +1,5 @@
-//! Which Service has which IP. An answer about one Service is held against it, so that a provider cannot take the
-//! traffic of another one (CVE-2020-8554). An index; decides nothing.
+//! Index of the IPs of all Services. A provider's answer is checked against it, so that it cannot hijack the traffic of
+//! another Service (CVE-2020-8554). Decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -11,8 +11,8 @@ use super::stored_state::{load_balancer_status, service_ref, spec};
 use crate::effect::{InUse, ServiceRef};
 use crate::load_balancer::Ingress;
 
-/// See the module's documentation. Services are known by namespace and name; one that was made again replaces the
-/// old one.
+/// Index of IPs by Service and of Services by IP. The key is namespace and name; a recreated Service replaces the old
+/// one.
 #[derive(Debug, Default)]
 pub struct Addresses {
     services: BTreeMap<Arc<str>, Holder>,
@@ -26,7 +26,7 @@ struct Holder {
 }
 
 impl Addresses {
-    /// `service` is like this now.
+    /// Inserts or updates `service`.
     pub fn apply(&mut self, service: &Service) {
         let named = service_ref(service);
         let name: Arc<str> = named.to_string().into();
@@ -44,12 +44,12 @@ impl Addresses {
         self.services.insert(name, next);
     }
 
-    /// `service` does not exist any more.
+    /// Removes `service`.
     pub fn forget(&mut self, service: &ServiceRef) {
         self.remove(&service.to_string());
     }
 
-    /// Those of `ips` that another Service than the one with this UID has.
+    /// Those of `ips` that a Service with another UID uses.
     pub fn in_use(&self, uid: &str, ips: impl IntoIterator<Item = IpAddr>) -> Vec<InUse> {
         let used = ips.into_iter().filter_map(|ip| {
             let ip = ip.to_canonical();
@@ -81,7 +81,7 @@ impl Addresses {
     }
 }
 
-/// Its own, inside and outside. A headless Service's `None` is no IP.
+/// Cluster IPs, external IPs and status IPs. A headless Service's `None` is not an IP.
 fn ips(service: &Service) -> BTreeSet<IpAddr> {
     let spec = spec(service);
     let cluster = spec.and_then(|spec| spec.cluster_ips.as_deref());

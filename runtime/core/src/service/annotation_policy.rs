@@ -1,5 +1,5 @@
-//! What a provider wants written into a Service's annotations: only under the prefixes that the operator granted it,
-//! and never where Kubernetes or this manager reads. What is wrong is left out and said.
+//! Filters the annotations that a provider wants to set on a Service: only under the prefixes granted by the operator,
+//! and never keys that Kubernetes or this manager reads. Invalid ones are left out and reported.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use crate::answer_check::{self, Fault, quoted};
 use crate::load_balancer::AnnotationChange;
 use crate::name_syntax;
 
-/// More annotations than this in one answer are left out.
+/// Maximum number of annotations in one answer; the rest is left out.
 const MOST: usize = 16;
-/// The longest value, in bytes.
+/// Maximum length of a value, in bytes.
 const LONGEST: usize = 4096;
 
-/// What is to be written, where it is not there already, and what was left out.
+/// Returns the changes still to be written, and what was left out.
 pub(super) fn granted(
     facts: &Facts,
     wishes: &[AnnotationChange],

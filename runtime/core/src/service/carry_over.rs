@@ -1,4 +1,4 @@
-//! What a reconciliation about a Service leaves behind: the retained state that the next one begins with.
+//! Computes the retained state that the next reconciliation of a Service begins with.
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -17,17 +17,17 @@ use crate::load_balancer::Ensured;
 use crate::moment::{Moment, Now};
 
 impl RetainedState {
-    /// What is left behind by the reconciliation that ended with `facts` and `when`.
+    /// The retained state after the reconciliation that ended with `facts` and `when`.
     pub fn after(facts: Facts, when: &When, now: Moment) -> RetainedState {
         let now = Now {
             moment: now,
-            // Only what is written has a date.
+            // Wall time is only used in writes.
             wall: Timestamp::UNIX_EPOCH,
         };
         let last = step(&facts, now);
         let failures = match &last {
             Step::Wait(obstacle) if obstacle.is_failure() => facts.past.failures.saturating_add(1),
-            // It ended before its end.
+            // The reconciliation was cut short.
             Step::Do(_) if !matches!(when, When::AwaitChange) => {
                 facts.past.failures.saturating_add(1)
             }
@@ -68,10 +68,10 @@ impl RetainedState {
         past.with_calls(&facts, now).with_words(facts)
     }
 
-    /// What the calls of the reconciliation have changed.
+    /// Applies the results of the provider calls.
     fn with_calls(mut self, facts: &Facts, now: Now) -> RetainedState {
         let state = &facts.state;
-        // Outside of enforce mode what was withheld is as good as made: it is in the plan, once.
+        // Outside of enforce mode a withheld change counts as made, so that the plan contains it once.
         let is_planned = state.withheld == Some(Withheld::Change);
         if let Some(asked) = &state.asked {
             if is_planned {
@@ -117,7 +117,7 @@ impl RetainedState {
         self
     }
 
-    /// What was said, and what it was said about.
+    /// Applies which Events were recorded, with the request and targets they refer to.
     fn with_words(mut self, facts: Facts) -> RetainedState {
         let has_ended = facts.has_said("EnsuredLoadBalancer")
             || matches!(facts.state.ensured, Some(Err(ProviderError::Elsewhere)));
@@ -136,7 +136,7 @@ impl RetainedState {
     }
 }
 
-/// Whether the cloud may still carry out what was asked for.
+/// Whether the cloud may still carry out the request.
 fn is_unsure(error: &ProviderError) -> bool {
     matches!(
         error,

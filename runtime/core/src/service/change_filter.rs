@@ -1,5 +1,5 @@
-//! Which changes of a Service are worth a look. Upstream's table (section 4.3 of its `needsUpdate`), and what it leaves
-//! unrepaired: a status, a finalizer or an owner that somebody has edited (SVC-012, SVC-013, EDGE-065).
+//! Which changes of a Service trigger a reconciliation: upstream's table (section 4.3 of its `needsUpdate`), and edits
+//! that upstream leaves unrepaired: of the status, the finalizer or the owner (SVC-012, SVC-013, EDGE-065).
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 
@@ -8,7 +8,7 @@ use super::stored_state::{
     needs_cleanup, recorded_owner, spec, uid,
 };
 
-/// Whether a reconciliation is to be held about `new`, which was `old`.
+/// Whether the change from `old` to `new` needs a reconciliation.
 pub fn is_news(old: &Service, new: &Service) -> bool {
     let has_lost = has_finalizer(old) && !has_finalizer(new) && !is_deleting(new);
     needs_update(old, new)
@@ -22,7 +22,7 @@ pub fn is_news(old: &Service, new: &Service) -> bool {
         || is_load_balancer(new) && load_balancer_status(old) != load_balancer_status(new)
 }
 
-/// Upstream's table. Ours differs: Services with a class count, because some provider may serve it.
+/// Upstream's table. Difference: Services with a class count, because a provider here may serve it.
 pub fn needs_update(old: &Service, new: &Service) -> bool {
     match (is_load_balancer(old), is_load_balancer(new)) {
         (false, false) => false,
@@ -35,7 +35,7 @@ pub fn needs_update(old: &Service, new: &Service) -> bool {
     }
 }
 
-/// All but ours, which nobody needs to be told about.
+/// All but our own annotations, which providers do not see.
 fn seen_annotations(service: &Service) -> Vec<(&String, &String)> {
     let all = annotations(service).iter();
     all.filter(|(key, _)| super::cloud_service::is_shown(key))

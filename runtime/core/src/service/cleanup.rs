@@ -1,5 +1,5 @@
-//! A load balancer that is not wanted any more: removed by the provider, its absence proven by a second look, and only
-//! then let go of (F21). Upstream asks first whether there is one, and leaks what that look does not see (SVC-042).
+//! Removes an unwanted load balancer: the provider deletes it, a second look proves that it is gone, and only then is
+//! the Service released (F21). Upstream looks first and leaks what that look misses (SVC-042).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::well_known::SERVICE_OWNER;
 
 const DELETED: &str = "DeletedLoadBalancer";
 
-/// How long after an order of unknown end a load balancer may still appear.
+/// How long a load balancer may still appear after a call whose result is unknown.
 const LATE: Duration = Duration::from_secs(30);
 
 pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
@@ -36,7 +36,7 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
                 Found::Absent => Step::Wait(Obstacle::Unproven),
                 Found::Present(_) => Step::Wait(Obstacle::StillThere),
             },
-            // Somebody else has made it, if anybody has.
+            // Another controller has made it, if it exists.
             Err(ProviderError::Elsewhere) => let_go(facts, role, now),
             Err(error) => {
                 let doing = Doing::Check;
@@ -60,7 +60,7 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
     }
 }
 
-/// The budget is taken once for each load balancer, however often its removal is tried.
+/// Budget is taken once per load balancer, however often its removal is tried.
 fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
     let brake = Brake::LoadBalancerDeletion;
     if !facts.past.is_paid {
@@ -70,7 +70,7 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
                 return Step::Do(vec![ServiceEffect::TakeBudget(brake, rise)]);
             }
             Some(Err(free)) => match facts.state.namespace_goes {
-                // Whoever deletes a namespace means everything in it.
+                // Deleting a namespace deliberately deletes everything in it.
                 Some(true) => {}
                 Some(false) => {
                     let rises = Rise::next(facts.past.braked, now.moment);
@@ -101,10 +101,10 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
     Step::Do(effects)
 }
 
-/// Nothing is left. What is written down goes, in one patch. Somebody has to vouch for the answer, also where something was
-/// removed: another account has nothing of this cluster but what was made in it by mistake.
+/// Nothing is left: one patch removes finalizer and owner. The account must be proven even if something was removed:
+/// another account contains only what was created in it by mistake.
 fn release(facts: &Facts, role: Role, now: Now) -> Step<'_> {
-    // What was ordered, and perhaps is only being made, is not there yet.
+    // A load balancer still being created by an earlier call may not be visible yet.
     let until = facts.past.unsure_at.map(|at| at.after(LATE));
     if let Some(until) = until.filter(|until| *until > now.moment) {
         let again = now.moment.until(until);
@@ -122,7 +122,8 @@ fn let_go<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
         return said(facts);
     }
     let mut patch = ServicePatch::new(uid(service));
-    // Whoever serves the class now keeps the Service under the same name, and writes the status.
+    // In the role Former the class's present implementation keeps the finalizer of the same name, and writes the
+    // status.
     if role == Role::Owner && has_finalizer(service) {
         patch.finalizer = Some(FinalizerChange::Remove(others_finalizers(service)));
     }

@@ -1,4 +1,4 @@
-//! A Kubernetes Service as a provider may see it: never the whole object. Copies, decides nothing.
+//! Converts a Kubernetes Service to what a provider may see; never the whole object. Decides nothing.
 
 use k8s_openapi::api::core::v1::{Service, ServicePort as StoredPort};
 
@@ -12,10 +12,10 @@ use crate::load_balancer::{
 };
 use crate::well_known::{LAST_APPLIED, OUR_DOMAIN};
 
-/// Where kube-proxy answers whether a node has endpoints (SVC-092).
+/// Path at which kube-proxy reports whether a node has endpoints (SVC-092).
 const HEALTH_CHECK_PATH: &str = "/healthz";
 
-/// What a provider is told about `service`.
+/// The provider's view of `service`.
 pub fn cloud_service(service: &Service) -> CloudService {
     let named = service_ref(service);
     let spec = spec(service);
@@ -67,25 +67,25 @@ pub fn cloud_service(service: &Service) -> CloudService {
     }
 }
 
-/// Whether a provider sees the annotation with this key.
+/// Whether providers see the annotation with this key.
 pub(super) fn is_shown(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     key != LAST_APPLIED && !answer_check::is_within(domain, OUR_DOMAIN)
 }
 
-/// Whether kube-proxy is to hand on traffic only where it arrives.
+/// Whether kube-proxy forwards external traffic only to endpoints on the receiving node.
 pub fn requests_only_local_traffic(service: &Service) -> bool {
     let is_exposed = matches!(service_type(service), "LoadBalancer" | "NodePort");
     let policy = spec(service).and_then(|spec| spec.external_traffic_policy.as_deref());
     is_exposed && policy == Some("Local")
 }
 
-/// Whether a load balancer has to ask nodes if they have endpoints.
+/// Whether the load balancer has to check which nodes have endpoints.
 pub fn needs_health_check(service: &Service) -> bool {
     is_load_balancer(service) && requests_only_local_traffic(service)
 }
 
-/// Under which path and on which port it asks.
+/// Path and port of that health check.
 pub fn health_check(service: &Service) -> Option<(&'static str, u16)> {
     if !needs_health_check(service) {
         return None;
@@ -95,8 +95,8 @@ pub fn health_check(service: &Service) -> Option<(&'static str, u16)> {
     Some((HEALTH_CHECK_PATH, port))
 }
 
-/// Empty when nothing is written down, which is everybody. What cannot be read is shown as it is: nobody is called
-/// with it but to change targets or to remove a load balancer.
+/// Empty when nothing is configured, which allows everyone. Unparsable ranges are passed verbatim: such a Service only
+/// reaches the provider for target updates and removal.
 fn shown_ranges(service: &Service) -> Vec<String> {
     let in_spec = spec(service).and_then(|spec| spec.load_balancer_source_ranges.as_ref());
     let has_spec = in_spec.is_some_and(|ranges| !ranges.is_empty());
@@ -126,7 +126,7 @@ fn port(stored: &StoredPort) -> Option<ServicePort> {
 }
 
 fn affinity(service: &Service) -> Option<u32> {
-    /// What the API server fills in.
+    /// The default of the API server.
     const DEFAULT_SECONDS: u32 = 10_800;
     let spec = spec(service)?;
     if spec.session_affinity.as_deref() != Some("ClientIP") {

@@ -1,5 +1,5 @@
-//! The conditions of a Service's status that say how its load balancer is. Written when status or reason changes, so
-//! that an error with another number in its text costs nothing. Upstream has none (SVC-082, EDGE-069).
+//! Status conditions of a Service that describe its load balancer. Written only when status or reason changes, so that
+//! a message with a different number causes no write. Upstream has none (SVC-082, EDGE-069).
 
 use k8s_openapi::api::core::v1::Service;
 
@@ -11,7 +11,7 @@ use crate::moment::Now;
 use crate::patch::ConditionChange;
 use crate::well_known::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
 
-/// The load balancer is as it should be.
+/// The load balancer is as wanted.
 pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
     let message = "Ensured load balancer";
     change(
@@ -24,7 +24,7 @@ pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
     )
 }
 
-/// It is somebody else's to make.
+/// Another controller makes the load balancer.
 pub(super) fn elsewhere(service: &Service, now: Now) -> Option<ConditionChange> {
     let (reason, message) = (
         "ImplementedElsewhere",
@@ -33,7 +33,7 @@ pub(super) fn elsewhere(service: &Service, now: Now) -> Option<ConditionChange> 
     change(service, LOAD_BALANCER_CONDITION, true, reason, message, now)
 }
 
-/// It is not.
+/// The load balancer is not as wanted.
 pub(super) fn failed(
     service: &Service,
     reason: &str,
@@ -50,13 +50,13 @@ pub(super) fn failed(
     )
 }
 
-/// There is none any more, where one was spoken of.
+/// The load balancer is deleted; only if the condition exists.
 pub(super) fn removed(service: &Service, now: Now) -> Option<ConditionChange> {
     condition(service, LOAD_BALANCER_CONDITION)?;
     failed(service, "Deleted", "Deleted load balancer", now)
 }
 
-/// Whether all ports are served, as the provider says. Not written while nothing ever was wrong with them.
+/// Whether all ports are served, according to the provider. Not written before there has been a port error.
 pub(super) fn ports(
     service: &Service,
     status: &LoadBalancerStatus,
@@ -88,7 +88,7 @@ pub(super) fn ports(
     )
 }
 
-/// The word of an error as a reason.
+/// The error kind as a condition reason.
 pub(super) fn reason(error: &ProviderError) -> &'static str {
     match error {
         ProviderError::Invalid(_) => "Invalid",

@@ -1,5 +1,5 @@
-//! Which nodes the provider is handed: those that are wanted, and, where most of the ones before would go, those too
-//! until it is certain (`brake::targets`). Sends nothing.
+//! Computes the targets sent to the provider; when most current targets would be removed, keeps them until the removal
+//! is confirmed (`brake::targets`). Sends nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::brake::targets::{PendingRemoval, Verdict, judge};
 use crate::cloud::instance::CloudNode;
 use crate::moment::Moment;
 
-/// What may be handed now.
+/// Targets that may be sent now.
 pub(super) struct EffectiveTargets<'a> {
-    /// The nodes; `None` when nothing is known that could be.
+    /// The nodes; `None` when they cannot be determined yet.
     pub(super) targets: Option<Arc<[CloudNode]>>,
-    /// Why these are not all that is wanted.
+    /// Why they differ from the wanted ones.
     pub(super) hold: Option<Obstacle<'a>>,
-    /// What the next reconciliation has to hand in again.
+    /// Pending removal to pass to the next reconciliation.
     pub(super) wish: Option<PendingRemoval>,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets<
     let wanted = &facts.targets.nodes;
     let is_synced = facts.targets.is_synced;
     let confirmed = facts.confirmed();
-    // Nearly always; and there may be thousands of Services and of nodes.
+    // The usual case; kept cheap, since there may be thousands of Services and of nodes.
     if confirmed.is_some_and(|confirmed| targets::keeps_all(confirmed, wanted)) {
         return EffectiveTargets {
             targets: Some(wanted.clone()),
@@ -36,7 +36,7 @@ pub(super) fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets<
     }
     let current = match confirmed {
         Some(confirmed) => names(confirmed),
-        // Whom the provider knows, nobody here does. What has addresses has, or had, targets.
+        // The provider's targets are unknown here. A Service with an address has or had some.
         None if !load_balancer_status(&facts.service).ingress.is_empty() && wanted.is_empty() => {
             BTreeSet::from([String::new()])
         }

@@ -1,5 +1,5 @@
-//! A load balancer that is wanted: asked for when something differs from what was made last, and what the provider
-//! answers, checked and written down.
+//! Ensures a wanted load balancer: calls the provider when something differs from the last completed request, checks
+//! the answer and writes it down.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
         return ensure(facts, &wanted, targets, None, now);
     }
     if has_other_targets {
-        // It has failed a moment ago, and what was ensured since was not all that is wanted.
+        // The update has just failed, and the ensure call since did not include these targets.
         if let Some(Err(error)) = &facts.state.updated
             && *error != ProviderError::Elsewhere
         {
@@ -76,8 +76,8 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
     hold.or(setback).map_or(Step::Rest, Step::Wait)
 }
 
-/// Nodes that are gone leave the load balancer whatever ensure says: a mistake in the Service, a limit of the cloud or of
-/// its own must not leave it without a living target (SVC-065, SVC-067).
+/// Removes deleted nodes from the load balancer whatever ensure returns: an error in the Service or a limit must not
+/// leave it without a living target (SVC-065, SVC-067).
 fn follow_nodes<'a>(facts: &'a Facts, now: Now, obstacle: Obstacle<'a>) -> Step<'a> {
     if facts.state.updated.is_some() {
         return update::after(facts).unwrap_or(Step::Wait(obstacle));
@@ -91,13 +91,13 @@ fn follow_nodes<'a>(facts: &'a Facts, now: Now, obstacle: Obstacle<'a>) -> Step<
     }
 }
 
-/// Whether the last ensure of the reconciliation has come to its end, and everything is written down.
+/// Whether the last ensure of the reconciliation succeeded and its result is stored.
 pub(super) fn is_concluded(facts: &Facts, now: Now) -> bool {
     let state = &facts.state;
     state.ensured.is_some() && facts.trouble().is_none() && after_ensure(facts, now).is_none()
 }
 
-/// Whether the answer has no address and the Service has: believed when it is repeated (F20).
+/// Whether the answer has no address while the Service has one; believed only when repeated (F20).
 pub(super) fn is_emptied(facts: &Facts) -> Option<bool> {
     let Some(Ok(answered)) = &facts.state.ensured else {
         return None;
@@ -114,7 +114,7 @@ fn is_confirmed(facts: &Facts, targets: &Arc<[CloudNode]>) -> bool {
     confirmed.is_some_and(|confirmed| targets::are_same(confirmed, targets))
 }
 
-/// Whether the provider has to look at the whole. Level, not edge: what was not made is asked for again.
+/// Whether a full ensure is needed. Level-triggered: an incomplete one is requested again.
 fn has_to_ensure(facts: &Facts, wanted: &Arc<CloudService>, now: Moment) -> bool {
     if facts.state.ensured.is_some() {
         return false;
@@ -136,7 +136,7 @@ fn has_to_ensure(facts: &Facts, wanted: &Arc<CloudService>, now: Moment) -> bool
         || past.status != load_balancer_status(&facts.service)
 }
 
-/// What was begun is not asked about before the cloud has had its time; unless something else is wanted by now.
+/// Delays polling of a pending operation until it is due, unless something else is wanted by now.
 fn too_early<'a>(
     facts: &Facts,
     wanted: &Arc<CloudService>,
@@ -186,8 +186,8 @@ fn ensure<'a>(
     Step::Do(effects)
 }
 
-/// SVC-030, when there is something new to be made, and not at every look (EDGE-070). Annotations are written by many;
-/// whether one of them matters, the provider knows.
+/// SVC-030, for a changed request only, not for every check (EDGE-070). Annotations and labels do not count: many
+/// writers change them, and only the provider knows which matter.
 fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceEffect> {
     const REASON: &str = "EnsuringLoadBalancer";
     let is_new = match &facts.past.asked {
@@ -205,11 +205,11 @@ fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceEffect> {
     vec![normal(REASON, "Ensuring load balancer")]
 }
 
-/// What the answer asks for; `None` when there was none, or when everything about it is done.
+/// The next step for the answer; `None` when there is no answer, or nothing is left to do about it.
 fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
     let answered = match facts.state.ensured.as_ref()? {
         Ok(answered) => answered,
-        // SVC-035: somebody else does it, and writes the status. What was said about a failure before is not true any more.
+        // SVC-035: another controller makes it and writes the status. An earlier failure no longer applies.
         Err(ProviderError::Elsewhere) => {
             if facts.state.is_stored {
                 return None;
@@ -225,7 +225,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
         Err(error) => {
             let doing = Doing::Ensure;
             let obstacle = Obstacle::Provider { doing, error };
-            // The cloud wants to be left alone.
+            // The cloud asks to be left alone: no update either.
             return Some(match error {
                 ProviderError::Throttled { .. } => Step::Wait(obstacle),
                 _ => follow_nodes(facts, now, obstacle),
@@ -248,8 +248,8 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
     }
 }
 
-/// F22: a load balancer that names another owner is taken over only from one that is not alive, and only where the
-/// operator allows it.
+/// F22: a load balancer that names another owner is adopted only if that owner does not exist and the operator allows
+/// it.
 fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>, now: Now) -> Step<'a> {
     let asked = facts.state.asked.as_ref();
     if asked.is_some_and(|asked| asked.adopt.is_some()) || owner == Some(uid(&facts.service)) {
@@ -281,7 +281,7 @@ fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>, now: Now) -> Ste
     }
 }
 
-/// An empty one, too, is none: it would be taken for a load balancer without an owner.
+/// Rejects the empty string, too: it would stand for a load balancer without an owner.
 fn is_uid(text: &str) -> bool {
     const LONGEST: usize = 64;
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -324,8 +324,8 @@ fn after_ready<'a>(
     write(facts, patch, answered).or_else(|| say(facts, answered, status))
 }
 
-/// Whether `stored` is what was `said`, in its order (SVC-082). Where nothing was said about an IP's mode the API server
-/// has filled in its default, and writing nothing again would change nothing.
+/// Whether `stored` equals `said`, in the same order (SVC-082). If the IP mode was omitted, the API server has set its
+/// default, and omitting it again would change nothing.
 fn is_as_said(stored: &LoadBalancerStatus, said: &LoadBalancerStatus) -> bool {
     let is_same = |(stored, said): (&Ingress, &Ingress)| {
         let mut said = said.clone();
@@ -357,7 +357,7 @@ fn confirm_clearing<'a>(facts: &Facts, now: Now) -> Option<Step<'a>> {
     }
 }
 
-/// Writes what is to be written, with the annotations that the provider wants, if that was not done.
+/// Patches status, conditions and the provider's granted annotations, unless done already.
 fn write<'a>(
     facts: &Facts,
     mut patch: ServicePatch,
@@ -374,7 +374,7 @@ fn write<'a>(
     (!patch.is_empty()).then(|| Step::Do(vec![ServiceEffect::Patch(patch)]))
 }
 
-/// What is true now, and only what is new (EDGE-070).
+/// Events for what is true now and was not reported yet (EDGE-070).
 fn say<'a>(
     facts: &Facts,
     answered: &Answered<EnsureReply>,

@@ -1,4 +1,4 @@
-//! What one reconciliation about a Service knows so far, and how outcomes become knowledge. Decides nothing.
+//! The facts of one reconciliation of a Service, and how outcomes update them. Decides nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,84 +23,83 @@ use crate::moment::Moment;
 use crate::patch::ServicePatch;
 use crate::write_refusal::Refusals;
 
-/// How often a reconciliation reads the Service again after a conflict before it gives up and comes back later.
+/// Maximum re-reads of the Service after a conflict in one reconciliation; then it is retried later.
 const MAX_CONFLICTS: u32 = 20;
 
 /// The facts of one reconciliation. [`Facts::absorb`] adds to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// The Service: as it was in the cache, or as the API server answered since; or as it was last, when there is
-    /// none any more.
+    /// The Service: from the cache, or as the API server returned it since; its last known state if it is gone.
     pub service: Arc<Service>,
     /// Whether the object itself is gone, so that only its load balancer is left to be removed (SVC-050).
     pub is_gone: bool,
-    /// What all reconciliations share.
+    /// Context shared by all reconciliations.
     pub world: Arc<World>,
     /// The nodes that are to receive traffic.
     pub targets: Targets,
-    /// What was before.
+    /// State kept from earlier reconciliations.
     pub past: RetainedState,
-    /// Whose answers are heard.
+    /// The provider account that the answers come from.
     pub account: Account,
     pub(super) state: ReconcileState,
 }
 
-/// What the reconciliation has brought so far.
+/// Results of the reconciliation so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ReconcileState {
     pub(super) refusals: Refusals<MAX_CONFLICTS>,
-    /// What was about to be done when the API server refused last, as the end of "failed to …".
+    /// The operation that the API server refused last, as the end of "failed to …".
     refused: &'static str,
     budgets: BTreeMap<Brake, Result<(), Moment>>,
-    /// The provider's events that are not recorded yet.
+    /// Events of the provider that are not recorded yet.
     pub(super) owed: Vec<CloudEvent>,
     said: Vec<String>,
-    /// Finalizer and owner were written, or would have been.
+    /// Finalizer and owner were written, or their write withheld.
     pub(super) is_marked: bool,
-    /// What was asked last, to be held against what is wanted later.
+    /// Last request, to be compared with later wishes.
     pub(super) asked: Option<Asked>,
     pub(super) ensured: Option<Result<Answered<EnsureReply>, ProviderError>>,
     pub(super) updated: Option<Result<Progress, ProviderError>>,
     pub(super) deleted: Option<Result<Progress, ProviderError>>,
-    /// A change at the cloud was worked out and not made, so that nobody knows what follows.
+    /// The mode withheld a change at the cloud, so that its consequences are unknown.
     pub(super) withheld: Option<Withheld>,
     pub(super) got: Option<Result<GetReply, ProviderError>>,
     pub(super) owner: Option<OwnerState>,
-    /// What shows whose account the answers are about, where that was asked after the last of them.
+    /// Evidence of the account, if looked up after the last answer.
     pub(super) witnesses: Option<Result<Witnesses, ProviderError>>,
-    /// Whether its namespace is being deleted, where that was asked.
+    /// Whether the namespace is being deleted, if looked up.
     pub(super) namespace_goes: Option<bool>,
     /// The targets that the provider has confirmed.
     pub(super) targets: Option<Arc<[CloudNode]>>,
-    /// Status, annotations and conditions were written, or would have been.
+    /// Status, annotations and conditions were written, or their write withheld.
     pub(super) is_stored: bool,
-    /// A status was among them.
+    /// That write included a status.
     pub(super) has_status_changed: bool,
-    /// So were the removals of finalizer and owner.
+    /// The removal of finalizer and owner was written, or withheld.
     pub(super) is_released: bool,
-    /// There is nothing more to say about this Service.
+    /// The Service is gone or recreated: nothing is left to do.
     pub(super) is_over: bool,
 }
 
-/// Which change at the cloud was not made.
+/// Change at the cloud that was withheld.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Withheld {
-    /// Of the load balancer, or of the nodes behind it.
+    /// Of the load balancer or its targets.
     Change,
-    /// Its removal.
+    /// Removal of the load balancer.
     Removal,
 }
 
-/// A write, or a read, that failed.
+/// A failed write or read at the API server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trouble<'a> {
     pub(super) error: &'a ClusterError,
-    /// What was about to be done, as the end of "failed to …".
+    /// The failed operation, as the end of "failed to …".
     pub(super) doing: &'static str,
 }
 
 impl Facts {
-    /// What is known at the beginning.
+    /// Facts at the start of a reconciliation.
     pub fn new(
         service: Arc<Service>,
         is_gone: bool,
@@ -120,8 +119,8 @@ impl Facts {
         }
     }
 
-    /// Whether the Service has changed since the provider was asked about it: our own write shows what somebody else
-    /// has written meanwhile, and no other news of it comes.
+    /// Whether the Service has changed since the provider was asked: the response to our own write may contain another
+    /// writer's change, for which no further watch event arrives.
     pub fn is_outdated(&self) -> bool {
         let asked = self.state.asked.as_ref();
         !self.is_gone
@@ -130,12 +129,12 @@ impl Facts {
             && asked.is_some_and(|asked| asked.service != self.wanted())
     }
 
-    /// What the provider would be asked for now.
+    /// The request that the Service calls for now.
     pub(super) fn wanted(&self) -> Arc<CloudService> {
         without_status(cloud_service(&self.service))
     }
 
-    /// Adds how `effect` ended.
+    /// Adds the outcome of `effect`.
     pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         let Effect::Service(_, effect) = effect else {
             return;
@@ -181,7 +180,7 @@ impl Facts {
                 self.service = Arc::from(service);
                 self.settle(effect);
             }
-            // Gone, or made again under the same name: the new one has a reconciliation of its own.
+            // Deleted, or recreated under the same name: the new one has its own reconciliation.
             ServiceOutcome::Service(Ok(_)) => {
                 self.state.is_released |= releases(effect);
                 self.state.is_over = true;
@@ -234,13 +233,13 @@ impl Facts {
         }
     }
 
-    /// The provider's own events that are fit to be recorded.
+    /// Keeps the provider's events that pass the answer check.
     fn owe(&mut self, events: &[CloudEvent]) {
         let fit = events.iter().filter_map(answer_check::check_event);
         self.state.owed.extend(fit);
     }
 
-    /// A write was made, or the Service was read again.
+    /// A write or a re-read succeeded.
     fn settle(&mut self, effect: &ServiceEffect) {
         let state = &mut self.state;
         match effect {
@@ -254,7 +253,7 @@ impl Facts {
                 let is_lost =
                     super::is_mark(patch) && !super::is_marked(&self.service, &self.world);
                 if is_lost && !super::stored_state::is_deleting(&self.service) {
-                    // An admission webhook has taken it away. Writing it again at once would never end.
+                    // An admission webhook has removed it. Writing it again at once would loop forever.
                     let what = "finalizer and owner are not there after they were written";
                     let error = ClusterError::Rejected(what.to_owned());
                     self.state.refused = doing(effect);
@@ -265,8 +264,8 @@ impl Facts {
         }
     }
 
-    /// A change was worked out and not made, in plan mode. After a write the rest is worked out as if it had been made;
-    /// what follows a change at the cloud depends on its answer.
+    /// A change was withheld in plan mode. After a withheld write the rest is computed as if it had been made; after a
+    /// change at the cloud it depends on the answer, so the reconciliation ends.
     fn withhold(&mut self, effect: &ServiceEffect) {
         if effect.is_cloud_change() {
             self.state.asked = asked(effect);
@@ -293,7 +292,7 @@ impl Facts {
         } else {
             state.is_stored = true;
             state.has_status_changed |= patch.status.is_some();
-            // What the provider itself wanted written is no reason to ask it again.
+            // Annotations set for the provider itself must not trigger another call.
             if let Some(asked) = &mut state.asked {
                 let service = Arc::make_mut(&mut asked.service);
                 for (key, value) in &patch.annotations {
@@ -306,7 +305,7 @@ impl Facts {
         }
     }
 
-    /// Something was said.
+    /// An Event was recorded.
     fn note(&mut self, effect: &ServiceEffect) {
         if let ServiceEffect::RecordEvent(event) = effect {
             if let Some(index) = self.state.owed.iter().position(|owed| owed == event) {
@@ -320,7 +319,7 @@ impl Facts {
     fn absorb_error(&mut self, effect: &ServiceEffect, error: ClusterError) {
         let state = &mut self.state;
         if is_only_conditions(effect) {
-            // It only says what the Event says: not worth another wait than what it is about.
+            // The condition only repeats the Event: its failed write does not delay the reconciliation further.
             state.is_stored = true;
             return;
         }
@@ -331,7 +330,7 @@ impl Facts {
         }
     }
 
-    /// What the API server would not do.
+    /// The last failure of the API server.
     pub(super) fn trouble(&self) -> Option<Trouble<'_>> {
         let error = self.state.refusals.trouble()?;
         Some(Trouble {
@@ -340,22 +339,22 @@ impl Facts {
         })
     }
 
-    /// Whether there was something left in a brake's budget, when it was asked.
+    /// Result of taking budget from `brake`, if tried.
     pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
         self.state.budgets.get(&brake).copied()
     }
 
-    /// An Event with this reason was recorded in this reconciliation.
+    /// Whether an Event with this reason was recorded in this reconciliation.
     pub(super) fn has_said(&self, reason: &str) -> bool {
         self.state.said.iter().any(|said| said == reason)
     }
 
-    /// The targets that the provider has confirmed last.
+    /// The targets that the provider confirmed last.
     pub(super) fn confirmed(&self) -> Option<&Arc<[CloudNode]>> {
         self.state.targets.as_ref().or(self.past.targets.as_ref())
     }
 
-    /// What the last call of this reconciliation has begun and not ended.
+    /// The pending operation of the last call in this reconciliation.
     pub(super) fn pending(&self) -> Option<&Pending> {
         let state = &self.state;
         let ensured = match &state.ensured {
@@ -378,7 +377,7 @@ impl Facts {
     }
 }
 
-/// What a call asks for that may change something.
+/// The request of a call that may change something.
 fn asked(effect: &ServiceEffect) -> Option<Asked> {
     let (service, targets, adopt) = match effect {
         ServiceEffect::Ensure(request) => {
@@ -396,7 +395,7 @@ fn asked(effect: &ServiceEffect) -> Option<Asked> {
     })
 }
 
-/// What is compared: a status that we have written ourselves is no reason to ask again.
+/// For comparison: a status that we wrote ourselves must not trigger another call.
 fn without_status(mut service: CloudService) -> Arc<CloudService> {
     service.status = crate::load_balancer::LoadBalancerStatus::default();
     Arc::new(service)
@@ -413,7 +412,7 @@ fn is_only_conditions(effect: &ServiceEffect) -> bool {
     patch.finalizer.is_none() && patch.annotations.is_empty() && patch.status.is_none()
 }
 
-/// Upstream's words (SVC-031, SVC-043, SVC-084), where it does the same.
+/// Upstream's wording (SVC-031, SVC-043, SVC-084), where it does the same.
 fn doing(effect: &ServiceEffect) -> &'static str {
     match effect {
         ServiceEffect::Patch(patch) if super::is_mark(patch) => {

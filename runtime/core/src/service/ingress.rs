@@ -1,6 +1,6 @@
-//! What a provider may say about the way in: the meaning of a status, checked before it is written. kube-proxy takes
-//! traffic for these IPs from every node, so that a wrong one takes it from somebody else (CVE-2020-8554). One bad part
-//! spoils the whole: a status with something left out would be a lie. Never repairs a value.
+//! Checks the status that a provider reports for a load balancer before it is written. kube-proxy captures traffic to
+//! these IPs on every node, so that a wrong one hijacks the traffic of others (CVE-2020-8554). One invalid part
+//! invalidates the whole status: a partial one would be false. Never repairs a value.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,14 +12,14 @@ use crate::load_balancer::{Ingress, LoadBalancerStatus, PortStatus};
 use crate::name_syntax;
 use crate::settings::IngressRules;
 
-/// More ways in than this have no load balancer.
+/// Maximum number of ingress entries; real load balancers have fewer.
 pub(super) const MOST: usize = 16;
-/// More ports than a Service can have in practice.
+/// Maximum number of ports; more than a Service has in practice.
 const MOST_PORTS: usize = 256;
-/// The longest error of a port, in bytes; Kubernetes' own limit.
+/// Maximum length of a port error, in bytes; Kubernetes' own limit.
 const LONGEST_ERROR: usize = 316;
 
-/// Where clouds tell a machine who it is, outside of the link-local range.
+/// Metadata addresses of clouds outside of the link-local range.
 const METADATA: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
@@ -27,16 +27,16 @@ const METADATA: [IpAddr; 4] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// Why nothing of a status may be written.
+/// Why a status may not be written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum Unusable {
-    /// Too many.
+    /// Too many ingress entries.
     #[error("it has {0} ingress entries, and {MOST} are allowed")]
     TooMany(usize),
-    /// Neither an IP nor a name, or both badly written.
+    /// Neither a valid IP nor a valid hostname.
     #[error("ingress {index}: {problem}")]
     Malformed {
-        /// Which.
+        /// Index of the entry.
         index: usize,
         /// What is wrong with it.
         problem: String,
@@ -44,27 +44,27 @@ pub(super) enum Unusable {
     /// An IP that no load balancer can have.
     #[error("ingress {index}: the IP {ip} is not a load balancer's: {problem}")]
     Misplaced {
-        /// Which.
+        /// Index of the entry.
         index: usize,
         /// The IP.
         ip: IpAddr,
-        /// Why not.
+        /// Why it is refused.
         problem: String,
     },
-    /// An IP that something else in the cluster has.
+    /// An IP that is in use elsewhere in the cluster.
     #[error("ingress {index}: the IP {ip} is that of {by}")]
     InUse {
-        /// Which.
+        /// Index of the entry.
         index: usize,
         /// The IP.
         ip: IpAddr,
-        /// What has it.
+        /// The object that uses it.
         by: String,
     },
 }
 
 impl Unusable {
-    /// For whoever may read the Service: others' names are not theirs to know.
+    /// Message for everyone who may read the Service; without names of other objects.
     pub(super) fn told(&self) -> String {
         match self {
             Unusable::InUse { index, ip, by } => {
@@ -79,10 +79,10 @@ impl Unusable {
     }
 }
 
-/// Checks `status` as the answer about a Service that has `stored` now.
+/// Checks `status` as the answer for a Service whose current status is `stored`.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first problem found.
 pub(super) fn check(
     status: &LoadBalancerStatus,
     stored: &LoadBalancerStatus,
@@ -102,7 +102,7 @@ pub(super) fn check(
         if let Some(problem) = misplaced(ip, rules) {
             return Err(Unusable::Misplaced { index, ip, problem });
         }
-        // What is stored is not taken away because somebody else claims it.
+        // A stored IP is kept even if another object claims it.
         let mut before = stored.ingress.iter();
         let is_stored = before.any(|stored| stored.canonical_ip() == Some(ip));
         if !is_stored && let Some(holder) = in_use.iter().find(|holder| holder.ip == ip) {
@@ -138,7 +138,7 @@ fn malformed(ingress: &Ingress) -> Option<String> {
     ingress.ports.iter().find_map(bad_port)
 }
 
-/// As Kubernetes has it: lower-case, and no IP.
+/// Kubernetes' rule: lower-case, and not an IP.
 fn is_hostname(name: &str) -> bool {
     name_syntax::is_dns_name(name)
         && !name.bytes().any(|byte| byte.is_ascii_uppercase())

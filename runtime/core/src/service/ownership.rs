@@ -1,5 +1,5 @@
-//! Which provider speaks for a Service. What is written down decides, then the class; nobody is an answer. Never
-//! changes an owner: a recorded one stays, also when classes and defaults change.
+//! Which provider owns a Service: the recorded owner, else the one that serves its class, else none. Never changes an
+//! owner: a recorded one stays, also when classes and defaults change.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::stored_state::{annotations, class, has_finalizer, recorded_owner};
 
-/// What one provider takes.
+/// Services that one provider serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The provider's name.
@@ -17,15 +17,15 @@ pub struct Claim {
     pub classes: BTreeSet<String>,
     /// Whether it serves Services without a class.
     pub is_default: bool,
-    /// What the keys of its annotations begin with.
+    /// Prefixes of its annotation keys.
     pub prefixes: Vec<String>,
 }
 
-/// What all providers take: each Service at most one.
+/// Claims of all providers, without overlap: each Service has at most one provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims(Vec<Claim>);
 
-/// Why claims cannot stand beside each other.
+/// Conflict between two claims.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ClaimsError {
     /// Services without a class would have two providers.
@@ -34,30 +34,30 @@ pub enum ClaimsError {
     /// Services of this class would have two providers.
     #[error("the providers {0:?} and {1:?} both serve the class {2:?}")]
     TwoOfAClass(String, String, String),
-    /// What is written down would not say which.
+    /// A recorded owner would be ambiguous.
     #[error("two providers have the name {0:?}")]
     TwoOfAName(String),
 }
 
-/// Who speaks for a Service.
+/// Owner of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner<'a> {
-    /// The one that is written down.
+    /// The recorded owner.
     Recorded(&'a Claim),
-    /// The one that serves its class, or the default one of a Service without a class; not written down yet. So are
-    /// the Services of another cloud-controller-manager.
+    /// The provider that serves its class, or the default one for a Service without a class; not recorded yet. Services
+    /// of another cloud-controller-manager look the same.
     Implied(&'a Claim),
-    /// One that is written down, and is not here.
+    /// The recorded owner is not configured here.
     Absent(&'a str),
-    /// Nobody here: the class is somebody else's, or there is no default provider.
+    /// No provider here: the class is served elsewhere, or there is no default provider.
     Nobody,
 }
 
 impl Claims {
-    /// These, if they can stand beside each other.
+    /// Combines the claims.
     ///
     /// # Errors
-    /// The first two that cannot.
+    /// The first two that conflict.
     pub fn new(claims: Vec<Claim>) -> Result<Claims, ClaimsError> {
         for (index, one) in claims.iter().enumerate() {
             for other in claims.iter().skip(index + 1) {
@@ -78,17 +78,17 @@ impl Claims {
         Ok(Claims(claims))
     }
 
-    /// Only this one, which nothing can be against.
+    /// A single claim, which cannot conflict.
     pub fn of(claim: Claim) -> Claims {
         Claims(vec![claim])
     }
 
-    /// One of them, and always the same one.
+    /// The first provider by name; a deterministic choice.
     pub fn first(&self) -> Option<&str> {
         self.0.iter().map(|claim| claim.name.as_str()).min()
     }
 
-    /// Who speaks for `service`.
+    /// The owner of `service`.
     pub fn owner<'a>(&'a self, service: &'a Service) -> Owner<'a> {
         let implied = self.implied(service);
         if let Some(recorded) = recorded_owner(service) {
@@ -96,8 +96,8 @@ impl Claims {
             let Some(claim) = claim else {
                 return Owner::Absent(recorded);
             };
-            // The finalizer is written together with it. Without that it is a tenant's word, who may not choose a provider
-            // that neither the class nor the default gives him.
+            // The finalizer is written together with the owner. Without it a tenant wrote the annotation, and a tenant
+            // may not choose a provider other than the implied one.
             if has_finalizer(service) || implied == Some(claim) {
                 return Owner::Recorded(claim);
             }
@@ -105,7 +105,7 @@ impl Claims {
         implied.map_or(Owner::Nobody, Owner::Implied)
     }
 
-    /// Who would, if nothing was written down.
+    /// The owner by class or default, ignoring a recorded one.
     pub fn implied(&self, service: &Service) -> Option<&Claim> {
         self.0.iter().find(|claim| match class(service) {
             Some(class) => claim.classes.contains(class),
@@ -113,8 +113,8 @@ impl Claims {
         })
     }
 
-    /// Whether whoever wrote `service`, which nobody here speaks for, evidently thought of one of these: by its class
-    /// or by an annotation.
+    /// Whether `service`, which no provider here owns, was evidently meant for one of them, by its class or an
+    /// annotation.
     pub fn are_expected(&self, service: &Service) -> bool {
         let begins = |text: &str| {
             let prefixes = self.0.iter().flat_map(|claim| &claim.prefixes);

@@ -1,5 +1,5 @@
-//! What reconciliations about a Service leave behind for the next one. Whoever holds the reconciliations keeps it, and loses
-//! it at a restart: nothing in here is needed to reach the same end. What becomes of it is [`super::carry_over`]'s.
+//! State kept from one reconciliation of a Service to the next. The controller stores it and loses it at a restart:
+//! nothing in it is needed to reach the same end. [`super::carry_over`] computes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,36 +10,36 @@ use crate::cloud::instance::CloudNode;
 use crate::load_balancer::{CloudService, LoadBalancerStatus};
 use crate::moment::Moment;
 
-/// What earlier reconciliations about a Service have left behind.
+/// State kept from earlier reconciliations of a Service.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RetainedState {
-    /// How many have failed in a row.
+    /// Number of consecutive failures.
     pub failures: u32,
-    /// Whether the drift check wants the load balancer looked at.
+    /// Whether the drift check requests an ensure call.
     pub drift_due: bool,
-    /// What the last pending call carried. Lost whenever the provider's module is another one.
+    /// Hint of the last pending answer. Dropped when the provider's module changes.
     pub hint: Option<Arc<[u8]>>,
-    /// What the provider was asked last.
+    /// Last request to the provider.
     pub(super) asked: Option<Asked>,
-    /// Whether that came to its end: there is nothing to be made but what differs from it.
+    /// Whether that request has completed: only a difference from it requires another ensure call.
     pub(super) is_made: bool,
-    /// The status that was stored then.
+    /// Status stored at that time.
     pub(super) status: LoadBalancerStatus,
-    /// The targets that the provider has confirmed; not those that were tried.
+    /// Targets that the provider has confirmed; not those that were merely sent.
     pub(super) targets: Option<Arc<[CloudNode]>>,
-    /// When what was begun is to be asked about.
+    /// When to poll the pending operation.
     pub(super) pending_until: Option<Moment>,
-    /// Since when the cloud has only begun, and whether that was said.
+    /// Since when the operation is pending, and whether an Event reported it.
     pub(super) begun: Option<Begun>,
-    /// When an order ended so that nobody knows whether the cloud still carries it out.
+    /// When the last call failed in a way that leaves open whether the cloud still carries it out.
     pub(super) unsure_at: Option<Moment>,
-    /// A removal of most targets that was wanted.
+    /// A removal of most targets, waiting for confirmation.
     pub(super) wish: Option<PendingRemoval>,
-    /// When the provider said first that there is no address any more.
+    /// When the provider first answered that there is no address any more.
     pub(super) empty_since: Option<Moment>,
-    /// It was said that there are no nodes.
+    /// An Event has reported that there are no nodes.
     pub(super) is_unavailable: bool,
-    /// It was said that a load balancer is being made, and not that it is there.
+    /// An Event has announced the creation, and none has reported its end yet.
     pub(super) owes_ensured: bool,
     /// Budget was taken for the removal.
     pub(super) is_paid: bool,
@@ -47,28 +47,28 @@ pub struct RetainedState {
     pub(super) braked: Option<Moment>,
     /// The removal has begun.
     pub(super) is_deleting: bool,
-    /// It is over: nothing is left at the cloud.
+    /// Nothing is left at the cloud, and finalizer and owner are released.
     pub(super) is_released: bool,
-    /// The Service had a class that is somebody else's, and so is the finalizer that it has now.
+    /// The Service had a class of another implementation, which therefore owns its present finalizer.
     pub(super) was_foreign: bool,
-    /// Why it is left alone, as it was said.
+    /// Reported reason for leaving the Service alone.
     pub(super) told_why: Option<String>,
-    /// The load balancer could not be made as it is wanted.
+    /// The load balancer could not be made as wanted.
     pub(super) setback: Option<Setback>,
 }
 
-/// What a provider was asked to make.
+/// Request to a provider that may change something.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Asked {
     /// The Service, without its status.
     pub(super) service: Arc<CloudService>,
-    /// The nodes.
+    /// The target nodes.
     pub(super) targets: Arc<[CloudNode]>,
-    /// Whose load balancer was to be taken over.
+    /// Owner UID of the load balancer to adopt; empty: it has no owner.
     pub(super) adopt: Option<String>,
 }
 
-/// What the cloud has begun, in an unbroken row of answers.
+/// An operation that every answer since `since` has called pending.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Begun {
     pub(super) since: Moment,
@@ -76,48 +76,48 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Whether it takes so long that its targets are changed beside it.
+    /// Whether it has been pending for so long that targets are updated without waiting for it.
     pub(super) fn is_slow(self, now: Moment) -> bool {
         self.since.after(SLOW) <= now
     }
 
-    /// Whether it takes so long that people are told.
+    /// Whether it has been pending for so long that an Event is due.
     pub(super) fn is_worth_telling(self, now: Moment) -> bool {
         self.since.after(LONG) <= now && !self.is_told
     }
 }
 
-/// Clouds make a load balancer in less.
+/// Clouds usually create a load balancer within this time.
 const SLOW: Duration = Duration::from_secs(60);
-/// And nobody waits longer without asking.
+/// After this time users expect an explanation.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Why a load balancer is not as it is wanted, and when that is tried again. Until then its targets follow the nodes.
+/// Why a load balancer is not as wanted, and when to retry. Until then its targets follow the nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Setback {
-    /// What was wanted: anything else is tried at once.
+    /// The Service as wanted then: a different one is tried at once.
     pub(super) wanted: Arc<CloudService>,
     pub(super) why: String,
     pub(super) until: Moment,
-    /// Its targets could not be changed either: that, too, has to wait.
+    /// Updating its targets failed, too: they also wait.
     pub(super) is_stale: bool,
 }
 
 impl RetainedState {
-    /// Whether these targets are others than the provider was told last. Level, not edge: also true before it was
-    /// told anything by this process.
+    /// Whether `targets` differ from those the provider confirmed last. Level-triggered: also true before this process
+    /// has sent any.
     pub fn wants_targets(&self, targets: &Targets) -> bool {
         let confirmed = self.targets.as_ref();
         confirmed.is_none_or(|confirmed| !are_same(confirmed, &targets.nodes))
     }
 
-    /// Whether its targets follow the nodes although it waits for another try.
+    /// Whether targets follow the nodes during a setback.
     pub fn follows_nodes(&self) -> bool {
         let setback = self.setback.as_ref();
         self.targets.is_some() && setback.is_some_and(|setback| !setback.is_stale)
     }
 
-    /// What has to be over before a load balancer that is wanted like this is asked for again.
+    /// The setback that delays a request for `wanted`, if any.
     pub(super) fn setback_of(&self, wanted: &Arc<CloudService>, now: Moment) -> Option<&Setback> {
         let setback = self.setback.as_ref();
         setback.filter(|setback| setback.until > now && setback.wanted == *wanted)

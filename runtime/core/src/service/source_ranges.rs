@@ -1,4 +1,4 @@
-//! Who may connect: `spec.loadBalancerSourceRanges`, or the annotation (SVC-090, SVC-091).
+//! Allowed client networks: `spec.loadBalancerSourceRanges`, or the annotation (SVC-090, SVC-091).
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::stored_state::{annotations, spec};
 use crate::well_known::SOURCE_RANGES;
 
-/// What is written down is not a list of networks. Taking it for "everybody" would open the load balancer.
+/// A configured value is not a list of networks. Treating it as "everyone" would open the load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SourceRangesError {
     /// In the spec.
@@ -24,10 +24,10 @@ pub enum SourceRangesError {
     Annotation(String),
 }
 
-/// The networks that may connect: each once, without host bits, in their order. Nothing written down is everybody.
+/// Networks that may connect, without duplicates and host bits, in their order. Nothing configured allows everyone.
 ///
 /// # Errors
-/// What is written down and cannot be read.
+/// The value that cannot be parsed.
 pub fn source_ranges(service: &Service) -> Result<Vec<IpNet>, SourceRangesError> {
     let in_spec = spec(service)
         .and_then(|spec| spec.load_balancer_source_ranges.as_deref())
@@ -48,7 +48,7 @@ pub fn source_ranges(service: &Service) -> Result<Vec<IpNet>, SourceRangesError>
     }
 }
 
-/// Whether every IPv4 address is in `ranges`.
+/// Whether `ranges` contains all IPv4 addresses.
 pub fn is_allow_all(ranges: &[IpNet]) -> bool {
     ranges.contains(&everybody())
 }

@@ -1,4 +1,4 @@
-//! What is written down in a Service, read. Decides nothing.
+//! Accessors for the state recorded in a Service. Decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ pub fn is_load_balancer(service: &Service) -> bool {
     service_type(service) == "LoadBalancer"
 }
 
-/// SVC-011 as upstream has it: our finalizer, and nothing that it would be for.
+/// SVC-011, as upstream: our finalizer is set but no load balancer is wanted.
 pub fn needs_cleanup(service: &Service) -> bool {
     has_finalizer(service) && (is_deleting(service) || !is_load_balancer(service))
 }
 
-/// Whether there can be anything to do about the Service at all.
+/// Whether the controller can have any work for the Service.
 pub fn is_relevant(service: &Service) -> bool {
     is_load_balancer(service) || has_finalizer(service) || recorded_owner(service).is_some()
 }
 
-/// Whether the finalizer is there that keeps a Service until its load balancer is gone.
+/// Whether the finalizer is set that keeps a Service until its load balancer is gone.
 pub fn has_finalizer(service: &Service) -> bool {
     finalizers(service)
         .iter()
@@ -39,7 +39,7 @@ pub(super) fn is_deleting(service: &Service) -> bool {
     service.metadata.deletion_timestamp.is_some()
 }
 
-/// The provider that is written down. An empty annotation is none.
+/// The recorded owner. An empty annotation counts as none.
 pub fn recorded_owner(service: &Service) -> Option<&str> {
     annotations(service)
         .get(SERVICE_OWNER)
@@ -52,7 +52,7 @@ pub(super) fn annotations(service: &Service) -> &BTreeMap<String, String> {
     service.metadata.annotations.as_ref().unwrap_or(&NONE)
 }
 
-/// `spec.loadBalancerClass`. An empty one is one (SVC-010).
+/// `spec.loadBalancerClass`. An empty string counts as a class (SVC-010).
 pub(super) fn class(service: &Service) -> Option<&str> {
     spec(service)?.load_balancer_class.as_deref()
 }
@@ -70,7 +70,7 @@ pub(super) fn uid(service: &Service) -> &str {
     service.metadata.uid.as_deref().unwrap_or_default()
 }
 
-/// Which Service.
+/// Reference to `service`.
 pub fn service_ref(service: &Service) -> ServiceRef {
     let metadata = &service.metadata;
     ServiceRef {
@@ -89,7 +89,7 @@ pub fn has_address(service: &Service) -> bool {
         .any(|one| one.canonical_ip().is_some())
 }
 
-/// `status.loadBalancer`. What the API does not define is left out, so that it counts as different.
+/// `status.loadBalancer`. Values that the API does not define are dropped, so that they compare as different.
 pub(super) fn load_balancer_status(service: &Service) -> LoadBalancerStatus {
     let status = service.status.as_ref();
     let load_balancer = status.and_then(|status| status.load_balancer.as_ref());

@@ -1,4 +1,4 @@
-//! Which nodes receive a Service's traffic, and which changes of a node are worth a look (SVC-060 to SVC-066).
+//! Which nodes receive a Service's traffic, and which node changes trigger reconciliations (SVC-060 to SVC-066).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::cloud_node::cloud_node;
 use crate::ownership::stored_provider_id;
 use crate::well_known::{EXCLUDE_FROM_LOAD_BALANCERS, TO_BE_DELETED_TAINT};
 
-/// The nodes that are to receive traffic. All Services share one list.
+/// Nodes that receive traffic. All Services share one list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Targets {
     /// Sorted by name.
@@ -35,7 +35,7 @@ impl Targets {
 }
 
 /// Whether the node receives traffic: it is not being deleted, not excluded, not about to be removed by the cluster
-/// autoscaler (SVC-060), and has a machine (EDGE-072). Whether it is Ready does not matter: health checks say that.
+/// autoscaler (SVC-060), and has a machine (EDGE-072). Readiness is left to health checks.
 pub fn is_eligible(node: &Node) -> bool {
     node.metadata.deletion_timestamp.is_none()
         && !is_excluded(node)
@@ -45,9 +45,9 @@ pub fn is_eligible(node: &Node) -> bool {
         && stored_provider_id(node).is_some()
 }
 
-/// Whether a change of a node is worth a look at its own (SVC-063): another label, another machine, other addresses. Not
-/// that it is about to go: its health check says that first, and connections are drained as long as it is a target
-/// (SVC-064, EDGE-068). It leaves with the next change of any kind.
+/// Whether a node change triggers a reconciliation by itself (SVC-063): exclusion label, machine or addresses. A
+/// planned removal does not: its health check fails first, and connections drain while it is a target (SVC-064,
+/// EDGE-068). It leaves with the next change of any kind.
 pub fn wakes(old: &Node, new: &Node) -> bool {
     let addresses = |node: &Node| {
         let status = node.status.as_ref();
@@ -58,7 +58,7 @@ pub fn wakes(old: &Node, new: &Node) -> bool {
         || addresses(old) != addresses(new)
 }
 
-/// The label is there, and its value is not one of Go's spellings of false.
+/// The label is set, and its value is not one of Go's spellings of false.
 fn is_excluded(node: &Node) -> bool {
     let labels = node.metadata.labels.as_ref();
     let value = labels.and_then(|labels| labels.get(EXCLUDE_FROM_LOAD_BALANCERS));
@@ -70,8 +70,8 @@ fn is_excluded(node: &Node) -> bool {
     })
 }
 
-/// Whether two lists mean the same to a load balancer. Labels do not count, so that nobody who labels a thousand nodes
-/// causes a request for each load balancer; the drift check sees them.
+/// Whether two lists are equal for a load balancer. Labels are ignored, so that labelling a thousand nodes does not
+/// cause a request per load balancer; the drift check sees them.
 pub(super) fn are_same(left: &Arc<[CloudNode]>, right: &Arc<[CloudNode]>) -> bool {
     Arc::ptr_eq(left, right)
         || left.len() == right.len()

@@ -1,4 +1,4 @@
-//! The set of nodes behind a load balancer that is otherwise as it should be (SVC-066 to SVC-070).
+//! Updates the nodes behind a load balancer that is otherwise as wanted (SVC-066 to SVC-070).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::cloud::instance::CloudNode;
 use crate::effect::ServiceEffect;
 use crate::load_balancer::{Progress, UpdateRequest};
 
-/// How many names of nodes an Event has (SVC-069).
+/// Maximum number of node names in an Event (SVC-069).
 const MOST_NAMES: usize = 20;
 
 pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
@@ -24,7 +24,7 @@ pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
     Step::Do(vec![ServiceEffect::UpdateTargets(Arc::new(request))])
 }
 
-/// SVC-032, as long as it is so once.
+/// SVC-032, once per occurrence.
 pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceEffect> {
     const REASON: &str = "UnAvailableLoadBalancer";
     let is_known = facts.past.is_unavailable || facts.has_said(REASON);
@@ -32,7 +32,7 @@ pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<Servic
         .then(|| warning(REASON, "There are no available nodes for LoadBalancer"))
 }
 
-/// SVC-068 to SVC-070. Any failure but the cloud's wish for patience has the whole looked at, at once.
+/// SVC-068 to SVC-070. Any failure but throttling causes a full ensure at once.
 pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
     const UPDATED: &str = "UpdatedLoadBalancer";
     const FAILED: &str = "UpdateLoadBalancerFailed";
@@ -51,7 +51,7 @@ pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
             event.map(|event| Step::Do(vec![event]))
         }
         Err(ProviderError::Elsewhere) => None,
-        // What was said and done about it is done.
+        // Already reported and handled.
         Err(_) if facts.state.ensured.is_some() => None,
         Err(error) if !facts.has_said(FAILED) => {
             let message = update_failed(&asked.targets, error);

@@ -1,4 +1,4 @@
-//! Why a Service is not done, said to people, and when it is looked at again (SVC-022, SVC-024, EDGE-069).
+//! Why a Service is not done, how that is reported, and when to retry (SVC-022, SVC-024, EDGE-069).
 
 use std::time::Duration;
 
@@ -17,84 +17,85 @@ use crate::permit::Mode;
 use crate::retry::{self, Retry};
 use crate::well_known::DELETE_UNTIL;
 
-/// What a provider may ask for when it has begun something; anything outside is moved to the nearest end.
+/// Range of the retry delay that a provider may request for a pending operation; values outside are clamped.
 const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
 
-/// What stands in the way.
+/// Reason why a reconciliation cannot complete now.
 pub(super) enum Obstacle<'a> {
-    /// A call failed.
+    /// A provider call failed.
     Provider {
-        /// Which.
+        /// The failed operation.
         doing: Doing,
-        /// How.
+        /// Its error.
         error: &'a ProviderError,
     },
-    /// Source ranges that cannot be read.
+    /// The source ranges cannot be parsed.
     SourceRanges(SourceRangesError),
-    /// The load balancer could not be made as it is wanted a while ago, which was said then.
+    /// The load balancer could not be made as wanted earlier; an Event was recorded then.
     Setback {
-        /// Why.
+        /// Reason of the failure.
         why: &'a str,
-        /// When that is tried again.
+        /// Time until the retry.
         again: Duration,
     },
-    /// The answer may not be written down.
+    /// The answer failed the check and may not be written.
     Answer(ingress::Unusable),
-    /// The cloud has begun something.
+    /// The cloud answered pending.
     Pending {
-        /// What it said.
+        /// The provider's answer.
         pending: &'a Pending,
-        /// That is so for so long that people are told.
+        /// Pending for so long that an Event is due.
         is_long: bool,
     },
-    /// An order may still be carried out.
+    /// A call whose result is unknown may still be carried out.
     Late {
-        /// When it is looked at again.
+        /// Time until the next look.
         again: Duration,
     },
-    /// It has begun it before, and needs its time.
+    /// The operation is pending, and not due for polling yet.
     Begun {
-        /// Until then.
+        /// Time until it is.
         again: Duration,
     },
-    /// Nobody knows yet which nodes there are.
+    /// The node list is not complete yet.
     NodesUnsynced,
-    /// Most targets would go; that has to be wanted again.
+    /// Most targets would be removed; this needs confirmation.
     Removal {
-        /// Then.
+        /// Time until the confirmation.
         again: Duration,
     },
-    /// All addresses would go; that has to be answered again.
+    /// All addresses would be removed; this needs a second answer.
     Emptied {
-        /// Then.
+        /// Time until the second answer.
         again: Duration,
     },
-    /// The change's budget is spent.
+    /// The budget for the change is exhausted.
     Braked {
-        /// What kind of change.
+        /// The brake that holds it.
         brake: Brake,
-        /// When there is something again.
+        /// Time until budget is available.
         again: Duration,
     },
-    /// The load balancer belongs to a Service that is alive.
+    /// The load balancer belongs to an existing Service.
     Owned(&'a ServiceRef),
-    /// Nobody knows yet which Services there are.
+    /// The Service list is not complete yet.
     ServicesUnsynced,
-    /// It belongs to nobody who is alive, and may not be taken over.
+    /// Its owner, if it has one, does not exist, and adoption is not enabled.
     Unadopted(Option<&'a str>),
-    /// It belongs to somebody, although nobody can be asked or it was to be taken over.
+    /// The provider names an owner that cannot be verified, or refuses the adoption.
     Taken(Option<&'a str>),
-    /// Nothing that is known to exist was found: this.
+    /// At least half of the witnesses are missing at the provider, as with another account's credential; the missing
+    /// ones.
     Strange(&'a [String]),
-    /// It was removed and is still there.
+    /// Deleted according to the provider, but still there.
     StillThere,
-    /// Whether it is still there could not be told.
+    /// The answer does not prove that it is gone.
     Unproven,
-    /// The API server did not do what was asked.
+    /// The API server refused a request or failed.
     Cluster(Trouble<'a>),
 }
 
-/// What the provider was asked for.
+/// Operation requested from the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     Ensure,
@@ -104,7 +105,7 @@ pub(super) enum Doing {
 }
 
 impl Doing {
-    /// Upstream's words: the end of "failed to …" (SVC-036, SVC-040, SVC-041).
+    /// Upstream's wording: the end of "failed to …" (SVC-036, SVC-040, SVC-041).
     fn as_str(self) -> &'static str {
         match self {
             Doing::Ensure => "ensure load balancer",
@@ -115,7 +116,7 @@ impl Doing {
     }
 }
 
-/// Tells about the obstacle if it is time to, and comes back.
+/// Reports the obstacle if that is due, then returns when to retry.
 pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision {
     let why = obstacle.why();
     let service = service_ref(&facts.service);
@@ -125,7 +126,7 @@ pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision
     {
         return one(warning(reason, &obstacle.message(facts)));
     }
-    // It says in the object what the plan says of it where nothing is written: that nobody can judge it.
+    // Only in enforce mode: otherwise the plan reports it and nothing is written.
     if let Some(reason) = obstacle.condition(facts)
         && facts.world.mode == Mode::Enforce
         && !facts.is_gone
@@ -146,10 +147,10 @@ pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision
     })
 }
 
-/// The reason of the Event about what the cloud has begun and does not end.
+/// Event reason for an operation that stays pending.
 pub(super) const PENDING: &str = "LoadBalancerPending";
 
-/// The cloud has begun something, perhaps long ago.
+/// The obstacle for a pending operation.
 pub(super) fn begun<'a>(facts: &Facts, pending: &'a Pending, now: Moment) -> Obstacle<'a> {
     let begun = facts.past.begun;
     Obstacle::Pending {
@@ -158,13 +159,13 @@ pub(super) fn begun<'a>(facts: &Facts, pending: &'a Pending, now: Moment) -> Obs
     }
 }
 
-/// How long the provider wants to be left alone.
+/// The provider's retry delay, clamped to [`ASKED`].
 pub(super) fn patience(pending: &Pending) -> Duration {
     pending.retry_after.clamp(ASKED.0, ASKED.1)
 }
 
 impl Obstacle<'_> {
-    /// Whether anything has failed. Waiting for what was begun, or for a confirmation, is no failure.
+    /// Whether it counts as a failure. Waiting for a pending operation or for a confirmation does not.
     pub(super) fn is_failure(&self) -> bool {
         !matches!(
             self,
@@ -179,8 +180,8 @@ impl Obstacle<'_> {
         )
     }
 
-    /// Whether the load balancer cannot be made as it is wanted, and is asked for again later: until then its targets
-    /// follow the nodes. Not where the cloud works on it or wants to be left alone, nor where it is somebody else's.
+    /// Whether ensuring failed and is retried later, so that the targets follow the nodes until then. Not for a pending
+    /// or throttled operation, nor for a load balancer of another owner.
     pub(super) fn is_setback(&self) -> bool {
         match self {
             Obstacle::Provider { doing, error } => {
@@ -192,7 +193,7 @@ impl Obstacle<'_> {
         }
     }
 
-    /// For operators.
+    /// Message for operators.
     fn why(&self) -> String {
         match self {
             Obstacle::Answer(unusable) => {
@@ -204,7 +205,7 @@ impl Obstacle<'_> {
         }
     }
 
-    /// For whoever may read the Service, without other tenants' names.
+    /// Message for everyone who may read the Service; without names of other tenants.
     fn told(&self) -> String {
         match self {
             Obstacle::Provider { doing, error } => {
@@ -271,14 +272,14 @@ impl Obstacle<'_> {
         }
     }
 
-    /// The reason of the Event, if there is to be one.
+    /// Reason of the Event, if one is due.
     fn reason(&self, facts: &Facts) -> Option<&'static str> {
         let failed = match facts.is_gone {
             true => "DeleteLoadBalancerFailed",
             false => "SyncLoadBalancerFailed",
         };
         match self {
-            // It was said with the nodes' names.
+            // Reported already, with the nodes' names.
             Obstacle::Provider {
                 doing: Doing::Update,
                 ..
@@ -302,7 +303,7 @@ impl Obstacle<'_> {
         }
     }
 
-    /// Upstream's words before ours (SVC-024, SVC-053).
+    /// Upstream's prefix before our message (SVC-024, SVC-053).
     fn message(&self, facts: &Facts) -> String {
         match self {
             Obstacle::Answer(_) | Obstacle::Braked { .. } | Obstacle::Pending { .. } => self.told(),
@@ -314,7 +315,7 @@ impl Obstacle<'_> {
         }
     }
 
-    /// The reason of the condition, where it is worth a write: what passes by itself has passed by the second time.
+    /// Reason of the condition, if it is worth a write: a transient failure is gone by the second attempt.
     fn condition(&self, facts: &Facts) -> Option<&'static str> {
         let lasts = facts.past.failures > 0;
         match self {
@@ -344,7 +345,7 @@ impl Obstacle<'_> {
             Obstacle::NodesUnsynced | Obstacle::ServicesUnsynced => {
                 return Retry::After(retry::CLOUD.first);
             }
-            // The budget of ten minutes is not asked for by every Service at the moment the first change is free.
+            // Clamped: otherwise every Service would ask for the 10 min budget at the moment the first change is free.
             Obstacle::Braked { again, .. } => {
                 return Retry::After((*again).clamp(retry::CLOUD.first, retry::CLOUD.most));
             }

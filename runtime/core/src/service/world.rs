@@ -1,4 +1,4 @@
-//! What all reconciliations about Services share. Decides nothing but whose a Service is.
+//! Context shared by all reconciliations of Services. Decides nothing but ownership.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use crate::ownership::OwnershipContext;
 use crate::permit::Mode;
 use crate::settings::ServiceRules;
 
-/// What all reconciliations of one controller share.
+/// Context shared by all reconciliations of one controller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct World {
-    /// The provider that acts.
+    /// The acting provider.
     pub ownership: Arc<OwnershipContext>,
-    /// The prefixes of the annotations that it may set.
+    /// Annotation prefixes that it may set.
     pub prefixes: Arc<[String]>,
-    /// What decisions are held against.
+    /// Limits and options for decisions.
     pub rules: Arc<ServiceRules>,
     /// Whether changes are made.
     pub mode: Mode,
-    /// Which Services are whose.
+    /// Which provider owns which Services.
     pub claims: Arc<Claims>,
-    /// Whether it is this provider that says what concerns all of them equally: what nobody here serves.
+    /// Whether this provider reports Services that no provider here serves; exactly one does.
     pub is_speaker: bool,
 }
 
 impl World {
-    /// A world with one provider.
+    /// A context with a single provider.
     pub fn new(
         ownership: Arc<OwnershipContext>,
         prefixes: Arc<[String]>,
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// The same, where there are other providers, too.
+    /// The same context, with the claims of all providers.
     pub fn among(self, claims: Arc<Claims>) -> World {
         World {
             is_speaker: claims.first() == Some(self.ownership.name.as_str()),
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// Whether the provider speaks for `service`.
+    /// Whether this provider owns `service`.
     pub fn owns(&self, service: &Service) -> bool {
         match self.claims.owner(service) {
             Owner::Recorded(claim) | Owner::Implied(claim) => claim.name == self.ownership.name,

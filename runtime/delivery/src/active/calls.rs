@@ -1,4 +1,4 @@
-//! The calls of the controllers, each to one generation.
+//! Calls of the provider controllers, each routed to one generation.
 
 use std::sync::Arc;
 
@@ -169,8 +169,8 @@ impl<P: Holding> CloudProvider for Active<P> {
 }
 
 impl<P: Holding> Active<P> {
-    /// A `find` of a canary. What the candidate cannot answer, or not believably, the one that serves is asked once:
-    /// reads have no effect, and its answer tells whose fault it is.
+    /// A `find` of a canary. If the candidate fails or its answer is impossible, the serving generation is asked once:
+    /// reads have no effect, and its answer shows which side is at fault.
     pub(super) async fn find_by_candidate(
         &self,
         serving: &Generation<P>,
@@ -187,7 +187,7 @@ impl<P: Holding> Active<P> {
                 }
                 impossible => impossible,
             },
-            // The cloud's word holds for both.
+            // The cloud's rate limit applies to both.
             Err(ProviderError::Throttled { .. }) => {
                 trial.heard(Side::Candidate, reads::FIND, &answer, &permit);
                 return answer;
@@ -195,7 +195,7 @@ impl<P: Holding> Active<P> {
             Err(_) => None,
         };
         let second = serving.provider.find(nodes, permit.clone()).await;
-        // What the first one left of the time says nothing about the second.
+        // The second call had only the time left by the first.
         let is_late = |answer: &Result<_, _>| matches!(answer, Err(ProviderError::TimedOut(_)));
         let is_short_of_time = is_late(&answer) && is_late(&second);
         if !is_short_of_time {
@@ -213,7 +213,7 @@ impl<P: Holding> Active<P> {
         second
     }
 
-    /// Whose turn it is about a Service.
+    /// Selects the generation for a call about a Service.
     fn turn(&self, service: &Arc<CloudService>) -> RoutedCall<P> {
         self.seen.service(service);
         self.settled.begins(&service.uid);
@@ -236,7 +236,7 @@ async fn find_by_serving<P: Holding>(
     if let Some(trial) = &roles.trial
         && let Some(turn) = trial.may_compare()
     {
-        // Afterwards, so that nobody waits for a candidate.
+        // After the answer, so that no caller waits for a candidate.
         reads::compare_later(&roles.serving, trial, turn, nodes, &answer, &permit);
     }
     answer
@@ -256,7 +256,7 @@ impl<P: Holding> Roles<P> {
     }
 }
 
-/// One call that may change something, and who answers it.
+/// One call that may change something, and the generation that answers it.
 pub(super) struct RoutedCall<P> {
     pub(super) roles: Arc<Roles<P>>,
     pub(super) is_candidates: bool,

@@ -1,5 +1,5 @@
-//! How two generations' answers to the same question differ, in words. Only what the controllers write down counts:
-//! events, reasons and proofs may be others.
+//! Describes how two generations' answers to the same question differ. Only values that the controllers write count:
+//! events, reasons and proofs may differ.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use ccm_core::load_balancer::Found;
 use ccm_core::provider_id::ProviderId;
 use ipnet::IpNet;
 
-/// How many differences of one answer are told.
+/// Maximum number of reported differences of one answer.
 const TOLD: usize = 8;
-/// How much of a value is shown, in characters.
+/// Maximum length of a shown value, in characters.
 const SHOWN: usize = 64;
 
-/// What a candidate answers in another way. What the serving generation could not tell is compared with nothing.
+/// Differences of the candidate's look-ups. Look-ups that the serving generation could not answer are skipped.
 pub(super) fn lookups(
     nodes: &[CloudNode],
     serving: &[Lookup],
@@ -29,7 +29,7 @@ pub(super) fn lookups(
         .collect()
 }
 
-/// The same of an answer about a load balancer.
+/// Difference of two answers about a load balancer.
 pub(super) fn balancers(service: &str, serving: &Found, candidate: &Found) -> Option<String> {
     if serving == candidate {
         return None;
@@ -45,8 +45,7 @@ pub(super) fn balancers(service: &str, serving: &Found, candidate: &Found) -> Op
     ))
 }
 
-/// The same of two lists of routes. What a version finds a route by is its own business, and so are its order and its
-/// words for what is no node.
+/// Differences of two lists of routes. Ignores route IDs, order, and the text of targets that are no node.
 pub(super) fn routes(serving: &[CloudRoute], candidate: &[CloudRoute]) -> Vec<String> {
     let (ours, theirs) = (destinations(serving), destinations(candidate));
     let all = ours
@@ -67,7 +66,7 @@ pub(super) fn routes(serving: &[CloudRoute], candidate: &[CloudRoute]) -> Vec<St
     .collect()
 }
 
-/// Where each destination leads. One that stands in the list twice leads to both, in an order that is no matter.
+/// Targets by destination. A destination listed twice has both targets, sorted.
 fn destinations(routes: &[CloudRoute]) -> BTreeMap<String, Vec<String>> {
     let mut destinations: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for route in routes {
@@ -84,7 +83,7 @@ fn destinations(routes: &[CloudRoute]) -> BTreeMap<String, Vec<String>> {
     destinations
 }
 
-/// What is wrong with whose machine this is: an answer that nobody could write down.
+/// Describes an impossible provider ID in the answer: one that no controller could write down.
 pub(super) fn impossible(
     nodes: &[CloudNode],
     schemes: &[String],
@@ -98,7 +97,7 @@ pub(super) fn impossible(
         let is_ours = ProviderId::parse(answered)
             .is_ok_and(|id| schemes.iter().any(|scheme| scheme == id.scheme));
         let is_same = stored.is_none_or(|stored| stored == answered);
-        // Empty means: the one that is stored.
+        // Empty means: the stored one.
         let is_possible = is_ours && is_same || answered.is_empty() && stored.is_some();
         (!is_possible).then(|| {
             format!(
@@ -129,7 +128,7 @@ fn kind(lookup: &Lookup) -> &'static str {
     }
 }
 
-/// The first difference: who answers about another machine differs in everything.
+/// The first difference only: an answer about another machine differs in everything.
 fn instance(ours: &Instance, theirs: &Instance) -> Option<String> {
     if ours.provider_id != theirs.provider_id {
         return Some(told("provider ID", &ours.provider_id, &theirs.provider_id));
@@ -172,7 +171,7 @@ fn told(what: &str, ours: &str, theirs: &str) -> String {
     )
 }
 
-/// A guest's text as people may see it.
+/// Escapes and truncates a guest's text for display.
 pub(super) fn shown(text: &str) -> String {
     let plain = text.chars().flat_map(char::escape_debug);
     plain.take(SHOWN).collect()

@@ -1,14 +1,14 @@
-//! Whose a hint is. What `pending` carries is handed back to the generation that wrote it and to no other: its form is
-//! the guest's own business, and the next version may read it as something else.
+//! Tags each `pending` hint with its generation. A hint is returned only to the generation that wrote it: its format is
+//! private to the guest, and another version may read it differently.
 
 use std::sync::Arc;
 
 use ccm_core::load_balancer::Pending;
 
-/// Stands before the guest's own bytes, which keep their whole length.
+/// Length of the generation's number, which precedes the guest's bytes. Those keep their full length limit.
 const TAG: usize = size_of::<u64>();
 
-/// What a generation said, with its number in the hint.
+/// Adds the generation's number to the hint of an answer.
 pub(super) fn tagged(generation: u64, pending: Pending) -> Pending {
     let tag = |hint: Arc<[u8]>| -> Arc<[u8]> {
         let number = generation.to_be_bytes();
@@ -20,7 +20,7 @@ pub(super) fn tagged(generation: u64, pending: Pending) -> Pending {
     }
 }
 
-/// The hint as the generation wrote it; nothing if another one did.
+/// The hint without the tag; `None` if another generation wrote it.
 pub(super) fn own(generation: u64, hint: Option<&Arc<[u8]>>) -> Option<Arc<[u8]>> {
     let (tag, own) = hint?.split_at_checked(TAG)?;
     (tag == generation.to_be_bytes()).then(|| own.into())

@@ -1,8 +1,9 @@
-//! What a candidate would change of load balancers that the cloud had agreed on. Both versions are asked to make it agree
-//! with the same Services in plan mode: nothing is changed, and the first change that one wants is heard by its refusal.
+//! Counts what a candidate would change of load balancers that are already as they should be. Both versions are asked
+//! in plan mode to ensure the same Services: nothing is changed, and the first refused change shows that a version
+//! wants one.
 //!
-//! Routes need no such question. Which of them are made and removed is decided from lists, which are compared, and a
-//! version that is tried is told to change none.
+//! Routes need no such check: routes to create or delete are decided from lists, which are compared, and a version on
+//! trial is not asked to change any.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,23 +20,24 @@ use ccm_host::egress::now;
 
 use super::{Active, Generation, Holding};
 
-/// Load balancers that are remembered, and asked about: enough to tell a version that changes all of them from one that
-/// finds something to do, and few enough to cost what a shadow does. Each costs a candidate that agrees one call.
+/// Maximum number of load balancers remembered and asked about: enough to tell a version that changes all of them from
+/// one that finds something to do, and no more expensive than a shadow. Each costs one call if the candidate plans no
+/// change.
 const BALANCERS: usize = 12;
-/// How long one call may take; nobody waits for it.
+/// Time limit of one call, which runs in the background.
 const CALL: Duration = Duration::from_secs(60);
 
-/// The load balancers about which a version has said last that the cloud agrees with their Services: the latest ones.
+/// The load balancers that were most recently reported as matching their Services.
 #[derive(Default)]
 pub(super) struct Settled(Mutex<VecDeque<Arc<EnsureRequest>>>);
 
 impl Settled {
-    /// A call about this Service begins. Until it has ended well, nothing is expected of its load balancer.
+    /// Forgets the load balancer of this Service when a call about it begins, until the call ends well.
     pub(super) fn begins(&self, uid: &str) {
         self.lock().retain(|request| request.service.uid != uid);
     }
 
-    /// The cloud agrees with this Service, and these nodes are behind its load balancer.
+    /// Records that the load balancer matches this Service and has these targets.
     pub(super) fn agreed(&self, service: &Arc<CloudService>, targets: &Arc<[CloudNode]>) {
         let request = EnsureRequest {
             service: service.clone(),
@@ -55,25 +57,24 @@ impl Settled {
         self.lock().iter().cloned().collect()
     }
 
-    /// Whether nothing was asked about its Service meanwhile.
+    /// Whether no call about its Service has begun since the request was recorded.
     fn has(&self, request: &Arc<EnsureRequest>) -> bool {
         self.lock().iter().any(|one| Arc::ptr_eq(one, request))
     }
 
-    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    /// No update under this lock can panic half-way, so a poisoned lock is still valid.
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<EnsureRequest>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<P: Holding> Active<P> {
-    /// How many load balancers that should need nothing a candidate would change, and how many of those the version that
-    /// serves would. One call at a time. What a candidate wants to change counts if it still does after the other one was
-    /// asked, and nobody has changed the Service meanwhile.
+    /// Counts how many load balancers that need no change the candidate would change, and how many of those the serving
+    /// version would change, too. One call at a time. A planned change that only the candidate wants counts if the
+    /// candidate repeats it after the serving version was asked, and no call about the Service began meanwhile.
     ///
     /// # Errors
-    /// Nothing can be said: the candidate fails where the version that serves does not, or the cloud wants to be left
-    /// alone.
+    /// No result: the candidate fails where the serving version does not, or the cloud is in a rate-limit hold.
     pub async fn plans(
         &self,
         candidate: &Generation<P>,
@@ -113,7 +114,7 @@ impl<P: Holding> Active<P> {
                     return Err(ProviderError::Unavailable(why));
                 }
                 Err(error) => {
-                    // Where both fail, it is nothing about the candidate.
+                    // If both fail, the failure is not attributed to the candidate.
                     if wants_change(ours.as_ref(), &request, tenure).await.is_ok() {
                         if matches!(error, ProviderError::Trapped(_)) {
                             return Err(error);
@@ -124,14 +125,14 @@ impl<P: Holding> Active<P> {
             }
         }
         match unanswered {
-            // The canary shows what it does not know of some.
+            // Failures for only some load balancers are left to the canary.
             Some(error) if plans.asked == 0 => Err(error),
             _ => Ok(plans),
         }
     }
 }
 
-/// Whether it would change anything at the cloud for this Service.
+/// Whether the provider would change anything at the cloud for this Service.
 async fn wants_change<P: Holding>(
     provider: &P,
     request: &EnsureRequest,
@@ -142,20 +143,20 @@ async fn wants_change<P: Holding>(
     let permit = Permit::new(until, Mode::Plan, 1, tenure.clone(), heard.clone());
     let answer = provider.ensure_load_balancer(request, Arc::new(permit));
     let answer = answer.await;
-    // How it takes a refusal says nothing.
+    // The provider's reaction to the refusal is irrelevant.
     if heard.0.load(Ordering::Acquire) {
         return Ok(true);
     }
     answer.map(|_| false)
 }
 
-/// Whether a change was refused for the mode alone.
+/// Set when a change was refused only because of plan mode.
 #[derive(Default)]
 struct Heard(AtomicBool);
 
 impl AuditSink for Heard {
     fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
-        // No change gets this far in plan mode.
+        // Never reached by a change in plan mode.
         Err(Unrecordable)
     }
 

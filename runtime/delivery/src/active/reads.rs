@@ -1,5 +1,5 @@
-//! Reads for the sake of a trial: answers compared in the background, and one read for each capability when there is no
-//! traffic. None of them may change anything, whatever the permit of the call allowed that they repeat.
+//! Reads made for a trial: background comparisons, and one read for each capability when there is no traffic. All use
+//! read-only permits, whatever the permit of the repeated call allowed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,19 +13,19 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::trial::{Kind, Side, Trial};
 use super::{Active, Generation, Holding, compare};
 
-/// The functions, as messages name them.
+/// Function names used in messages.
 pub(super) const FIND: &str = "instances.find";
 pub(super) const GET: &str = "load-balancer.get";
 
-/// How long such a read may take; nobody waits for it.
+/// Time limit of one such read, which runs in the background.
 const READ: Duration = Duration::from_secs(60);
-/// Nodes that are remembered for reads without traffic.
+/// Number of nodes remembered for reads without traffic.
 const NODES: usize = 3;
-/// What is asked about where nothing was seen yet. No cluster has an object with this UID.
+/// Placeholder asked about when nothing was seen yet. No cluster has an object with this UID.
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 const NOBODYS_NAME: &str = "wasm-ccm-asks-about-nobody";
 
-/// What the controllers asked about last.
+/// The objects that the controllers asked about last.
 #[derive(Default)]
 pub(super) struct Seen(Mutex<Last>);
 
@@ -36,7 +36,7 @@ struct Last {
 }
 
 impl Seen {
-    /// Remembers some of these, rather those whose machines are known.
+    /// Remembers some of these nodes, preferably those with a provider ID.
     pub(super) fn nodes(&self, nodes: &[CloudNode]) {
         let known = nodes.iter().filter(|node| node.provider_id.is_some());
         let chosen: Vec<_> = known.take(NODES).cloned().collect();
@@ -48,7 +48,7 @@ impl Seen {
         }
     }
 
-    /// Remembers this one.
+    /// Remembers this Service.
     pub(super) fn service(&self, service: &Arc<CloudService>) {
         self.last().service = Some(service.clone());
     }
@@ -71,7 +71,8 @@ impl Seen {
     }
 }
 
-/// Asks the candidate in the background what the other one has just answered, and compares. The turn ends with it.
+/// Asks the candidate in the background what the serving generation has just answered, and compares. Holds the
+/// comparison permit until it ends.
 pub(super) fn compare_later<P: Holding>(
     serving: &Arc<Generation<P>>,
     trial: &Arc<Trial<P>>,
@@ -92,9 +93,9 @@ pub(super) fn compare_later<P: Holding>(
 }
 
 impl<P: Holding> Active<P> {
-    /// Makes one read for each capability, about what the controllers asked about last: of a shadow both sides are
-    /// asked and compared, of a canary the candidate, and the other one where it fails. Without a trial, or while the
-    /// cloud wants to be left alone, nothing is asked. `permit` says in which tenure; it allows no change here.
+    /// Makes one read for each capability, about the objects that the controllers asked about last. A shadow asks both
+    /// generations and compares; a canary asks the candidate, and the serving generation if that fails. Does nothing
+    /// without a trial or during a rate-limit hold. Only the tenure of `permit` is used: all calls here are read-only.
     pub async fn read_each_capability(&self, permit: &Arc<Permit>) {
         let roles = self.roles.load_full();
         let Some(trial) = &roles.trial else {
@@ -115,7 +116,7 @@ impl<P: Holding> Active<P> {
                     trial.compare_find(serving, &nodes, answer, &permit).await;
                 }
                 Kind::Canary => {
-                    // Its answer was counted; nobody here needs it.
+                    // Its answer was counted and is not needed here.
                     let _ = self
                         .find_by_candidate(serving, trial, &nodes, reading(permit))
                         .await;
@@ -135,8 +136,8 @@ impl<P: Holding> Active<P> {
 }
 
 impl<P: Holding> Trial<P> {
-    /// Compares an answer with the candidate's. A difference counts if it is still there when both are asked again,
-    /// independently of what they keep: meanwhile a machine may have gone or come.
+    /// Compares an answer with the candidate's. A difference counts if it remains when both are asked again without
+    /// their response caches: a machine may have come or gone meanwhile.
     async fn compare_find(
         &self,
         serving: &Generation<P>,

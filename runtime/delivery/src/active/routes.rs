@@ -1,4 +1,4 @@
-//! The calls about routes, each to the generation that serves, and their lists for the sake of a trial.
+//! Route calls, which all go to the serving generation, and comparison of route lists for a trial.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl<P: Holding> Active<P> {
         if let Some(trial) = &roles.trial
             && let Some(turn) = trial.may_compare_lists()
         {
-            // Afterwards, so that nobody waits for a candidate.
+            // After the answer, so that no caller waits for a candidate.
             compare_later(&roles.serving, trial, turn, nodes, &answer, &permit);
         }
         answer
@@ -81,7 +81,8 @@ fn tagged<P: Holding>(turn: &RoutedCall<P>, reply: RouteReply) -> RouteReply {
     }
 }
 
-/// Asks the candidate in the background for the list that the other one has just answered. The turn ends with it.
+/// Asks the candidate in the background for the list that the serving generation has just answered. Holds the
+/// comparison permit until it ends.
 fn compare_later<P: Holding>(
     serving: &Arc<Generation<P>>,
     trial: &Arc<Trial<P>>,
@@ -102,8 +103,8 @@ fn compare_later<P: Holding>(
 }
 
 impl<P: Holding> Trial<P> {
-    /// Compares a list with the candidate's. A difference counts if it is still there when both are asked again: routes
-    /// come and go while nodes do.
+    /// Compares a list with the candidate's. A difference counts if it remains when both are asked again: routes change
+    /// with the nodes.
     async fn compare_lists(
         &self,
         serving: &Generation<P>,
@@ -113,7 +114,7 @@ impl<P: Holding> Trial<P> {
     ) {
         let theirs = self.list(nodes, permit).await;
         let (Kind::Shadow, Ok(ours), Ok(theirs)) = (self.kind, answer, theirs) else {
-            // A canary is judged by its errors.
+            // A canary is judged by its errors only.
             return;
         };
         if compare::routes(&ours.routes, &theirs.routes).is_empty() {
@@ -127,7 +128,7 @@ impl<P: Holding> Trial<P> {
         }
     }
 
-    /// The candidate's list.
+    /// Lists the routes of the candidate.
     async fn list(
         &self,
         nodes: &[CloudNode],
@@ -140,8 +141,8 @@ impl<P: Holding> Trial<P> {
         theirs
     }
 
-    /// Without traffic: what both list about some nodes. Nobody uses such a list, which calls the other nodes' routes
-    /// somebody else's.
+    /// Without traffic: compares what both list about some nodes. No controller uses this list, in which the routes of
+    /// all other nodes count as foreign.
     pub(super) async fn read_routes(
         &self,
         serving: &Generation<P>,

@@ -1,4 +1,4 @@
-//! One trial of a candidate: whose turn it is, and how the calls end. Makes no call and draws no conclusion.
+//! One trial of a candidate: selects its calls and counts how they end. Makes no calls and draws no conclusions.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,29 +12,29 @@ use tokio::task::AbortHandle;
 
 use super::{Generation, Holding};
 
-/// Of so many calls that the serving generation answered one may be asked once more for comparison: the candidate
-/// takes at most a tenth of what the cloud allows.
+/// At most one in this many calls answered by the serving generation is repeated for comparison: the candidate takes at
+/// most a tenth of what the cloud allows.
 const ONE_IN: i64 = 10;
-/// Differences that are remembered; the verdict comes long before.
+/// Maximum number of stored differences; the verdict comes long before.
 const DIFFERENCES: usize = 64;
-/// The text of a fatal error is cut at this length, in characters: what a record holds of it.
+/// Maximum length of a fatal error's text, in characters, as stored in a record.
 const FATAL: usize = 1_000;
 
-/// What a trial is.
+/// Kinds of trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Answers are compared, and the candidate's used for nothing.
+    /// Answers are compared; the candidate's are never used.
     Shadow,
-    /// The candidate answers a part of the calls.
+    /// The candidate answers a share of the calls.
     Canary,
 }
 
-/// Whose call it was.
+/// The generation that a call went to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Of the generation that serves.
+    /// The serving generation.
     Serving,
-    /// Of the one that is tried.
+    /// The generation on trial.
     Candidate,
 }
 
@@ -46,12 +46,11 @@ pub(super) struct Trial<P> {
     changed: Arc<Notify>,
     is_over: AtomicBool,
     finds: AtomicU32,
-    /// Look-ups since the last one that was asked once more.
+    /// Look-ups since the last one that was repeated for comparison.
     unshadowed: Mutex<i64>,
-    /// Lists of routes since the last one that was asked once more. There are few of them, so that the first one counts
-    /// for ten.
+    /// Route lists since the last one that was repeated for comparison. Lists are rare, so the first one counts as ten.
     unlisted: Mutex<i64>,
-    /// One for the only comparison that may be under way.
+    /// A single permit: at most one comparison runs at a time.
     comparing: Arc<Semaphore>,
     comparison: Mutex<Option<AbortHandle>>,
 }
@@ -72,23 +71,23 @@ impl<P: Holding> Trial<P> {
         }
     }
 
-    /// Whether this `find` is the candidate's: every second one.
+    /// Whether this `find` goes to the candidate: every second one does.
     pub(super) fn takes_find(&self) -> bool {
         self.kind == Kind::Canary && self.finds.fetch_add(1, Ordering::Relaxed) % 2 == 1
     }
 
-    /// Whether calls about the Service with this UID are the candidate's. Always the same half, so that one sequence of
-    /// calls stays with one generation.
+    /// Whether calls about the Service with this UID go to the candidate. Depends on the UID only, so that all calls
+    /// about a Service stay with one generation.
     pub(super) fn takes_service(&self, uid: &str) -> bool {
-        // FNV-1a: UIDs are chosen by the API server, so that nobody aims at one half.
+        // FNV-1a: the API server chooses UIDs, so nobody can aim at one half.
         let hash = uid.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         self.kind == Kind::Canary && (hash ^ (hash >> 32)) % 2 == 1
     }
 
-    /// Whether the look-up that was just answered is to be compared: at most one in ten, one at a time, and not while the
-    /// cloud wants to be left alone.
+    /// Permits the comparison of the look-up that was just answered: at most one in ten, one at a time, and not during
+    /// a rate-limit hold.
     pub(super) fn may_compare(&self) -> Option<OwnedSemaphorePermit> {
         match self.kind {
             Kind::Shadow => self.turn_after(&self.unshadowed),
@@ -96,7 +95,7 @@ impl<P: Holding> Trial<P> {
         }
     }
 
-    /// The same of a list of routes, whatever the trial is: no list is the candidate's.
+    /// Like [`Trial::may_compare`] for route lists, in every kind of trial: route lists never go to the candidate.
     pub(super) fn may_compare_lists(&self) -> Option<OwnedSemaphorePermit> {
         self.turn_after(&self.unlisted)
     }
@@ -112,31 +111,31 @@ impl<P: Holding> Trial<P> {
         Some(turn)
     }
 
-    /// Counts further look-ups for the sake of a comparison: as many more have to pass before the next one.
+    /// Accounts for additional look-ups of a comparison: ten times as many must pass before the next one.
     pub(super) fn asked_more(&self, calls: i64) {
         *lock(&self.unshadowed) -= calls * ONE_IN;
     }
 
-    /// The same of lists of routes.
+    /// Like [`Trial::asked_more`] for route lists.
     pub(super) fn listed_more(&self, calls: i64) {
         *lock(&self.unlisted) -= calls * ONE_IN;
     }
 
-    /// Waits for the turn of a comparison that somebody asked for.
+    /// Waits for the permit of a requested comparison.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         self.comparing.clone().acquire_owned().await.ok()
     }
 
-    /// Ends with the trial.
+    /// Aborts the comparison when the trial ends.
     pub(super) fn binds(&self, comparison: AbortHandle) {
         *lock(&self.comparison) = Some(comparison);
-        // It may have ended a moment ago.
+        // The trial may have ended in between.
         if self.is_over() {
             self.end();
         }
     }
 
-    /// Nothing is counted any more, and no comparison goes on.
+    /// Ends the trial: stops counting and aborts the comparison.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         self.comparing.close();
@@ -185,7 +184,7 @@ impl<P: Holding> Trial<P> {
         });
     }
 
-    /// Counts an answer that was compared.
+    /// Counts a compared answer and its differences.
     pub(super) fn compared(&self, differences: Vec<String>) {
         self.count(|tally| {
             tally.compared = tally.compared.saturating_add(1);
@@ -194,7 +193,7 @@ impl<P: Holding> Trial<P> {
         });
     }
 
-    /// The candidate gave an answer that cannot be.
+    /// Records an impossible answer of the candidate as fatal.
     pub(super) fn lied(&self, what: String) {
         self.count(|tally| {
             tally.fatal.get_or_insert(what);
@@ -208,8 +207,8 @@ impl<P: Holding> Trial<P> {
         }
     }
 
-    /// Whether an error says nothing about the module: this process may not act any more, or the cloud wants to be left
-    /// alone, which the host answers in a guest's place.
+    /// Whether an error says nothing about the module: the tenure has ended, or the host answered in the guest's place
+    /// during a rate-limit hold.
     fn is_nobodys(&self, error: &ProviderError, permit: &Permit) -> bool {
         match error {
             ProviderError::Throttled { .. } => self.candidate.provider.held_for().is_some(),
@@ -218,8 +217,8 @@ impl<P: Holding> Trial<P> {
     }
 }
 
-/// Whether one such error of a candidate is enough. A trap always is; a time-out or an invalid answer if the one that
-/// serves does better.
+/// Whether one such error of a candidate fails the trial. A trap always does; a time-out or an invalid answer does if
+/// the serving generation had none.
 fn is_fatal(error: &ProviderError, serving: &Counts) -> bool {
     match error {
         ProviderError::Trapped(_) => true,
@@ -230,7 +229,7 @@ fn is_fatal(error: &ProviderError, serving: &Counts) -> bool {
     }
 }
 
-/// Nothing that is kept behind these locks can be left half-way.
+/// No update under these locks can stop half-way, so a poisoned lock is still valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The part about requests: targets, and the lines of their rules.
+//! Differences in HTTP requests: targets and the lines of their rules.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ impl Difference {
         }
     }
 
-    /// The new lines of a target: those that stood there before are not even said.
+    /// Compares the new lines of a target; skips those that were there before.
     fn lines_of(&mut self, target: &Target, was: &[Asked<'_>], is: &[Asked<'_>]) {
         let known: HashSet<String> = was
             .iter()
@@ -54,7 +54,7 @@ impl Difference {
             }
             match was.iter().find(|old| old.covers(one)) {
                 None => self.add(Sign::Wider, one.text()),
-                // The same under another placeholder is the same.
+                // Differs only in the name of a placeholder.
                 Some(old) if one.covers(old) => {}
                 Some(_) => self.add(Sign::Within, one.text()),
             }
@@ -62,7 +62,7 @@ impl Difference {
     }
 }
 
-/// One line, and where it leads.
+/// One rule line and its target.
 struct Asked<'a> {
     target: &'a Target,
     line: Line,
@@ -79,7 +79,8 @@ fn asked(manifest: &Manifest) -> Vec<Asked<'_>> {
 }
 
 impl Asked<'_> {
-    /// Whether all that the other one admits is admitted here: under the same name, which is what is granted.
+    /// Whether this line admits everything that the other one admits, under the same target name, which is what is
+    /// granted.
     fn covers(&self, other: &Asked<'_>) -> bool {
         self.target.name == other.target.name
             && reaches(self.target, other.target)
@@ -102,7 +103,7 @@ impl Asked<'_> {
         let mut text = format!("{} {method} {host}{port}{base}{path}", endpoint.scheme());
         for (place, fields) in [("?", query), ("form ", form)] {
             for (name, value) in fields {
-                // The one part of a line that may hold any letter.
+                // The only part of a line that may contain any character.
                 let (name, value) = (name.escape_debug(), value.escape_debug());
                 text.push_str(&format!(" {place}{name}={value}"));
             }
@@ -115,7 +116,7 @@ impl Asked<'_> {
     }
 }
 
-/// Whether requests to the new target go to the same place, with the same credential or none.
+/// Whether the new target has the same endpoint, with the same credential or none.
 fn reaches(old: &Target, new: &Target) -> bool {
     old.endpoint == new.endpoint && (old.auth == new.auth || new.auth == AuthKind::None)
 }

@@ -1,5 +1,5 @@
-//! All that a module requests, and how it is written down: so that it can be compared with another one when the module itself is
-//! nowhere any more. What it says for people is left out.
+//! Everything a module requests, in a serializable form, so that it can be compared with another module when its own
+//! bytes are no longer available. Texts for people are left out.
 
 use ccm_core::rollout::MOST_REQUESTS;
 use ccm_host::manifest::{Manifest, WantedLimits};
@@ -7,18 +7,18 @@ use ccm_host::{CONTRACT_PACKAGE, Inspection};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What a module requests.
+/// The requests of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requests {
     pub(super) manifest: Manifest,
-    /// Interfaces without their versions.
+    /// Imported interfaces without their versions.
     pub(super) imports: Vec<String>,
-    /// The same, of the contract alone: toolchains add some of their own, which nobody calls.
+    /// Exported interfaces of the contract only, without versions: toolchains add unused ones of their own.
     pub(super) exports: Vec<String>,
 }
 
 impl Requests {
-    /// Those of a module.
+    /// The requests of a module.
     pub fn of(found: &Inspection) -> Requests {
         Requests {
             manifest: found.manifest.clone(),
@@ -27,7 +27,7 @@ impl Requests {
         }
     }
 
-    /// Those of a module of which nothing is known: whatever another one requests is more.
+    /// Empty requests, for an unknown module: any request of another module is wider.
     pub fn unknown() -> Requests {
         let manifest = Manifest {
             contract: String::new(),
@@ -47,7 +47,7 @@ impl Requests {
         }
     }
 
-    /// As a text, which [`Requests::read`] reads. `None`: it would be longer than anybody writes down.
+    /// Serializes for [`Requests::read`]. `None`: the text would exceed the length limit of a record.
     pub fn write(&self) -> Option<String> {
         let Manifest {
             contract,
@@ -89,7 +89,7 @@ impl Requests {
         Some(text.to_string()).filter(|text| text.len() <= MOST_REQUESTS)
     }
 
-    /// What was written down; of what was not, nothing is known.
+    /// Parses a serialized text; [`Requests::unknown`] if there is none or it is invalid.
     pub fn read(text: Option<&str>) -> Requests {
         let read = text.and_then(|text| serde_json::from_str::<Written>(text).ok());
         let read = read.and_then(|written| {
@@ -111,8 +111,8 @@ struct Written {
     exports: Vec<String>,
 }
 
-/// Interfaces of one package without their versions: this host speaks one version of each, and links to the same
-/// functions whichever a module names.
+/// Interfaces of one package without their versions: this host supports one version of each and links to the same
+/// functions whichever version a module names.
 fn interfaces(names: &[String], package: &str) -> Vec<String> {
     let bare = |name: &String| match name.split_once('@') {
         Some((bare, _)) => bare.to_owned(),

@@ -1,4 +1,4 @@
-//! What people order by annotations. Anybody who may annotate the object wrote them: what cannot be an order is none.
+//! Parses the orders in annotations. Anybody who may annotate the object can write them: invalid orders are ignored.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use ccm_core::well_known::{ALLOW_CHANGES, ALLOW_DOWNGRADE, APPROVE, PAUSE, PIN, 
 
 use super::status_json::is_digest;
 
-/// The orders among these annotations.
+/// Returns the orders in these annotations.
 pub(super) fn orders(annotations: Option<&BTreeMap<String, String>>) -> Orders {
     let get = |key: &str| {
         annotations
@@ -27,7 +27,7 @@ pub(super) fn orders(annotations: Option<&BTreeMap<String, String>>) -> Orders {
     }
 }
 
-/// The annotation that an order stands in.
+/// Annotation key of an order.
 pub(super) fn key(order: &Order) -> &'static str {
     match order {
         Order::RollBack => ROLL_BACK,
@@ -35,7 +35,7 @@ pub(super) fn key(order: &Order) -> &'static str {
     }
 }
 
-/// Present, and not a false truth value.
+/// Any value that is not a false truth value.
 fn is_set(text: &str) -> bool {
     !matches!(text, "false" | "False" | "FALSE" | "f" | "F" | "0" | "no")
 }

@@ -1,6 +1,6 @@
-//! The record in the cluster: one object `Provider`, watched by its name. Read with any client; written with the
-//! leader's only, whose connections end with its lease. Before it is needed there, and where the cluster does not know the
-//! kind, memory is the book.
+//! Stores the record in the cluster: one object `Provider`, watched by name. Any client reads it; only the leader's
+//! client, whose connections end with its lease, writes it. Uses memory until the cluster is needed, and where it does
+//! not know the kind.
 
 mod request;
 
@@ -23,9 +23,9 @@ use super::{
 };
 use request::{REQUEST_TIME, code_of_list, in_time, in_time_or, kind, params};
 
-/// After this many seconds a watch is opened anew: a connection that died silently is noticed soon after.
+/// Watch timeout in seconds, so that a connection that died silently is noticed soon.
 const WATCH_SECONDS: u32 = 60;
-/// How often a write is repeated in which somebody else was faster.
+/// Maximum number of attempts of a write that conflicts with other writers.
 const MOST_CONFLICTS: usize = 3;
 
 /// See the module's documentation.
@@ -37,13 +37,13 @@ pub struct ClusterRecordStore {
     stored: Mutex<Stored>,
     place: watch::Sender<Place>,
     inheritance: Mutex<Inheritance>,
-    /// The object's uid, as soon as there is one.
+    /// The object's UID, once the object exists.
     uid: watch::Sender<Option<String>>,
-    /// Where the record is when it is not in the cluster.
+    /// Storage while the record is not in the cluster.
     memory: MemoryRecordStore,
 }
 
-/// Where the record is.
+/// Where the record is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// In memory, until it is needed in the cluster.
@@ -54,19 +54,19 @@ enum Place {
     Memory,
 }
 
-/// What stood in the object before the record was kept there.
+/// The record found in the object when storage moved to the cluster.
 #[derive(Default)]
 enum Inheritance {
-    /// Nothing, or it was told.
+    /// There was none, or it was returned already.
     #[default]
     None,
-    /// Nobody has looked yet.
+    /// The object has not been read yet.
     Unread,
-    /// This.
+    /// This record, not returned yet.
     Known(Box<Record>),
 }
 
-/// What is known of the object.
+/// Last known state of the object.
 #[derive(Default)]
 struct Stored {
     version: Option<String>,
@@ -76,15 +76,16 @@ struct Stored {
 }
 
 impl Stored {
-    /// Whether nobody has looked yet.
+    /// Whether the object has not been read yet.
     fn is_unread(&self) -> bool {
         self.version.is_none() && !self.is_absent
     }
 }
 
 impl ClusterRecordStore {
-    /// The book of the provider `name`. `writing` has the leader's guarded client while this process leads. Nothing is
-    /// read before [`ClusterRecordStore::run`]; where the cluster does not know the kind, `memory` is the book.
+    /// Creates the record store of the provider `name`. `writing` holds the leader's guarded client while this process
+    /// leads. Nothing is read before [`ClusterRecordStore::run`]; `memory` is used where the cluster does not know the
+    /// kind.
     pub fn new(
         name: impl Into<String>,
         reading: Client,
@@ -104,14 +105,14 @@ impl ClusterRecordStore {
         }
     }
 
-    /// The same book, which is kept in memory until somebody says that it is needed in the cluster: of a module that is
-    /// part of this program nothing has to be written down.
+    /// Keeps the record in memory until [`ClusterRecordStore::need`] is called: nothing has to be written for a module
+    /// that is embedded in this program.
     pub fn waiting(self) -> ClusterRecordStore {
         self.place.send_replace(Place::Waiting);
         self
     }
 
-    /// From now on the record is in the cluster, if it can be.
+    /// Moves the record to the cluster, if it can be stored there.
     pub fn need(&self) {
         self.place.send_if_modified(|place| {
             let waits = *place == Place::Waiting;
@@ -123,7 +124,7 @@ impl ClusterRecordStore {
         });
     }
 
-    /// Watches the object, once it is needed. Ends only with whoever polls it.
+    /// Watches the object, once it is needed. Runs until the future is dropped.
     pub async fn run(&self) {
         self.remember_while(Place::Waiting).await;
         self.watch().await;
@@ -136,7 +137,7 @@ impl ClusterRecordStore {
         self.remember_while(Place::Memory).await;
     }
 
-    /// Until the cluster does not let us.
+    /// Watches until the cluster turns out not to know the kind or not to allow the read.
     async fn watch(&self) {
         let api = self.api(self.reading.clone());
         let config = watcher::Config::default()
@@ -162,7 +163,7 @@ impl ClusterRecordStore {
         }
     }
 
-    /// Memory is the book while the record is in this place.
+    /// Publishes the memory's state while the record is in `place`.
     async fn remember_while(&self, place: Place) {
         let (mut remembered, mut places) = (self.memory.seen(), self.place.subscribe());
         while *places.borrow_and_update() == place {
@@ -172,14 +173,14 @@ impl ClusterRecordStore {
                 changed = remembered.changed() => if changed.is_err() {
                     return;
                 },
-                // The sender is ours.
+                // The sender is a field of `self`.
                 _ = places.changed() => {}
             }
         }
     }
 
-    /// Whether the record has to be somewhere else than in the cluster. What was read once is there: a right that is gone
-    /// comes back, when roles are made anew for example.
+    /// Whether the record must be kept outside the cluster. A 403 after a successful read is temporary: rights are
+    /// restored, for example when roles are recreated.
     fn is_elsewhere(&self, error: &watcher::Error) -> bool {
         let was_read = matches!(*self.seen.borrow(), Seen::Known { .. });
         match code_of_list(error) {
@@ -212,7 +213,7 @@ impl ClusterRecordStore {
             stored.is_absent = false;
         }
         self.uid.send_replace(object.metadata.uid.clone());
-        // An object without a status was made by a person, to order something, or by a leader that had no time for more.
+        // A person created an object without a status to give an order, or a leader was interrupted.
         let record = status.map(status_json::read).map(Box::new);
         self.inherit(record.clone());
         self.seen.send_replace(Seen::Known { record, orders });
@@ -231,7 +232,7 @@ impl ClusterRecordStore {
         });
     }
 
-    /// Whether memory is the book.
+    /// Whether the record is kept in memory.
     fn is_remembered(&self) -> bool {
         *self.place.borrow() != Place::Cluster
     }
@@ -247,7 +248,7 @@ impl ClusterRecordStore {
             .ok_or(RecordStoreError::NotLeader)
     }
 
-    /// What is there at this moment, once it is known where the record is at all.
+    /// Reads the current state, once the place of the record is known.
     async fn read_first(&self) -> Result<Seen, RecordStoreError> {
         let mut seen = self.seen.subscribe();
         let known = seen.wait_for(|seen| matches!(seen, Seen::Known { .. }));
@@ -286,7 +287,7 @@ impl ClusterRecordStore {
                     self.wrote(&object);
                     return Ok(());
                 }
-                // Somebody else was faster: an order, most likely.
+                // Another writer was faster, most likely with an order.
                 Err(409) => drop(self.read_now().await?),
                 // Deleted meanwhile.
                 Err(_) => self.stored().is_absent = true,
@@ -305,7 +306,7 @@ impl ClusterRecordStore {
                 self.wrote(&object);
                 Ok(())
             }
-            // There is one: seen too late.
+            // The object exists but was not seen yet.
             Err(409) => self.read_now().await.map(drop),
             Err(_) => Err(RecordStoreError::Refused(
                 "the cluster does not know the kind Provider any more".to_owned(),
@@ -313,7 +314,7 @@ impl ClusterRecordStore {
         }
     }
 
-    /// What is written. The object must be the one that was read: `resourceVersion` and `uid` say so.
+    /// The merge patch. `resourceVersion` and `uid` restrict it to the object that was read.
     fn patch(&self, report: &Report) -> Value {
         let stored = self.stored();
         let mut status = status_json::write(&report.record);
@@ -339,7 +340,7 @@ impl ClusterRecordStore {
         })
     }
 
-    /// The watch will say so, too, and what it says is what others see.
+    /// Stores the version that was written. The watch will report the same change, and only that is published.
     fn wrote(&self, object: &DynamicObject) {
         self.uid.send_replace(object.metadata.uid.clone());
         let mut stored = self.stored();
@@ -353,7 +354,7 @@ impl ClusterRecordStore {
         let api = self.api(self.writing()?);
         let key = annotations::key(order);
         for _ in 0..MOST_CONFLICTS {
-            // An object that is gone has no orders, and what was ordered since is not done.
+            // A deleted object has no orders, and an order given since then is not completed.
             let Some(object) = in_time(api.get_opt(&self.name)).await? else {
                 return Ok(());
             };
@@ -372,7 +373,7 @@ impl ClusterRecordStore {
             let (how, what) = (params(), Patch::Merge(&patch));
             match in_time_or(api.patch(&self.name, &how, &what)).await? {
                 Err(409) => {}
-                // Taken away, or gone with its object.
+                // Removed, or gone with its object.
                 Ok(_) | Err(_) => return Ok(()),
             }
         }
@@ -383,7 +384,7 @@ impl ClusterRecordStore {
 
     async fn tell_now(&self, event: &RolloutEvent) -> Result<(), RecordStoreError> {
         let client = self.writing()?;
-        // The first one is told while the object is being made, and without its uid nobody would find it there.
+        // The first Event may precede the object's creation; without the UID it would not be shown for the object.
         let mut uids = self.uid.subscribe();
         let uid = match tokio::time::timeout(REQUEST_TIME, uids.wait_for(Option::is_some)).await {
             Ok(Ok(uid)) => uid.clone(),
@@ -409,7 +410,7 @@ impl ClusterRecordStore {
         lock.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    /// No update under this lock can panic half-way, so a poisoned lock is still valid.
     fn stored(&self) -> MutexGuard<'_, Stored> {
         self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }

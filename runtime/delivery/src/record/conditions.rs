@@ -1,5 +1,5 @@
-//! What the `status` says for `kubectl get`, `describe` and `wait`: a word, and conditions. For people and their tools;
-//! nothing is read back from it but when a condition changed last.
+//! Status fields for `kubectl get`, `describe` and `wait`: the state as one word, and conditions. For people and tools;
+//! only the transition times of conditions are read back.
 
 use ccm_core::rollout::{Orders, Phase, state};
 use jiff::Timestamp;
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use super::Report;
 use super::status_json::{short, word};
 
-/// Bytes of a condition's message: what a person reads at a glance. The lines of a trial stand beside it in full.
+/// Maximum length of a condition's message, in bytes. The lines of a trial are listed in full in another field.
 const MESSAGE_BYTES: usize = 1024;
 
-/// The fields beside the record. `before` are the conditions as they are written down now.
+/// Status fields other than the record. `before`: the conditions currently written.
 pub(super) fn fields(
     report: &Report,
     orders: &Orders,
@@ -54,7 +54,7 @@ struct Condition {
 }
 
 impl Condition {
-    /// Its time is when its status changed, not when its message did.
+    /// The transition time changes with the status, not with the message.
     fn written(self, before: Option<&Value>, now: Timestamp) -> Value {
         let status = if self.is_true { "True" } else { "False" };
         let known = before.and_then(Value::as_array).into_iter().flatten();

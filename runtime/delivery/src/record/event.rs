@@ -1,4 +1,4 @@
-//! An Event about a Provider. Each is of its own: what happens to versions happens seldom.
+//! Builds Events about a Provider. Events are never aggregated: version changes are rare.
 
 use ccm_core::answer_check::MAX_MESSAGE;
 use ccm_core::cloud::CloudEvent;
@@ -8,7 +8,7 @@ use ccm_core::well_known::{PROVIDER_EVENTS, PROVIDER_GROUP, PROVIDER_KIND, PROVI
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 
-/// The Event that says so.
+/// Builds the Event for a rollout event.
 pub(super) fn event(name: &str, uid: Option<&str>, event: &RolloutEvent, now: Timestamp) -> Event {
     let about = About {
         api_version: &format!("{PROVIDER_GROUP}/{PROVIDER_VERSION}"),

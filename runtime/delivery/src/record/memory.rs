@@ -1,5 +1,5 @@
-//! A record in memory, and in a file where there is a folder: what is rejected stays rejected after a restart, also in
-//! a cluster that does not know the kind `Provider`.
+//! Record store in memory, optionally backed by a file: rejected versions stay rejected after a restart, also in a
+//! cluster that does not know the kind `Provider`.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::{RecordStore, RecordStoreError, Report, Seen, Told, status_json};
 
-/// The largest file that is read: a hundred times what a full record takes.
+/// Largest file that is read, in bytes: a hundred times the size of a full record.
 const MOST_BYTES: u64 = 8 << 20;
 
 /// See the module's documentation.
@@ -27,13 +27,12 @@ impl Default for MemoryRecordStore {
 }
 
 impl MemoryRecordStore {
-    /// A book that is forgotten with the process.
+    /// Creates a store without a file: the record is lost with the process.
     pub fn new() -> MemoryRecordStore {
         MemoryRecordStore::with(None, None)
     }
 
-    /// The book of the provider `name` in this folder. What cannot be read is nothing that was ever written; the log
-    /// says so.
+    /// Creates the store of the provider `name` in this folder. An unreadable file counts as absent and is logged.
     pub fn kept_in(folder: &Path, name: &str) -> MemoryRecordStore {
         let file = folder.join(format!("{name}.record.json"));
         let record = load(&file).unwrap_or_else(|error| {
@@ -54,7 +53,7 @@ impl MemoryRecordStore {
         }
     }
 
-    /// Orders, of whoever holds the book.
+    /// Sets the orders; called by the owner of the store.
     pub fn order(&self, new: Orders) {
         self.seen.send_if_modified(|seen| match seen {
             Seen::Known { orders, .. } if *orders != new => {
@@ -65,7 +64,7 @@ impl MemoryRecordStore {
         });
     }
 
-    /// Whoever sees it can rely on the file, unless that cannot be written: then this process goes by it all the same.
+    /// Saves the record before publishing it. If the file cannot be written, the record still applies in this process.
     fn keep(&self, new: &Record) -> std::io::Result<()> {
         let kept = match &self.file {
             Some(file) => save(file, new),
@@ -92,7 +91,7 @@ impl RecordStore for MemoryRecordStore {
         Box::pin(async move { Ok(seen) })
     }
 
-    /// The file is small and local: written where we stand.
+    /// Writes synchronously: the file is small and local.
     fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()> {
         Box::pin(async move {
             self.keep(&report.record).map_err(|error| {
@@ -114,7 +113,7 @@ impl RecordStore for MemoryRecordStore {
         Box::pin(async { Ok(()) })
     }
 
-    /// The log has it.
+    /// Does nothing: the log already contains the event.
     fn tell<'a>(&'a self, _: &'a RolloutEvent) -> Told<'a, ()> {
         Box::pin(async { Ok(()) })
     }
@@ -134,7 +133,7 @@ fn load(file: &Path) -> std::io::Result<Option<Record>> {
     Ok(Some(status_json::read(&value)))
 }
 
-/// Whole or not at all: beside it first, then in its place.
+/// Writes atomically: to a temporary file, which then replaces the old one.
 fn save(file: &Path, record: &Record) -> std::io::Result<()> {
     let beside = file.with_extension("json.new");
     let mut open = std::fs::OpenOptions::new();

@@ -1,5 +1,5 @@
-//! The record as JSON: the `status` of the object, and the file of a record in memory. Reading never fails: what is not
-//! of the form is left out, because somebody else may have written it.
+//! JSON form of the record: the object's `status`, and the file of a record in memory. Reading never fails: malformed
+//! parts, which somebody else may have written, are left out.
 
 use ccm_core::rollout::{
     MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Phase, Placed,
@@ -9,24 +9,24 @@ use ccm_host::clean;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Bytes of a version and of an origin, as the definition of the kind has them.
+/// Maximum lengths of a version and of an origin, in bytes, as in the kind's definition.
 const VERSION_BYTES: usize = 128;
 const ORIGIN_BYTES: usize = 2048;
 
-/// `sha256:` and 64 hexadecimal digits in lower case.
+/// Whether the text is `sha256:` and 64 lower-case hexadecimal digits.
 pub(super) fn is_digest(text: &str) -> bool {
     let digits = text.strip_prefix("sha256:").unwrap_or_default();
     let is_hex = |digit: char| digit.is_ascii_digit() || ('a'..='f').contains(&digit);
     digits.len() == 64 && digits.chars().all(is_hex)
 }
 
-/// The first twelve digits of a digest.
+/// The first twelve hexadecimal digits of a digest.
 pub(super) fn short(digest: &str) -> String {
     let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
     digits.chars().take(12).collect()
 }
 
-/// The record. What there is not is `null`, so that a merge patch takes it away.
+/// Serializes the record. Absent values are `null`, so that a merge patch removes them.
 pub(super) fn write(record: &Record) -> Map<String, Value> {
     let active = record.active.as_ref().map(|active| {
         let mut value = release(&active.release);
@@ -83,7 +83,7 @@ pub(super) fn write(record: &Record) -> Map<String, Value> {
         .collect()
 }
 
-/// The record in this JSON, as far as it has one.
+/// Reads the record from JSON, as far as it is well-formed.
 pub(super) fn read(status: &Value) -> Record {
     let list = |name: &str| {
         status
@@ -123,7 +123,7 @@ pub(super) fn read(status: &Value) -> Record {
     }
 }
 
-/// The word for a phase.
+/// The name of a phase.
 pub(super) fn word(phase: Phase) -> &'static str {
     match phase {
         Phase::Fetched => "Fetched",
@@ -211,14 +211,14 @@ fn some(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Seconds since the epoch as RFC 3339; the epoch itself for what is beyond all calendars.
+/// Seconds since the epoch as RFC 3339; the epoch itself for values out of range.
 pub(super) fn time(seconds: u64) -> Value {
     let seconds = i64::try_from(seconds).unwrap_or(0);
     let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH);
     Value::String(time.to_string())
 }
 
-/// What cannot be read counts as very long ago.
+/// Reads a time; the epoch if it cannot be parsed.
 fn read_time(value: &Value, name: &str) -> u64 {
     let text = value.get(name).and_then(Value::as_str);
     let time = text.and_then(|text| text.parse::<Timestamp>().ok());

@@ -1,4 +1,5 @@
-//! The clocks of a stage: one for waits, which demonstrations let go faster, and one for people.
+//! Clocks of a rollout controller: a monotonic one for waits, which demonstrations speed up, and the wall clock for
+//! people.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +15,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock that goes from now on, so many times as fast as others and never slower.
+    /// Starts a clock that runs `pace` times as fast as real time; a `pace` below 1 counts as 1.
     pub(super) fn start(pace: u32) -> Clock {
         Clock {
             started: Instant::now(),
@@ -22,7 +23,7 @@ impl Clock {
         }
     }
 
-    /// Now, on both.
+    /// The current time on both clocks.
     pub(super) fn now(&self) -> Now {
         Now {
             moment: Moment(self.started.elapsed().saturating_mul(self.pace)),
@@ -30,7 +31,7 @@ impl Clock {
         }
     }
 
-    /// How long a timer runs in which so much time goes by. At least a millisecond, which is what timers are exact to.
+    /// Real time of a timer that spans `duration` on this clock. At least 1 ms, the resolution of timers.
     pub(super) fn timer(&self, duration: Duration) -> Duration {
         (duration / self.pace).max(Duration::from_millis(1))
     }

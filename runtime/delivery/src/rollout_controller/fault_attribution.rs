@@ -1,5 +1,5 @@
-//! Whose fault it is that a module does not load or does not answer: the module's, the operator's, or that of
-//! circumstances. What follows is `core::rollout`'s.
+//! Attributes a failed load or call to the module, to the operator or to circumstances. The consequences are decided in
+//! `core::rollout`.
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::rollout::End;
@@ -7,13 +7,13 @@ use ccm_host::{CompileError, LoadError};
 
 use crate::source::SourceError;
 
-/// Of a load.
+/// Outcome of a failed load.
 pub(super) fn of_load(error: &LoadError) -> End {
     let why = chain(error);
     match error {
         LoadError::Missing { missing, .. } => End::Ungranted(missing.lines.clone()),
         LoadError::Config { mistakes, .. } => End::Ungranted(mistakes.clone()),
-        // What the operator has written cannot be used.
+        // The operator's egress configuration cannot be used.
         LoadError::Egress { .. } => End::Ungranted(vec![why]),
         LoadError::Compile { reason, .. } => match reason {
             CompileError::Run { .. } | CompileError::TimedOut(_) | CompileError::Load(_) => {
@@ -26,7 +26,7 @@ pub(super) fn of_load(error: &LoadError) -> End {
             | CompileError::Crashed(_) => End::Fault(why),
         },
         LoadError::Init { reason, .. } => match reason {
-            // `init` only has its configuration to find fault with.
+            // `init` can only reject its configuration.
             ProviderError::Invalid(_) | ProviderError::Denied(_) => End::Ungranted(vec![why]),
             _ => End::Fault(why),
         },
@@ -44,7 +44,7 @@ pub(super) fn of_load(error: &LoadError) -> End {
     }
 }
 
-/// Of a call that only a candidate was asked.
+/// Outcome of a failed call that only the candidate was asked.
 pub(super) fn of_call(error: &ProviderError) -> End {
     match error {
         ProviderError::Unavailable(_)
@@ -60,7 +60,7 @@ pub(super) fn of_call(error: &ProviderError) -> End {
     }
 }
 
-/// Of a source that was asked again.
+/// Outcome of a failed repeated request to the source.
 pub(super) fn of_source(error: &SourceError) -> End {
     match error {
         SourceError::Unavailable { .. } | SourceError::Denied { .. } => {
@@ -70,7 +70,7 @@ pub(super) fn of_source(error: &SourceError) -> End {
     }
 }
 
-/// An error with its causes, outermost first. A cause that its effect has quoted already is not repeated.
+/// Formats an error with its causes, outermost first. Omits a cause whose text the previous error already contains.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

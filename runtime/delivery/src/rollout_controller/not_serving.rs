@@ -1,10 +1,10 @@
-//! What is said while nothing serves.
+//! Explains why nothing serves.
 
 use ccm_core::rollout::{Cause, Facts};
 
-/// Why nothing serves, and whether a person has to change something first. Nothing, while something may still come: a
-/// rejected offer is no end of what is written down as serving. What is offered in its place is not waited for: only
-/// whoever leads decides about it, and nobody would stand for that.
+/// Why nothing serves, and whether a person has to change something first. `None` while the recorded active version may
+/// still serve, even if an offer was rejected. A failed version is reported without waiting for the decision on a
+/// pending offer, which only the leader makes.
 pub(super) fn failed(facts: &Facts) -> Option<(String, bool)> {
     let record = facts.record.as_ref()?;
     let active = record.active.as_ref().map(|active| &active.release);
@@ -63,7 +63,7 @@ mod tests {
         }
     }
 
-    /// What is active, what came of it, what is offered, whether it is rejected, what came of it: what is said.
+    /// Active version, its failure, offered version, whether that is rejected, its failure, expected result.
     type Case = (
         Option<&'static str>,
         Option<Cause>,

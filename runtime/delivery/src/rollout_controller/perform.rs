@@ -1,4 +1,5 @@
-//! Carries out effects. What takes long is begun here and ends in [`super::work`]; everything else is done at once.
+//! Performs effects. Long work is started here and completes in [`super::work`]; all other effects are done
+//! immediately.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::active::Active;
 use crate::metrics;
 use crate::record::{Limits, Report};
 
-/// How long a call on trial may take.
+/// Time limit of a trial call.
 const CALL: Duration = Duration::from_secs(60);
 
 impl RolloutController {
@@ -28,7 +29,7 @@ impl RolloutController {
         match effect {
             Effect::Keep(record) => self.keep(record),
             Effect::Begin(work) => self.begin(work),
-            // Its tasks end with the set; what one of them has just found out is not heard any more.
+            // Dropping the set aborts its tasks; a result that has just arrived is discarded.
             Effect::Abandon => self.works = JoinSet::new(),
             Effect::Place(_) => self.place(),
             Effect::Try(release) => {
@@ -75,7 +76,7 @@ impl RolloutController {
         tokio::spawn(async move { resources.store.keep(&digests).await });
     }
 
-    /// The record as the facts have it, if this process writes at all.
+    /// Submits the record in the current facts to the status writer, if this process leads.
     pub(super) fn write(&mut self) {
         if self.facts.role != Role::Leader {
             return;
@@ -128,7 +129,7 @@ impl RolloutController {
             .unwrap_or_default()
     }
 
-    /// A permit for reads within the tenure.
+    /// A permit for reads, bounded by the tenure.
     pub(super) fn permit(&self) -> Option<Arc<Permit>> {
         let lead = self.inputs.lead.borrow().clone()?;
         let until = now().after(CALL);
@@ -137,7 +138,7 @@ impl RolloutController {
     }
 
     pub(super) fn work_ended(&mut self, ended: Result<Ended, JoinError>) {
-        // Abandoned, and nobody waits for it; or it panicked, which is no module's fault that we know of.
+        // Abandoned work has no listener. A panic is not attributed to the module: its cause is unknown.
         let now = self.clock.now();
         let Ended {
             work,
@@ -147,7 +148,7 @@ impl RolloutController {
         } = match ended {
             Ok(ended) => ended,
             Err(error) if error.is_cancelled() => return,
-            // What it panicked with may hold anything, and this is written down for everybody.
+            // The panic payload is omitted: it may hold anything, and this text is published in the record.
             Err(_) => {
                 let Some(work) = self.facts.work.clone() else {
                     return;
@@ -179,7 +180,7 @@ impl RolloutController {
         tracing::warn!(target: "rollout", %provider, %digest, %version, why = %why, "{what}");
     }
 
-    /// What is ready answers all calls from now on.
+    /// Makes the ready generation answer all calls from now on.
     fn place(&mut self) {
         let Some(Generated {
             generation,
@@ -211,7 +212,7 @@ impl RolloutController {
         let is_tried = |it: &Candidate| it.release.digest == release.digest;
         let was_tried = self.facts.candidate.as_ref().is_some_and(is_tried);
         self.check.is_replaced(was_tried);
-        // Of a module that is part of the program nothing is written down where people could read it.
+        // For an embedded module no record is written in which people could read the check's result.
         if is_first && self.resources.is_embedded() && self.permit().is_none() {
             self.check.is_needless();
         }
@@ -245,7 +246,7 @@ impl RolloutController {
         self.status_writer.tells(event.clone());
     }
 
-    /// Brings up to date what others see: the record, the metrics, and why nothing serves.
+    /// Publishes the current state: record, metrics, and the reason if nothing serves.
     pub(super) fn show(&mut self) {
         self.write();
         let record = self.facts.record.clone().unwrap_or_default();
@@ -276,7 +277,7 @@ impl RolloutController {
     }
 }
 
-/// Whether somebody may have come meanwhile who vouches for it.
+/// Whether the failure may be resolved by evidence published since (a trust failure).
 fn is_distrust(failure: &Failure) -> bool {
     failure.cause == Cause::Trust
 }

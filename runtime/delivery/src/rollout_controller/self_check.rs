@@ -1,5 +1,5 @@
-//! What serves proves its credential. A version that was tried has done so before it served; the first one has not, and
-//! serves whatever comes of it: this says what people should know.
+//! Credential self-check of the serving version. A tried version has passed it before it serves; the first one has not
+//! and serves whatever the result, which is reported to people.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use tokio::task::JoinSet;
 
 use super::RolloutController;
 
-/// The check of what serves, which nobody waits for: once this process leads, and again while it fails.
+/// State of the background check: runs once this process leads, and again while it fails.
 pub(super) struct Check {
-    /// Ends with the digest of the version that was asked, and what it has said.
+    /// Completes with the digest of the version that was asked, and its error if it failed.
     pub(super) asked: JoinSet<(String, Option<String>)>,
-    /// When it is asked next, if it is.
+    /// When the next check is due; `None`: no check is due.
     next: Option<Moment>,
     failures: u32,
-    /// What it has said last; empty: nothing.
+    /// Error of the last check; empty if there was none.
     pub(super) said: String,
 }
 
 impl Check {
-    /// Due as soon as something serves and this process leads.
+    /// Due as soon as a version serves and this process leads.
     pub(super) fn due() -> Check {
         Check {
             asked: JoinSet::new(),
@@ -31,12 +31,12 @@ impl Check {
         }
     }
 
-    /// Nobody would hear of it.
+    /// Cancels the check: nobody would read its result.
     pub(super) fn is_needless(&mut self) {
         self.next = None;
     }
 
-    /// Another version serves. One that was tried needs no check.
+    /// Another version serves. A tried one needs no check.
     pub(super) fn is_replaced(&mut self, was_tried: bool) {
         self.said.clear();
         if was_tried {
@@ -46,13 +46,13 @@ impl Check {
 }
 
 impl RolloutController {
-    /// Asks what serves, if it is time, and says when it will be.
+    /// Starts the check if it is due; otherwise returns the delay until then.
     pub(super) fn check(&mut self) -> Option<Duration> {
         let (next, now) = (self.check.next?, self.clock.now().moment);
         if next > now {
             return Some(self.clock.timer(now.until(next)));
         }
-        // Both are heard of when they come.
+        // Either change triggers another call.
         let (active, permit) = (self.active.as_ref()?, self.permit()?);
         self.check.next = None;
         let serving = active.serving();

@@ -1,5 +1,5 @@
-//! The source's own task: whatever it brings is passed on, the latest only, and it can be asked for bytes again. A look
-//! that takes long keeps nobody waiting but the next look.
+//! Runs the source in its own task: passes on the latest result only, and fetches bytes again on request. A slow fetch
+//! delays only the next fetch.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use tokio::task::AbortHandle;
 use crate::artifact::Artifact;
 use crate::source::{Source, SourceError};
 
-/// What came.
+/// A report of the source.
 pub(super) enum Fed {
-    /// There is a source, and this is its place.
+    /// A source is set; this is its location.
     Place(String),
-    /// It offers this.
+    /// The source offers this artifact.
     Offered(Arc<Artifact>),
-    /// It offers nothing, or cannot be asked.
+    /// The source offers nothing, or cannot be reached.
     Trouble(SourceError),
 }
 
-/// A request for these very bytes.
+/// A request to fetch exactly these bytes again.
 pub(super) struct Again {
     release: Release,
     answer: oneshot::Sender<Result<Artifact, SourceError>>,
 }
 
-/// Asks for bytes again.
+/// Handle for requesting bytes again.
 #[derive(Clone)]
 pub(super) struct Asks(mpsc::Sender<Again>);
 
 impl Asks {
-    /// The very bytes of `release`. `None`: there is no source.
+    /// Fetches exactly the bytes of `release`. `None`: there is no source.
     pub(super) async fn bytes(&self, release: &Release) -> Option<Result<Artifact, SourceError>> {
         let (answer, brought) = oneshot::channel();
         let again = Again {
@@ -43,7 +43,7 @@ impl Asks {
     }
 }
 
-/// See the module's documentation. The task ends with it.
+/// See the module's documentation. Dropping it ends the task.
 pub(super) struct SourceWatcher {
     fed: mpsc::Receiver<Fed>,
     asks: Asks,
@@ -51,7 +51,7 @@ pub(super) struct SourceWatcher {
 }
 
 impl SourceWatcher {
-    /// Begins with the first source that comes.
+    /// Starts the task, which waits for the first source.
     pub(super) fn start(sources: mpsc::Receiver<Box<dyn Source>>) -> SourceWatcher {
         let (feeds, fed) = mpsc::channel(1);
         let (asks, asked) = mpsc::channel(1);
@@ -63,12 +63,12 @@ impl SourceWatcher {
         }
     }
 
-    /// What comes next. May be dropped at any moment.
+    /// The next report. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Fed> {
         self.fed.recv().await
     }
 
-    /// Asks for bytes again.
+    /// Returns a handle for requesting bytes again.
     pub(super) fn again(&self) -> Asks {
         self.asks.clone()
     }
@@ -103,13 +103,13 @@ async fn serve(
                 Fed::Place(source.place().to_owned())
             }
             Some(Again { release, mut answer }) = asked.recv() => {
-                // A source may take minutes, or never end.
+                // A source may take minutes, or never finish.
                 let other = tokio::select! {
                     biased;
                     Some(other) = sources.recv() => other,
                     () = answer.closed() => continue,
                     brought = source.again(&release) => {
-                        // Whoever asked may have gone.
+                        // The requester may be gone.
                         let _ = answer.send(brought);
                         continue;
                     }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::source::Brought;
 
-    /// Offers what it is told to, and never ends bringing anything again.
+    /// A source that offers what the test sends and never finishes a repeated fetch.
     struct Stuck {
         place: &'static str,
         offers: mpsc::UnboundedReceiver<Artifact>,
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// A feed with a source that is stuck, the way to have it offer something and the way to another source.
+    /// A watcher with a stuck source, a sender for its offers and a sender for further sources.
     async fn stuck() -> (
         SourceWatcher,
         mpsc::UnboundedSender<Artifact>,
@@ -207,7 +207,7 @@ mod tests {
         next.await.unwrap().unwrap()
     }
 
-    /// Lets the feed's task take what it was asked.
+    /// Lets the watcher's task take its pending requests.
     async fn settle() {
         for _ in 0..10 {
             tokio::task::yield_now().await;
@@ -240,7 +240,7 @@ mod tests {
         };
         assert!(sources.try_send(Box::new(two)).is_ok());
         assert!(matches!(next(&mut source_watcher).await, Fed::Place(place) if place == "two"));
-        // Whoever asked is told, and asks the new one.
+        // The interrupted request gets no answer; a new request goes to the new source.
         assert!(asking.await.is_none());
     }
 }

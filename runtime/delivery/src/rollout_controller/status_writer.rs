@@ -1,5 +1,5 @@
-//! Writes down what was decided, in a task of its own: a swap or a roll-back never waits for the API server. What could
-//! not be written is written later, the latest only; orders that are done are taken away in their turn.
+//! Writes the record in its own task, so that a swap or a roll-back never waits for the API server. A failed write is
+//! retried with the latest record only; completed orders are removed in a second task.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tokio::task::AbortHandle;
 
 use crate::record::{RecordStore, RecordStoreError, Report};
 
-/// While the record cannot be written. The API server is asked by one leader for a handful of providers.
+/// Backoff while the record cannot be written. One leader asks the API server for a handful of providers.
 const AGAIN: Backoff = Backoff {
     first: Duration::from_millis(50),
     most: Duration::from_secs(30),
 };
-/// How often an order is taken away or an Event told before something else has its turn.
+/// Attempts at removing an order or telling an Event before the next note is handled.
 const TRIES: u32 = 8;
 
 enum Note {
@@ -24,10 +24,10 @@ enum Note {
     Tell(RolloutEvent),
 }
 
-/// What has to be written, and how often somebody wanted it written again.
+/// The report to write, and how often a rewrite of it was requested.
 type PendingReport = Option<(Report, u64)>;
 
-/// See the module's documentation. The tasks end with it.
+/// See the module's documentation. Dropping it ends the tasks.
 pub(super) struct StatusWriter {
     page: watch::Sender<PendingReport>,
     notes: mpsc::UnboundedSender<Note>,
@@ -36,7 +36,7 @@ pub(super) struct StatusWriter {
 }
 
 impl StatusWriter {
-    /// Nothing is to be written yet.
+    /// Starts the tasks with nothing to write.
     pub(super) fn start(name: String, store_of_record: Arc<dyn RecordStore>) -> StatusWriter {
         let (page, pages) = watch::channel(None);
         let (notes, noted) = mpsc::unbounded_channel();
@@ -50,7 +50,7 @@ impl StatusWriter {
         }
     }
 
-    /// This is to be written.
+    /// Submits a report; does nothing if it is already pending or written.
     pub(super) fn writes(&self, report: Report) {
         let new = Some((report, self.times));
         self.page.send_if_modified(|page| {
@@ -62,23 +62,23 @@ impl StatusWriter {
         });
     }
 
-    /// What was written is not there any more.
+    /// Forces a rewrite: the written record is gone or outdated.
     pub(super) fn writes_anew(&mut self) {
         self.times += 1;
     }
 
-    /// Nothing is to be written: somebody else leads.
+    /// Stops writing: another process leads.
     pub(super) fn rests(&self) {
         self.page.send_replace(None);
     }
 
-    /// This order is done.
+    /// Removes a completed order.
     pub(super) fn clears(&self, order: Order) {
-        // The task ends with us only.
+        // The receiving task lives as long as this value.
         let _ = self.notes.send(Note::Clear(order));
     }
 
-    /// People should hear of it.
+    /// Publishes an Event.
     pub(super) fn tells(&self, event: RolloutEvent) {
         let _ = self.notes.send(Note::Tell(event));
     }
@@ -120,7 +120,7 @@ async fn write(
             }
         }
         let is_over = match again {
-            // A newer page has the older one's news in it, but is no reason to hurry.
+            // A newer report includes the failed one, but does not shorten the backoff.
             Some(delay) => {
                 tokio::time::sleep(delay).await;
                 false
@@ -147,7 +147,8 @@ async fn note(
         let Some(note) = note else { return };
         if let Err(error) = carry_out(store_of_record.as_ref(), &note).await {
             tracing::warn!(target: "rollout", provider = %name, %error, "what was done could not be told");
-            // An Event is worth less the older it is; an order that stays would never be heard again.
+            // Only orders are retried: a late Event is of little value, but an order left in place would never be
+            // heeded again.
             if matches!(note, Note::Clear(_)) {
                 left.push(note);
             }

@@ -1,5 +1,5 @@
-//! The long work on one version: its bytes, who vouches for them, what they request, the code, and what it says when it
-//! is asked. Each runs in a task of its own and may be given up at any moment. Every call here only reads.
+//! Long-running work on one version: fetch, verify, compare requests, compile and call it. Each work runs in its own
+//! task and can be cancelled at any moment. All provider calls made here are reads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
@@ -21,7 +21,7 @@ use crate::source::Location;
 use crate::store::ModuleStore;
 use crate::trust::{Distrust, Highest, TrustPolicy};
 
-/// What all work of one provider is done with.
+/// Shared dependencies of all work of one provider.
 pub(super) struct Resources {
     pub(super) name: String,
     pub(super) host: Arc<Host>,
@@ -31,45 +31,45 @@ pub(super) struct Resources {
     pub(super) place: Mutex<String>,
 }
 
-/// One piece of work, and what it needs to know of the moment that it was begun in.
+/// One unit of work with a snapshot of the inputs at its start.
 pub(super) struct Job {
     pub(super) work: Work,
     pub(super) terms: u64,
     pub(super) offered: Option<Arc<Artifact>>,
-    /// Whether what vouches for it may have changed since it was brought.
+    /// Whether its evidence may have changed since it was fetched.
     pub(super) is_anew: bool,
     pub(super) policy: Arc<TrustPolicy>,
     pub(super) granted: Arc<dyn LoadPolicyOf>,
     pub(super) word: Endorsement,
     pub(super) serving: Option<Arc<Inspection>>,
-    /// What is written down of the version that should serve.
+    /// Recorded notes of the version that should serve.
     pub(super) recorded: Noted,
     pub(super) active: Option<Arc<Active>>,
     pub(super) ready: Option<Generated>,
     pub(super) permit: Option<Arc<Permit>>,
 }
 
-/// How work has ended.
+/// Result of a work.
 pub(super) struct Ended {
     pub(super) work: Work,
     pub(super) terms: u64,
     pub(super) end: End,
-    /// Of what was loaded.
+    /// The generation that was loaded, if any.
     pub(super) generated: Option<Generated>,
 }
 
 impl Resources {
-    /// The source is there.
+    /// Sets the location of the source.
     pub(super) fn at(&self, place: &str) {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place.to_owned();
     }
 
-    /// Whether the source is this program.
+    /// Whether the source is a module embedded in this program.
     pub(super) fn is_embedded(&self) -> bool {
         matches!(Location::parse(&self.place()), Ok(Location::Embedded(_)))
     }
 
-    /// Where the source is.
+    /// The location of the source.
     pub(super) fn place(&self) -> String {
         self.place
             .lock()
@@ -78,7 +78,7 @@ impl Resources {
     }
 }
 
-/// Which version these bytes are. The version that the manifest names is known to whoever has read it.
+/// Identifies the release of these bytes. `version` comes from the manifest, if it has been read.
 pub(super) fn release(artifact: &Artifact, version: &str) -> Release {
     Release {
         digest: artifact.digest.to_string(),
@@ -87,7 +87,7 @@ pub(super) fn release(artifact: &Artifact, version: &str) -> Release {
     }
 }
 
-/// Does the work.
+/// Performs the work.
 pub(super) async fn run(resources: Arc<Resources>, job: Job) -> Ended {
     let mut generated = None;
     let end = match &job.work {
@@ -128,12 +128,12 @@ fn fine(release: Release) -> End {
     }
 }
 
-/// A module that somebody vouches for and that the grants cover.
+/// A module that is trusted and whose requests the grants cover.
 struct Examined {
     artifact: Arc<Artifact>,
     inspection: Arc<Inspection>,
     loading: Loading,
-    /// Once it serves.
+    /// Highest versions to record once it serves.
     highest: Highest,
 }
 
@@ -144,7 +144,7 @@ impl Examined {
 }
 
 impl Job {
-    /// The very bytes: what was brought just now, what is on this machine, or what the source still has.
+    /// Finds exactly these bytes: in the current offer, in the store on this machine, or at the source.
     async fn bytes(&self, resources: &Resources, release: &Release) -> Result<Arc<Artifact>, End> {
         if self.is_anew
             && let Some(Ok(artifact)) = resources.again.bytes(release).await
@@ -154,7 +154,7 @@ impl Job {
         }
         let is_it = |it: &&Arc<Artifact>| it.digest.to_string() == release.digest;
         if let Some(offered) = self.offered.as_ref().filter(is_it) {
-            // Kept for the next start; not being able to is no reason not to serve.
+            // Stored for the next start; a failure to store does not keep the module from serving.
             if let Err(error) = resources.store.put(offered).await {
                 tracing::warn!(target: "rollout", provider = %resources.name, error = %chain(&error), "the module cannot be kept");
             }
@@ -201,7 +201,7 @@ impl Job {
         Ok((examined, wider))
     }
 
-    /// Up to the terms that it is loaded on.
+    /// Performs all steps up to the load policy.
     async fn admit(&self, resources: &Resources, release: &Release) -> Result<Examined, End> {
         let artifact = self.bytes(resources, release).await?;
         let (inspection, highest) = self.vouched(artifact.clone()).await?;
@@ -221,7 +221,7 @@ impl Job {
         })
     }
 
-    /// Hashing, scanning and verifying take up to a second: on another thread.
+    /// Hashing, scanning and verifying take up to a second, so they run on a blocking thread.
     async fn vouched(&self, artifact: Arc<Artifact>) -> Result<(Inspection, Highest), End> {
         let (policy, word) = (self.policy.clone(), self.word);
         let highest = Highest::read(self.recorded.highest.as_deref());
@@ -271,7 +271,7 @@ impl Job {
         } = examined;
         let loaded = resources.host.load_as(module, loading).await;
         let provider = loaded.map_err(|error| match of_load(&error) {
-            // A machine that has just started is busy: what has served before is not given up for that.
+            // A machine that has just started is busy: a slow start does not reject a version that served before.
             End::Fault(why) if is_slow(&error) && matches!(self.work, Work::Load(_)) => {
                 End::Trouble(why)
             }
@@ -299,8 +299,8 @@ impl Job {
         Ok((generated, end))
     }
 
-    /// The candidate proves its credential. When the version that serves cannot either, it is nothing about the
-    /// candidate.
+    /// Checks the candidate's credential. If the serving version fails the check, too, the failure is not attributed to
+    /// the candidate.
     async fn self_test(&self, release: &Release) -> End {
         let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
             return End::Trouble("it is not loaded any more".to_owned());
@@ -326,7 +326,7 @@ impl Job {
         end
     }
 
-    /// What the candidate would change of what the version that serves leaves alone.
+    /// Counts changes planned by the candidate where the serving version plans none.
     async fn plan(&self) -> End {
         let (Some(ready), Some(active), Some(permit)) = (&self.ready, &self.active, &self.permit)
         else {
@@ -338,7 +338,8 @@ impl Job {
         }
     }
 
-    /// One read for each capability: of a candidate on trial, or by itself of one that cannot be compared.
+    /// One read for each capability: through the trial if there is one, otherwise of the candidate alone, without
+    /// comparison.
     async fn ask(&self, resources: &Resources, release: &Release) -> End {
         let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
             return End::Trouble("it is not loaded any more".to_owned());
@@ -370,7 +371,7 @@ impl Job {
     }
 }
 
-/// Whether a load failed for want of time.
+/// Whether a load failed with a time-out of `init`.
 fn is_slow(error: &ccm_host::LoadError) -> bool {
     matches!(
         error,

@@ -1,5 +1,5 @@
-//! A module in one key of one ConfigMap, which is watched by its name: no other object of its namespace, and no object
-//! of that name in another one, is ever looked at. Needs the verbs get, list and watch on that one object.
+//! A module in one key of one ConfigMap, which is watched by name: no other object in its namespace and no other
+//! namespace is ever read. Needs the verbs get, list and watch on that object.
 
 pub mod content;
 
@@ -19,30 +19,30 @@ use super::{Brought, ConfigMapKey, Source, SourceError, blocking, unpack};
 use crate::artifact::{Artifact, Evidence};
 use content::NotFound;
 
-/// Changes in quick succession are looked at together: when nothing has come for so long…
+/// Changes in quick succession are handled together, once none has arrived for this long…
 const QUIET: Duration = Duration::from_millis(200);
-/// …or at the latest so long after the first of them.
+/// …or this long after the first of them, at the latest.
 const AT_MOST: Duration = Duration::from_secs(2);
-/// So many failures one after the other, and the watch begins anew with a list, which tells what is wrong.
+/// Consecutive failures after which the watch restarts with a list, whose error tells the cause.
 const MOST_FAILURES: u32 = 3;
 
 type Objects = Pin<Box<dyn Stream<Item = watcher::Result<Option<ConfigMap>>> + Send>>;
 
-/// See the module.
+/// See the module's documentation.
 pub struct ConfigMapSource {
     reader: Reader,
     objects: Objects,
-    /// Since the watch last brought something.
+    /// Failures since the watch last returned an event.
     failures: u32,
-    /// What came last and is not answered yet; `None` within: there is no such object.
+    /// The latest object that is not answered yet; inner `None`: there is no such object.
     latest: Option<Arc<Option<ConfigMap>>>,
-    /// Until when it is waited whether more comes.
+    /// Deadline for gathering further changes.
     gather: Option<Instant>,
     is_first: bool,
     told: Option<Told>,
 }
 
-/// Where it is, and what reads it.
+/// The location and the client that reads it.
 #[derive(Clone)]
 struct Reader {
     place: String,
@@ -50,7 +50,7 @@ struct Reader {
     api: Api<ConfigMap>,
 }
 
-/// The answer that was given last.
+/// The last answer.
 #[derive(PartialEq)]
 enum Told {
     Module(Digest, Vec<Evidence>),
@@ -58,7 +58,7 @@ enum Told {
 }
 
 impl ConfigMapSource {
-    /// The source `place`, which is `at`, read with `client`.
+    /// Creates the source `place`, parsed as `at`, which is read with `client`.
     pub fn new(place: String, client: Client, at: ConfigMapKey) -> Self {
         let api = Api::namespaced(client, &at.namespace);
         Self {
@@ -72,7 +72,7 @@ impl ConfigMapSource {
         }
     }
 
-    /// Takes what the watch brings until there is something to answer with.
+    /// Processes watch events until there is an object to answer with.
     async fn gather(&mut self) -> Result<Arc<Option<ConfigMap>>, SourceError> {
         loop {
             let next = match (&self.latest, self.gather) {
@@ -93,13 +93,13 @@ impl ConfigMapSource {
                     self.latest = Some(Arc::new(object));
                 }
                 Some(Err(error)) => self.failed(&error)?,
-                // It never ends by itself.
+                // A watch never ends by itself, so it is restarted.
                 None => self.objects = watch(&self.reader.api, &self.reader.at.name),
             }
         }
     }
 
-    /// What an error of the watch means: it goes on by itself, unless there is no list to begin with.
+    /// Handles an error of the watch: the watch continues by itself, unless its initial list failed.
     fn failed(&mut self, error: &watcher::Error) -> Result<(), SourceError> {
         if let watcher::Error::InitialListFailed(error) = error {
             return Err(self.reader.refusal(error));
@@ -112,7 +112,7 @@ impl ConfigMapSource {
         Ok(())
     }
 
-    /// Notes an answer. `None`: it is the last one once more.
+    /// Records an answer. `None`: it repeats the last one.
     fn told(
         &mut self,
         answer: Result<Artifact, SourceError>,
@@ -154,7 +154,7 @@ impl Reader {
         }
     }
 
-    /// The module in an object, unpacked where nobody waits for it.
+    /// Reads the module in an object, unpacking it on a blocking thread.
     async fn module(&self, object: Arc<Option<ConfigMap>>) -> Result<Artifact, SourceError> {
         let (place, at) = (self.place.clone(), self.at.clone());
         blocking(move || {
@@ -174,8 +174,8 @@ impl Reader {
         .await
     }
 
-    /// The very module `release`, under whichever key of the object: what served before may be kept beside what is
-    /// offered, so that it can be gone back to where nothing else has it.
+    /// Finds exactly the module `release` under any key of the object: an earlier version can be kept beside the
+    /// offered one for a roll-back when nothing else has stored it.
     async fn kept(
         &self,
         object: Option<ConfigMap>,
@@ -243,7 +243,7 @@ fn watch(api: &Api<ConfigMap>, name: &str) -> Objects {
         .boxed()
 }
 
-/// A watch that is not allowed does not become so by trying; the list says what is missing.
+/// Retrying a denied watch does not help; the list shows what is missing.
 fn is_denied(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::WatchStartFailed(kube::Error::Api(status))

@@ -1,4 +1,4 @@
-//! A module that is part of this program. It never changes.
+//! A module embedded in this program. It never changes.
 
 use std::future::{pending, ready};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use ccm_host::Digest;
 use super::{Brought, Source, same_bytes};
 use crate::artifact::Artifact;
 
-/// See the module.
+/// See the module's documentation.
 pub struct EmbeddedSource {
     artifact: Artifact,
     is_told: bool,
 }
 
 impl EmbeddedSource {
-    /// The source `place` of these bytes, which are a component, uncompressed.
+    /// Creates the source `place` from an uncompressed component.
     pub fn new(place: String, wasm: Arc<[u8]>) -> Self {
         Self {
             artifact: Artifact {

@@ -1,10 +1,10 @@
-//! A module in a file or a folder of this machine, also on a mounted volume. The place is looked at again and again:
-//! that works on every volume and misses nothing in the end, where notifications depend on the file system and on how
-//! the file is replaced; one look is a few system calls.
+//! A module in a file or folder of this machine, or on a mounted volume. The path is polled: polling works on every
+//! volume and finally misses nothing, while notifications depend on the file system and on how the file is replaced.
+//! One poll is a few system calls.
 //!
-//! A file is replaced best by renaming another one over it. Written in place it is taken once nothing has changed for
-//! [`SETTLED`]. A ConfigMap's volume switches a symbolic link, which is the same to us. What is mounted by `subPath`
-//! never changes, and neither does an image volume until the pod is made anew: that is how Kubernetes mounts them.
+//! A file is best replaced by renaming another one over it. A file written in place is read once it has not changed for
+//! [`SETTLED`]. A ConfigMap volume switches a symbolic link, which is handled the same way. `subPath` mounts never
+//! change, and image volumes only when the pod is recreated: that is how Kubernetes mounts them.
 
 mod look;
 
@@ -18,37 +18,37 @@ use super::{Brought, FilePlace, Source, SourceError, blocking, same_bytes, unpac
 use crate::artifact::{Artifact, Evidence};
 use look::{Identity, Seen};
 
-/// How often the place is looked at.
+/// Polling interval.
 pub const INTERVAL: Duration = Duration::from_secs(2);
-/// How often while a file is being written.
+/// Polling interval while a file is being written.
 const QUICK: Duration = Duration::from_millis(250);
-/// For so long a file must not have changed before it is read.
+/// How long a file must be unchanged before it is read.
 pub const SETTLED: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// See the module's documentation.
 pub struct FileSource {
     place: String,
     at: FilePlace,
     entry: String,
-    /// What was told last.
+    /// The last answer.
     told: Option<Told>,
-    /// What the last look found, and since when: only what stays the same is read.
+    /// State found by the last poll, and since when: a file is read only when its state stays the same.
     unsettled: Option<(Identity, Instant)>,
 }
 
-/// An answer that need not be given again.
+/// An answer that is not repeated while nothing changes.
 enum Told {
-    /// Without having read anything.
+    /// An error without any file being read.
     Nothing(SourceError),
-    /// The file in this state was read, and is no module.
+    /// The file in this state was read and is not a module.
     NoModule(Identity),
-    /// The file in this state, and what was brought: the bytes and their evidence.
+    /// The file's state, and the returned module: digest and evidence.
     Module(Identity, Digest, Vec<Evidence>),
 }
 
 impl FileSource {
-    /// The source `place`, which is `at`, for the configuration's entry of this name: in a folder, that file is taken
-    /// which is called like the entry.
+    /// Creates the source `place`, parsed as `at`, for a configuration entry. In a folder, the file named like the
+    /// entry is used.
     pub fn new(place: String, at: FilePlace, entry: String) -> Self {
         Self {
             place,
@@ -59,10 +59,10 @@ impl FileSource {
         }
     }
 
-    /// What is there at this moment, for somebody who knows that nobody is writing it.
+    /// Reads the current content without waiting for it to settle, for callers who know that nobody is writing it.
     ///
     /// # Errors
-    /// There is nothing, it cannot be read, or it is being written all the same.
+    /// There is no module, it cannot be read, or it changed during the read.
     pub async fn now(&self) -> Result<Artifact, SourceError> {
         let seen = self.open().await?;
         let place = self.place.clone();
@@ -70,7 +70,7 @@ impl FileSource {
         read.unwrap_or_else(|| Err(SourceError::unavailable(&self.place, "it is being written")))
     }
 
-    /// Looks once. `Err(wait)`: there is nothing new to tell for so long.
+    /// Polls once. `Err(wait)`: nothing new; poll again after `wait`.
     async fn look(&mut self) -> Result<Result<Artifact, SourceError>, Duration> {
         let seen = match self.open().await {
             Ok(seen) => seen,

@@ -1,4 +1,4 @@
-//! The places a module can come from, as the operator writes them. Reads and shows their forms; looks at nothing.
+//! Locations of modules, as operators write them. Parses and formats them; accesses none.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,16 +12,16 @@ use thiserror::Error;
 
 use crate::artifact::Artifact;
 
-/// The forms that [`Location::parse`] reads, for messages.
+/// The forms that [`Location::parse`] accepts, for messages.
 pub const FORMS: &str = "`embedded:<name>`, `file:///path/provider.wasm`, `file:///folder/`, \
     `configmap://<namespace>/<name>/<key>` and `oci://<registry>[:port]/<repository>[:tag][@sha256:<digest>]`";
 
-/// One place.
+/// The location of a module.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Location {
-    /// A module that is part of this program, by its name.
+    /// A module embedded in this program, by its name.
     Embedded(String),
-    /// A file, or a folder.
+    /// A file or a folder.
     File(FilePlace),
     /// A key of a ConfigMap.
     ConfigMap(ConfigMapKey),
@@ -29,12 +29,12 @@ pub enum Location {
     Oci(OciPlace),
 }
 
-/// A file or a folder of this machine, by its absolute path without `..`.
+/// A file or folder of this machine, by its absolute path without `..`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FilePlace {
-    /// Where.
+    /// The absolute path.
     pub path: PathBuf,
-    /// Whether it was written with a slash at the end, and so must be a folder. Otherwise it is seen when it is looked at.
+    /// Whether it was written with a trailing slash and so must be a folder. Otherwise this is determined on access.
     pub is_folder: bool,
 }
 
@@ -52,32 +52,32 @@ pub struct ConfigMapKey {
 /// An artifact in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OciPlace {
-    /// Host, with the port when one was written.
+    /// Host, with the port if one was written.
     pub registry: String,
     /// The repository, such as `clouds/hcloud`.
     pub repository: String,
-    /// The tag, when one was written.
+    /// The tag, if one was written.
     pub tag: Option<String>,
-    /// `sha256:<hex>` of the manifest, when one was written.
+    /// `sha256:<hex>` of the manifest, if one was written.
     pub digest: Option<String>,
 }
 
-/// A text that names no place.
+/// A text that is not a location.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}; the forms are {FORMS}")]
 pub struct LocationError {
-    /// What is wrong, for people. Never shows what could be a password.
+    /// What is wrong, for people. Never shows anything that could be a password.
     what: String,
 }
 
-/// What is encoded in a path: what an address uses for itself.
+/// Characters encoded in a path because URLs reserve them.
 const IN_PATHS: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#');
 
 impl Location {
-    /// Reads one of the forms in [`FORMS`].
+    /// Parses one of the forms in [`FORMS`].
     ///
     /// # Errors
-    /// It is none of them.
+    /// The text has none of the forms.
     pub fn parse(text: &str) -> Result<Location, LocationError> {
         if let Some(name) = text.strip_prefix("embedded:") {
             if !is_dns_label(name) {
@@ -98,13 +98,12 @@ impl Location {
         }
     }
 
-    /// Whether somebody other than the operator of this machine can write there, so that somebody has to vouch for
-    /// what is found.
+    /// Whether others than the operator of this machine can write there, so that modules from there need a signature.
     pub fn needs_trust(&self) -> bool {
         matches!(self, Self::ConfigMap(_) | Self::Oci(_))
     }
 
-    /// Whether the place names these very bytes, by the digest of the manifest that carried them.
+    /// Whether the location pins exactly these bytes, by the digest of their manifest.
     pub fn pins(&self, artifact: &Artifact) -> bool {
         match self {
             Self::Oci(place) => place.digest.is_some() && place.digest == artifact.manifest_digest,
@@ -273,7 +272,7 @@ fn wrong(what: &str) -> LocationError {
     }
 }
 
-/// Host names, IPv4 addresses, and IPv6 addresses in brackets, with a port or without.
+/// Accepts host names, IPv4 addresses and IPv6 addresses in brackets, with or without a port.
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -299,7 +298,7 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|byte| word(byte) || b".-".contains(&byte))
 }
 
-/// Letters and digits, with one `.`, one or two `_`, or any number of `-` between them, as registries have it.
+/// Lower-case letters and digits, separated by one `.`, one or two `_`, or any number of `-`, as registries require.
 fn is_repository_part(part: &str) -> bool {
     let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let inside = part

@@ -1,11 +1,11 @@
-//! Artifacts in OCI registries: `oci://registry/repository[:tag][@sha256:digest]`, in the layout of the CNCF for Wasm.
-//! A tag is looked at again and again, a digest only until it was had.
+//! Artifacts in OCI registries: `oci://registry/repository[:tag][@sha256:digest]`, in the CNCF layout for Wasm. A tag
+//! is polled; a digest is polled only until it was fetched.
 //!
-//! A registry is as untrusted as what it keeps: everything is bounded, every address that it sends us to is checked,
-//! and nothing counts whose digest is not right. Nothing is unpacked, and nobody is trusted here.
+//! A registry is as untrusted as its content: every size is limited, every redirect target is checked, and all content
+//! must match its digest. Unpacks nothing and verifies no signatures.
 //!
-//! The client is our own over reqwest: `oci-client` has no place for checks of addresses and redirects, no limits on
-//! answers, and does not go on with a download that was cut.
+//! Uses its own client over reqwest: `oci-client` has no hooks for checking addresses and redirects, no limits on
+//! answers, and cannot resume an interrupted download.
 
 mod blob;
 mod challenge;
@@ -39,31 +39,32 @@ use pacing::Pacing;
 use pull::Repository;
 use registry_error::RegistryError;
 
-/// How often a tag is looked at, unless the operator says otherwise.
+/// Default polling interval of a tag.
 pub const POLL: Duration = Duration::from_secs(300);
 
-/// How one artifact is had.
+/// Settings for fetching one artifact.
 #[derive(Clone)]
 pub struct OciSettings {
-    /// Which.
+    /// The artifact's location.
     pub place: OciPlace,
-    /// The logins that count now; a rotated Secret is used with the next look.
+    /// The current credentials; a rotated Secret is used by the next poll.
     pub credentials: watch::Receiver<Option<RegistryCredentials>>,
-    /// The only certificates that are trusted, in PEM; `None`: those of the platform.
+    /// The only trusted CA certificates, in PEM; `None`: those of the platform.
     pub ca_pem: Option<String>,
-    /// Asked before the registry, in this order.
+    /// Mirrors, asked in this order before the registry.
     pub mirrors: Vec<Mirror>,
-    /// How often a tag is looked at; see [`POLL`].
+    /// Polling interval of a tag; see [`POLL`].
     pub poll: Duration,
-    /// Ranges of private and loopback addresses that may be dialled. An address that stands in the place or a mirror
-    /// itself needs no range.
+    /// Private and loopback address ranges that may be dialled. An address written in the location or as a mirror needs
+    /// no range.
     pub addresses: Vec<IpNet>,
-    /// Whether registries on this machine (`127.0.0.1`, `[::1]`, `localhost`) are spoken to without TLS. Others never are.
+    /// Whether registries on this machine (`127.0.0.1`, `[::1]`, `localhost`) are accessed without TLS. Others never
+    /// are.
     pub plain_http: bool,
 }
 
 impl PartialEq for OciSettings {
-    /// Credentials are the same when they come from the same place, whatever they are now.
+    /// Credentials are equal if they come from the same channel, whatever their current value.
     fn eq(&self, other: &Self) -> bool {
         self.credentials.same_channel(&other.credentials)
             && (&self.place, &self.ca_pem, &self.mirrors)
@@ -73,20 +74,20 @@ impl PartialEq for OciSettings {
     }
 }
 
-/// Another registry that has the same repositories, perhaps under a prefix.
+/// Another registry with the same repositories, optionally under a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
-    /// Host, with a port where needed.
+    /// Host, with the port if needed.
     pub host: String,
-    /// What stands before the repository there; may be empty.
+    /// Prefix of the repository at the mirror; may be empty.
     pub prefix: String,
 }
 
 impl Mirror {
-    /// Reads `host[:port][/prefix]`; `None` when it is something else.
+    /// Parses `host[:port][/prefix]`; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_end_matches('/');
-        // The same rules as for a place, of which a mirror is the beginning.
+        // Same rules as for a location, which starts with this text.
         let Ok(Location::Oci(place)) = Location::parse(&format!("oci://{text}/x")) else {
             return None;
         };
@@ -99,32 +100,32 @@ impl Mirror {
     }
 }
 
-/// An artifact in a registry. What is under way goes on while nobody waits for it, and ends when this is dropped.
+/// An artifact in a registry. A poll continues while nobody awaits it, and ends when the source is dropped.
 pub struct OciSource {
     place: String,
     repository: Arc<Repository>,
     credentials: watch::Receiver<Option<RegistryCredentials>>,
     pacing: Pacing,
-    /// The look that is under way.
+    /// The poll in progress.
     look: Option<Look>,
     known: Known,
     said: Option<SourceError>,
 }
 
-/// What is remembered from one look to the next.
+/// State kept between polls.
 #[derive(Default)]
 struct Known {
-    /// The manifest that was brought last, and what vouched for it.
+    /// Digest and evidence listing of the manifest that was returned last.
     brought: Option<(String, Listing)>,
-    /// A manifest that never will be a module.
+    /// A manifest that can never be used as a module.
     unusable: Option<(String, RegistryError)>,
     partial: Option<blob::Partial>,
 }
 
-/// What a look ends with: something new, nothing new, or trouble.
+/// Result of a poll: a new artifact, nothing new, or an error.
 type Seen = (Known, Result<Option<Artifact>, RegistryError>);
 
-/// A task that ends with its handle.
+/// A task that is aborted when its handle is dropped.
 struct Look(JoinHandle<Seen>);
 
 impl Drop for Look {
@@ -134,10 +135,10 @@ impl Drop for Look {
 }
 
 impl OciSource {
-    /// Opens the place; asks nobody yet. `place` is what the operator wrote.
+    /// Creates the source without sending a request. `place` is the operator's text.
     ///
     /// # Errors
-    /// The settings cannot be used: the CA, for example.
+    /// The settings cannot be used: an invalid CA, for example.
     pub fn new(place: String, settings: OciSettings) -> Result<Self, SourceError> {
         Self::with(place, settings, Arc::new(SystemLookup), Timeouts::default())
     }
@@ -161,7 +162,7 @@ impl OciSource {
         })
     }
 
-    /// Looks once; goes on with the look that is under way.
+    /// Polls once, or resumes the poll in progress.
     async fn look(&mut self) -> Result<Option<Artifact>, RegistryError> {
         let look = self.look.get_or_insert_with(|| {
             let (repository, known) = (self.repository.clone(), std::mem::take(&mut self.known));
@@ -200,7 +201,7 @@ async fn see(
     }
     if let Some((brought, listing)) = &known.brought
         && *brought == digest
-        // Signatures come after what they sign.
+        // Signatures are published after the artifact that they sign.
         && repository.listing(&digest).await?.0 == *listing
     {
         return Ok(None);
@@ -232,7 +233,7 @@ impl Source for OciSource {
                         self.said = None;
                         return Ok(artifact);
                     }
-                    // An error in between is over, and will be news when it comes again.
+                    // An earlier error is over and is reported again if it returns.
                     Ok(None) => {
                         self.pacing.had();
                         self.said = None;
@@ -262,7 +263,7 @@ impl Source for OciSource {
     }
 }
 
-/// Brings an artifact once, for a person who waits.
+/// Fetches an artifact once, for interactive use.
 ///
 /// # Errors
 /// See [`SourceError`].

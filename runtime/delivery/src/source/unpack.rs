@@ -1,5 +1,5 @@
-//! From what a source brought to the bytes of a module: plain or gzip, told by their first bytes. The input is
-//! untrusted: nothing larger than a module is ever made of it, and nothing that is not WebAssembly is handed on.
+//! Converts the content of a source to a module: plain or gzip, detected by the first bytes. The input is untrusted:
+//! the output never exceeds the size limit of a module, and only WebAssembly is returned.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -11,54 +11,54 @@ use thiserror::Error;
 use super::SourceError;
 use crate::artifact::{Artifact, Evidence, MODULE_BYTES};
 
-/// What WebAssembly begins with, modules and components.
+/// Magic bytes of WebAssembly modules and components.
 const WASM: &[u8] = b"\0asm";
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// A compiled module of wasmtime is an ELF file.
+/// wasmtime's compiled modules are ELF files.
 const ELF: &[u8] = b"\x7fELF";
 
-/// How much is taken from a decoder at once, in bytes.
+/// Bytes read from the decoder at once.
 const PIECE: usize = 64 << 10;
-/// So much larger than what was read may come out; modules of all toolchains shrink to a tenth at most. Below
-/// [`RATIO_FROM`] nothing is said.
+/// Maximum ratio of unpacked to packed size; modules of all toolchains shrink to a tenth at most. Not checked below
+/// [`RATIO_FROM`].
 const RATIO: usize = 100;
-/// Small files may be as empty as they like, in bytes.
+/// Unpacked size, in bytes, up to which the ratio is not checked.
 const RATIO_FROM: usize = 1 << 20;
 
-/// Why there is no module in what was brought. For people; shows nothing of the content.
+/// Why the content is not a module. For people; shows nothing of the content.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoModule {
     /// Zero bytes.
     #[error("it is empty")]
     Empty,
-    /// More than a module may have.
+    /// Larger than a module may be.
     #[error("it has more than {} MiB, the most that a module may have", MODULE_BYTES >> 20)]
     TooLarge,
-    /// A bomb, or no module at any rate.
+    /// A decompression bomb, or at least not a module.
     #[error("it unpacks to more than {RATIO} times its size, which no module does")]
     TooDense,
-    /// Half written, or damaged.
+    /// Incomplete or damaged gzip data.
     #[error("it cannot be unpacked as gzip: {why}")]
     Broken {
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
     },
-    /// Another packing, which people know from images. One decoder for what is untrusted is enough.
+    /// zstd, known from images, is not supported: one decoder for untrusted input is enough.
     #[error("it is packed with zstd, which is not read here: pack it with gzip, or not at all")]
     Zstd,
-    /// Machine code.
+    /// Compiled machine code.
     #[error("it is compiled code; modules are WebAssembly, and are compiled here")]
     Compiled,
-    /// Anything else.
+    /// Any other content.
     #[error("it is not WebAssembly (plain, or packed with gzip)")]
     Foreign,
 }
 
-/// The module in `bytes`.
+/// Returns the module in `bytes`.
 ///
 /// # Errors
-/// There is none.
+/// They hold no module.
 pub fn unpack(bytes: Vec<u8>) -> Result<Vec<u8>, NoModule> {
     let wasm = if bytes.starts_with(GZIP) {
         read_capped(MultiGzDecoder::new(&*bytes), bytes.len())?
@@ -69,10 +69,10 @@ pub fn unpack(bytes: Vec<u8>) -> Result<Vec<u8>, NoModule> {
     Ok(wasm)
 }
 
-/// An artifact of what `place` offered, with the evidence that lay beside it.
+/// Builds an artifact from the content of `place` and its evidence.
 ///
 /// # Errors
-/// There is no module in it.
+/// The content holds no module.
 pub fn artifact(
     place: &str,
     bytes: Vec<u8>,
@@ -109,7 +109,7 @@ fn check(wasm: &[u8]) -> Result<(), NoModule> {
     }
 }
 
-/// Everything that comes out, as long as it can be a module.
+/// Reads the decoder's output, up to the size and ratio limits.
 fn read_capped(mut source: impl Read, packed: usize) -> Result<Vec<u8>, NoModule> {
     let mut all = Vec::new();
     let mut piece = vec![0; PIECE];

@@ -1,5 +1,5 @@
-//! Modules in a folder that only we write: `<hex>.wasm`, and beside it `<hex>.json` with where it came from and what
-//! vouches for it. The `.wasm` is put in place last: where it is, the other is.
+//! Modules in a folder that only this user can write: `<hex>.wasm`, and beside it `<hex>.json` with origin and
+//! evidence. The `.wasm` is put in place last: if it exists, the `.json` does.
 
 mod entry;
 
@@ -17,15 +17,15 @@ use super::StoreError;
 use crate::artifact::{Artifact, EVIDENCE_BYTES, MODULE_BYTES, MOST_EVIDENCE};
 use entry::Entry;
 
-/// What another process may just have put there stays for so long, and so do its files on the way.
+/// Minimum age before a file, temporary ones included, is removed: another process may have just written it.
 const YOUNG: Duration = Duration::from_secs(3_600);
-/// Largest description. Base64 takes four bytes for three, and one piece of evidence has up to six parts.
+/// Largest description, in bytes. Base64 takes four bytes for three, and one piece of evidence has up to six parts.
 const ENTRY_BYTES: usize = MOST_EVIDENCE * EVIDENCE_BYTES * 2;
 const WASM: &str = "wasm";
 const JSON: &str = "json";
 const ON_THE_WAY: &str = ".tmp";
 
-/// See the module.
+/// See the module's documentation.
 pub(super) struct Folder {
     path: PathBuf,
 }
@@ -81,7 +81,7 @@ impl Folder {
             let age = modified.map(|modified| now.duration_since(modified).unwrap_or_default());
             let is_young = age.is_ok_and(|age| age < YOUNG);
             if !is_young && !kept.iter().any(|hex| hex == stem) {
-                // What cannot be removed now is tried again the next time.
+                // A file that cannot be removed now is tried again the next time.
                 let _ = fs::remove_file(&path);
             }
         }
@@ -91,7 +91,7 @@ impl Folder {
         self.path.join(format!("{}.{kind}", digest.hex()))
     }
 
-    /// Writes a file, whole or not at all, also when the machine loses power.
+    /// Writes a file atomically, also if the machine loses power.
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         let failed = || io("write", path);
         let mut file = NamedTempFile::with_suffix_in(ON_THE_WAY, &self.path).map_err(failed())?;
@@ -106,14 +106,14 @@ impl Folder {
     fn discard(&self, digest: Digest, why: &str) -> Option<Artifact> {
         tracing::warn!(%digest, folder = %self.path.display(), why, "a kept module is not used, and removed");
         for kind in [WASM, JSON] {
-            // Whatever is put there next replaces it anyway.
+            // A file that cannot be removed is replaced by the next write.
             let _ = fs::remove_file(self.file(digest, kind));
         }
         None
     }
 }
 
-/// The content of a regular file that is no symbolic link.
+/// Reads a regular file; refuses symbolic links.
 fn read(path: &Path, limit: usize) -> std::io::Result<Vec<u8>> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();

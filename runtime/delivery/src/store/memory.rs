@@ -1,4 +1,4 @@
-//! Modules in the memory of this process: the last few.
+//! The last few modules, in the memory of this process.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use ccm_host::Digest;
 
 use crate::artifact::Artifact;
 
-/// What serves, what served before, what is tried, and one to spare.
+/// Maximum number of modules: serving, previous, on trial, and one spare.
 const MOST: usize = 4;
 
-/// See the module. The latest first.
+/// See the module's documentation. Most recently used first.
 #[derive(Default)]
 pub(super) struct Memory(Mutex<VecDeque<Artifact>>);
 
@@ -24,7 +24,7 @@ impl Memory {
         all.truncate(MOST);
     }
 
-    /// What is asked for is used, and stays longest.
+    /// Returns a module and marks it as most recently used.
     pub(super) fn get(&self, digest: Digest) -> Option<Artifact> {
         let mut all = self.lock();
         let at = all.iter().position(|kept| kept.digest == digest)?;
@@ -38,7 +38,7 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Artifact>> {
-        // Nothing is left half done under this lock.
+        // No update under this lock can be left half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

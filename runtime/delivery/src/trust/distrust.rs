@@ -1,4 +1,5 @@
-//! What comes of a verification: who vouches, or why nobody does. Texts for people, and short names for counters.
+//! Results of a verification: the provenance, or the reason for distrust. Texts for people, and short names for
+//! counters.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use thiserror::Error;
 
 use super::Refusal;
 
-/// Text of a configuration that cannot be used, for people.
+/// Why a configured text cannot be used, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Misread(String);
@@ -19,26 +20,26 @@ impl Misread {
     }
 }
 
-/// Who vouches for a module.
+/// Why a module is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provenance {
-    /// The operator, who named its digest.
+    /// The operator pinned its digest.
     Pinned,
-    /// Whoever has this key.
+    /// Signed with this key.
     Key {
         /// `SHA256:<base64>` of the key's DER form.
         fingerprint: String,
     },
-    /// Somebody whose identity a certificate authority has confirmed.
+    /// Signed by an identity that a certificate authority confirmed.
     Keyless {
-        /// As in the certificate.
+        /// The identity in the certificate.
         identity: String,
-        /// Who told the authority.
+        /// The OIDC issuer that identified the signer to the authority.
         issuer: String,
-        /// When it was signed, as a log or a time stamp says. In seconds since the Unix epoch.
+        /// Time of signing from a log or a time stamp, in seconds since the Unix epoch.
         signed_at: i64,
     },
-    /// Nobody, and the operator allows that.
+    /// Unsigned, which the operator allows.
     Unsigned,
 }
 
@@ -63,50 +64,50 @@ impl fmt::Display for Provenance {
 /// Why a module is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Distrust {
-    /// These are not the bytes that the operator named.
+    /// The bytes do not have the expected digest.
     OtherDigest {
-        /// What is configured, or what the source said.
+        /// The digest from the configuration or the source.
         wanted: String,
-        /// What is there.
+        /// The actual digest.
         found: String,
     },
-    /// Nobody is asked to vouch for it, and nothing allows that.
+    /// No signature is configured as required, and unsigned modules are not allowed.
     Unsigned,
-    /// Somebody has to vouch for it, and there is no signature at all.
+    /// A signature is required, and there is none.
     Unvouched,
-    /// There are signatures, and none of them holds.
+    /// There are signatures, but none is valid.
     Refused {
-        /// Why: one for each signature that was looked at, in their order.
+        /// The reason for each examined signature, in their order.
         reasons: Vec<Refusal>,
     },
-    /// It is older than is allowed. Everything else holds.
+    /// Older than the minimum version. All other checks passed.
     TooOld {
-        /// What its manifest says.
+        /// The version in its manifest.
         version: String,
-        /// The oldest that is allowed.
+        /// The minimum version.
         minimum: String,
-        /// Who vouches for it.
+        /// Its provenance.
         provenance: Provenance,
     },
-    /// It is older than a version that has served, or cannot be compared with it. Everything else holds.
+    /// Older than a version that has served, or not comparable with it. All other checks passed.
     Downgrade {
-        /// What its manifest says.
+        /// The version in its manifest.
         version: String,
-        /// The highest that has served.
+        /// The highest version that has served.
         highest: String,
     },
-    /// Its version cannot be compared with the one that is demanded.
+    /// Its version cannot be compared with the minimum version.
     VersionUnreadable {
-        /// What its manifest says.
+        /// The version in its manifest.
         version: String,
     },
 }
 
-/// Longest message about a module that is not trusted, in bytes.
+/// Longest message about an untrusted module, in bytes.
 const MESSAGE_BYTES: usize = 1000;
 
 impl Distrust {
-    /// A short name that does not change, for counters and conditions.
+    /// A short, stable name for counters and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Distrust::OtherDigest { .. } => "other-digest",

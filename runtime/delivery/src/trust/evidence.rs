@@ -1,5 +1,5 @@
-//! What a piece of evidence says: about what, over which bytes, with which signature. Nothing here is verified yet,
-//! except that it is about the artifact in hand.
+//! Parses evidence into claims: the artifact it refers to, the signed bytes and the signature. Verifies nothing except
+//! that the claim refers to the given artifact.
 
 use std::sync::Arc;
 
@@ -21,25 +21,25 @@ use crate::artifact::{Artifact, Evidence};
 
 mod material;
 
-/// What cosign's signatures say they are; any other statement with a valid signature (a scan that found a hole, a list
-/// of parts) does not release anything.
+/// Types of cosign's signatures. Other statements with a valid signature (a scan that found a vulnerability, a bill of
+/// materials) do not release a module.
 const SIGNATURE_STATEMENT: &str = "https://sigstore.dev/cosign/sign/v1";
 const SIGNATURE_PAYLOAD: &str = "cosign container image signature";
 const STATEMENT_TYPE: &str = "application/vnd.in-toto+json";
 
-/// Most entries of logs, time stamps and certificates in one bundle. One of each is usual.
+/// Maximum number of log entries, time stamps and certificates in one bundle. One of each is usual.
 const MOST_PARTS: usize = 8;
 
-/// One signature, about the artifact that it was read for.
+/// One signature, which refers to the artifact it was read for.
 pub(super) struct Claim {
     bundle: Bundle,
     message: Arc<[u8]>,
-    /// Of what a statement is about; `None` where the message itself is signed.
+    /// Digest of a statement's subject; `None` if the message itself is signed.
     subject: Option<Sha256Hash>,
 }
 
 impl Claim {
-    /// Reads `evidence`.
+    /// Parses `evidence`.
     pub(super) fn read(evidence: &Evidence, artifact: &Artifact) -> Result<Claim, Refusal> {
         match evidence {
             Evidence::Bundle(json) => Self::from_bundle(json, artifact),
@@ -56,7 +56,7 @@ impl Claim {
                 let material = VerificationMaterial::new(certificates)
                     .with_tlog_entries(entries(log_entry.as_deref())?)
                     .with_timestamp_verification_data(stamps(time_stamp.as_deref())?);
-                // 0.2 is the form that may have both a chain and no proof of inclusion, as cosign's older form does.
+                // Version 0.2 allows both a chain and a missing inclusion proof, as in cosign's older form.
                 let bundle = Bundle::new(
                     MediaType::Bundle0_2,
                     material,
@@ -105,7 +105,7 @@ impl Claim {
         })
     }
 
-    /// The bytes that are signed.
+    /// The signed bytes.
     pub(super) fn message(&self) -> &Arc<[u8]> {
         &self.message
     }
@@ -119,17 +119,17 @@ impl Claim {
         }
     }
 
-    /// Whether somebody's certificate came with it.
+    /// Whether it contains a signer's certificate.
     pub(super) fn has_certificate(&self) -> bool {
         self.bundle.signing_certificate().is_some()
     }
 
-    /// In the form that the Sigstore library reads.
+    /// The bundle in the Sigstore library's form.
     pub(super) fn bundle(&self) -> &Bundle {
         &self.bundle
     }
 
-    /// What the Sigstore library shall find it to be about.
+    /// The subject that the Sigstore library verifies.
     pub(super) fn signed(&self) -> Signed<'_> {
         match self.subject {
             Some(digest) => Signed::from_digest(digest),
@@ -138,7 +138,7 @@ impl Claim {
     }
 }
 
-/// With Ed25519, which signs the bytes themselves, cosign writes `{}` for their digest: it says as much as none.
+/// For Ed25519, which signs the bytes themselves, cosign writes `{}` as their digest: treated as none.
 fn read_bundle(json: &[u8]) -> Result<Bundle, Refusal> {
     let mut bundle: Value = serde_json::from_slice(json).map_err(Refusal::unreadable)?;
     if let Some(Value::Object(signed)) = bundle.get_mut("messageSignature")
@@ -199,7 +199,7 @@ struct SubjectDigest {
     sha256: String,
 }
 
-/// A statement of a signature about the artifact's manifest, or about the module itself.
+/// Checks that a signature statement refers to the artifact's manifest or to the module itself.
 fn check_statement(payload: &[u8], artifact: &Artifact) -> Result<Sha256Hash, Refusal> {
     let statement: Statement = serde_json::from_slice(payload).map_err(Refusal::unreadable)?;
     if statement.predicate_type != SIGNATURE_STATEMENT {
@@ -240,7 +240,7 @@ struct Image {
     digest: String,
 }
 
-/// cosign's older form: a payload about the artifact's manifest.
+/// Checks that cosign's older payload refers to the artifact's manifest.
 fn check_payload(payload: &[u8], artifact: &Artifact) -> Result<(), Refusal> {
     let Payload { critical } = serde_json::from_slice(payload).map_err(Refusal::unreadable)?;
     if critical.r#type != SIGNATURE_PAYLOAD {

@@ -1,4 +1,4 @@
-//! The public keys that an operator trusts, and whether one of them made a signature.
+//! Public keys trusted by the operator, and verification of their signatures.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -10,12 +10,12 @@ use sigstore_verify::types::DerPublicKey;
 
 use super::{Misread, signature_verification};
 
-/// A public key that may vouch for modules: ECDSA on P-256 or P-384, Ed25519, or RSA.
+/// A trusted public key: ECDSA on P-256 or P-384, Ed25519, or RSA.
 #[derive(Clone)]
 pub struct PublicKey {
-    /// The bits of the key, without the algorithm's name.
+    /// The bits of the key, without the algorithm.
     bits: Vec<u8>,
-    /// How signatures are made with it. P-384 goes with either hash, as tools differ.
+    /// Accepted signature schemes. P-384 accepts either hash, as tools differ.
     schemes: &'static [SigningScheme],
     fingerprint: String,
 }
@@ -32,10 +32,10 @@ impl Eq for PublicKey {}
 const KEY_BYTES: usize = 16 << 10;
 
 impl PublicKey {
-    /// Reads one `PUBLIC KEY` in PEM, as `cosign generate-key-pair` and `openssl pkey -pubout` write it.
+    /// Parses one `PUBLIC KEY` in PEM, as written by `cosign generate-key-pair` and `openssl pkey -pubout`.
     ///
     /// # Errors
-    /// What is there instead. Never quotes the text: it could be a private key.
+    /// What the text is instead. Never quotes it: it could be a private key.
     pub fn from_pem(text: &str) -> Result<PublicKey, Misread> {
         signature_verification::install();
         if text.len() > KEY_BYTES {
@@ -88,12 +88,12 @@ impl PublicKey {
         })
     }
 
-    /// `SHA256:` and the digest of its DER form in base64: what `ssh-keygen` and others show of a key.
+    /// `SHA256:` and the base64 digest of the DER form, as shown by `ssh-keygen` and other tools.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// Whether its owner signed `message`.
+    /// Whether `message` was signed with this key.
     pub(super) fn made(&self, signature: &[u8], message: &[u8]) -> bool {
         self.schemes
             .iter()

@@ -1,5 +1,5 @@
-//! Signatures without a key of one's own: an authority confirmed an identity for some minutes, and a log or a time
-//! stamp tells that the signature was made in those minutes. The certificate is judged at that time, never at `now`.
+//! Keyless signatures: an authority certified an identity for some minutes, and a log or a time stamp proves that the
+//! signature was made in that time. The certificate is checked at that time, never at `now`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use regex::{Regex, RegexBuilder};
 use super::evidence::Claim;
 use super::{Misread, Provenance, Refusal, Roots};
 
-/// How much the clock of a log or a time stamp's authority may be ahead of ours.
+/// How far the clock of a log or time stamp authority may be ahead of ours.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(300);
-/// Largest compiled pattern of an identity, in bytes.
+/// Largest compiled identity pattern, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// An identity that may vouch for modules: an email address, or the URI of a workflow.
+/// A trusted identity: an email address, or the URI of a workflow.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity(Match);
 
@@ -39,17 +39,18 @@ impl PartialEq for Match {
 impl Eq for Match {}
 
 impl Identity {
-    /// Exactly this one.
+    /// Matches exactly this identity.
     pub fn exact(identity: impl Into<String>) -> Identity {
         Identity(Match::Exact(identity.into()))
     }
 
-    /// All whose whole text the regular expression matches: the URI of a workflow ends with the tag that it ran for.
+    /// Matches identities that the regular expression matches as a whole: a workflow's URI ends with the tag that it
+    /// ran for.
     ///
     /// # Errors
-    /// When it is not a regular expression, or an immoderate one.
+    /// It is not a regular expression, or one that is too large.
     pub fn pattern(expression: &str) -> Result<Identity, Misread> {
-        // Tried alone first: `a)|(b` would escape from the brackets.
+        // Compiled alone first: `a)|(b` would escape from the group.
         Regex::new(expression)
             .and_then(|_| {
                 RegexBuilder::new(&format!("^(?:{expression})$"))
@@ -77,7 +78,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Whom to trust, who has to have confirmed that it is them, and whose word is taken for that.
+/// A trusted identity, its required issuer, and the roots that certify it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keyless {
     identity: Identity,
@@ -86,7 +87,7 @@ pub struct Keyless {
 }
 
 impl Keyless {
-    /// Trusts `identity` when `issuer` (the URL of an OIDC issuer) told it to one of the authorities of `roots`.
+    /// Trusts `identity` if `issuer` (the URL of an OIDC issuer) confirmed it to one of the authorities of `roots`.
     pub fn new(identity: Identity, issuer: impl Into<String>, roots: Arc<Roots>) -> Keyless {
         Keyless {
             identity,
@@ -95,13 +96,13 @@ impl Keyless {
         }
     }
 
-    /// Whether `claim` was signed by this identity while its certificate was valid.
+    /// Checks that this identity signed `claim` while its certificate was valid.
     pub(super) fn judge(&self, claim: &Claim, now: SystemTime) -> Result<Provenance, Refusal> {
         let signed = self.roots.verify(claim)?;
         let latest = now
             .checked_add(CLOCKS_DIFFER)
             .and_then(|latest| jiff::Timestamp::try_from(latest).ok());
-        // A clock that cannot be read is a wrong one.
+        // An unreadable clock counts as wrong.
         if latest.is_none_or(|latest| signed.at > latest) {
             return Err(Refusal::FutureTime);
         }

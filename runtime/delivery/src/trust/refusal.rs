@@ -1,88 +1,88 @@
-//! Why one piece of evidence does not count: a reason of its own for each thing that can be wrong with it.
+//! Reasons for refusing one piece of evidence, one for each possible defect.
 
 use ccm_host::clean;
 use sigstore_verify::bundle::Error as BundleError;
 use sigstore_verify::{CertificateError, Error as Sigstore, TimestampError};
 use thiserror::Error;
 
-/// Why one signature does not count. What comes out of the evidence is cleaned and cut.
+/// Why a signature is refused. Texts from the evidence are cleaned and truncated.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// More than is looked at.
+    /// Exceeds the size limit.
     #[error("it has {bytes} bytes, more than is looked at")]
     TooLarge {
-        /// How many bytes.
+        /// Its size in bytes.
         bytes: usize,
     },
-    /// All signatures together ask for more work than is done for them.
+    /// All signatures together exceed the limit of work.
     #[error("there are too many signatures to try")]
     TooMuchWork,
-    /// Not in a form that we know.
+    /// Not in a known form.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// It says something, but not that the module is released.
+    /// A statement of another kind, which does not release the module.
     #[error("it is a statement of another kind ({kind}), not a signature")]
     OtherStatement {
-        /// Which.
+        /// The kind.
         kind: String,
     },
-    /// It is about something else: made for another module, or for another version of this one.
+    /// Refers to another artifact: another module or another version of this one.
     #[error("it is about {about}, not about this module")]
     OtherArtifact {
-        /// What it is about.
+        /// The artifact it refers to.
         about: String,
     },
-    /// None of the keys made it.
+    /// Made with none of the configured keys.
     #[error("none of the keys in `trust.keys` made it for these bytes")]
     WrongKey,
-    /// It was made with a key, and only identities are trusted.
+    /// Made with a key, but only identities are trusted.
     #[error("it was made with a key, and `trust.keys` names none")]
     KeyNotExpected,
-    /// It was made with a certificate, and only keys are trusted.
+    /// Made with a certificate, but only keys are trusted.
     #[error("it was made with a certificate, and `trust.keyless` names no identity")]
     CertificateNotExpected,
-    /// The certificate was not issued by an authority that is trusted, or not for signing.
+    /// The certificate was not issued by a trusted authority, or not for signing.
     #[error("its certificate is not one of the trusted authority's for signing: {0}")]
     UnknownAuthority(String),
-    /// Nothing tells when it was made, so nothing tells whether the certificate was valid then.
+    /// Without a proven signing time the certificate's validity at that time is unknown.
     #[error("neither a log that is trusted nor a time stamp says when it was made")]
     NoSigningTime,
-    /// What tells the time is forged, or from somebody who is not trusted.
+    /// The proof of time is forged, or from an untrusted party.
     #[error("its time stamp does not hold: {0}")]
     TimeStamp(String),
-    /// It was made in the future. Either a clock is wrong, or somebody lies.
+    /// The signing time is in the future: a clock is wrong, or the evidence is false.
     #[error("it says that it was made later than now; is this machine's clock right?")]
     FutureTime,
-    /// The certificate was not valid when it was made.
+    /// The certificate was not valid at the signing time.
     #[error("its certificate was not valid when it was made: {0}")]
     Expired(String),
     /// The transparency log's entry is missing, forged, or about something else.
     #[error("the transparency log does not speak for it: {0}")]
     Log(String),
-    /// The certificate is good, but this signature was not made with it.
+    /// The certificate is valid, but the signature was not made with it.
     #[error("its certificate's key did not make it for these bytes")]
     BadSignature,
-    /// Somebody else signed it.
+    /// Signed by another identity.
     #[error("it was made by {found}, whom the configuration does not name")]
     WrongIdentity {
-        /// Who.
+        /// The identity.
         found: String,
     },
-    /// The right name, confirmed by the wrong one.
+    /// The right identity, confirmed by another issuer.
     #[error("its signer is known to {found}, and the configuration wants another issuer")]
     WrongIssuer {
-        /// Who confirmed it.
+        /// The issuer.
         found: String,
     },
 }
 
 impl Refusal {
-    /// Cannot be read, for this reason.
+    /// Not parseable, for this reason.
     pub(super) fn unreadable(why: impl ToString) -> Refusal {
         Refusal::Unreadable(clean(&why.to_string(), 200))
     }
 
-    /// A short name that does not change, for counters and conditions.
+    /// A short, stable name for counters and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Refusal::TooLarge { .. } | Refusal::TooMuchWork => "too-large",
@@ -104,7 +104,7 @@ impl Refusal {
         }
     }
 
-    /// How far a signature came that is refused for this.
+    /// How many verification steps a signature passed before this refusal.
     pub(super) fn steps(&self) -> u8 {
         match self {
             Refusal::WrongIssuer { .. } => 4,

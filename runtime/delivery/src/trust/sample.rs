@@ -1,5 +1,5 @@
-//! A small world for tests: an authority that confirms identities, a transparency log, an authority for time stamps,
-//! and artifacts with what they sign. All keys are made anew in each run.
+//! Test fixtures: an authority for identities, a transparency log, a time stamp authority, and artifacts that they
+//! sign. All keys are generated anew in each run.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -24,9 +24,9 @@ mod stamp;
 pub(super) const SIGNER: &str =
     "https://forge.example/acme/provider/.github/workflows/release.yml@refs/tags/v1.2.3";
 pub(super) const ISSUER: &str = "https://token.forge.example";
-/// Noon of the day for which the certificates of signers are valid.
+/// Noon of the day on which the signers' certificates are valid.
 pub(super) const SIGNED_AT: i64 = 1_709_294_400;
-/// The same, as time stamps have it.
+/// The same time in the format of time stamps.
 pub(super) const NOON: &str = "20240301120000Z";
 pub(super) const MANIFEST: &str =
     "sha256:9f64a747e1b97f131fabb6b447296c9b6f0201e79fb3c5356e6c77e89b6a806a";
@@ -48,7 +48,7 @@ pub(super) fn artifact(wasm: &[u8], evidence: Vec<Evidence>) -> Artifact {
 
 pub(super) const WASM: &[u8] = b"\0asm\x0d\0\x01\0 a module of the tests";
 
-/// A key that signs, with its public half for a policy.
+/// A signing key, with its public key for a policy.
 pub(super) fn key() -> (KeyPair, PublicKey) {
     let key = KeyPair::generate().unwrap();
     let public = public(&key);
@@ -66,7 +66,7 @@ pub(super) fn trusting(key: &PublicKey) -> TrustPolicy {
     }
 }
 
-/// Everybody whose word is taken.
+/// All trusted parties.
 pub(super) struct World {
     authority: CertifiedIssuer<'static, KeyPair>,
     log: KeyPair,
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// What an operator would write down about it.
+    /// The roots that an operator would configure for it.
     pub(super) fn roots(&self, has_log: bool, has_stamps: bool) -> Arc<Roots> {
         let log = if has_log {
             self.log.public_key_pem()
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// A certificate for some hours.
+    /// A certificate valid for some hours.
     pub(super) fn signer(&self, wanted: &Wanted) -> Signer {
         let pair = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// The log's entry about `signature` over `message`, as its server would answer: with a promise and a proof.
+    /// The log's entry about `signature` over `message`, as its server would return it: with a promise and a proof.
     pub(super) fn entry(&self, message: &[u8], signature: &[u8], signer: &Signer) -> Value {
         let body = json!({
             "apiVersion": "0.0.1",
@@ -177,7 +177,7 @@ impl World {
             STANDARD.encode(&body),
             name.hex(),
         );
-        // A tree with two leaves: a stranger's, and this one.
+        // A tree with two leaves: an unrelated one, and this one.
         let stranger = *Digest::of(b"\0stranger").as_bytes();
         let leaf = *Digest::of(&[b"\0".as_slice(), &body].concat()).as_bytes();
         let root = Digest::of(&[b"\x01".as_slice(), &stranger, &leaf].concat());
@@ -221,11 +221,11 @@ impl World {
     }
 }
 
-/// What a certificate shall say.
+/// Content of a certificate.
 pub(super) struct Wanted {
     pub(super) identity: &'static str,
     pub(super) issuer: &'static str,
-    /// Of March 2024.
+    /// Day of March 2024.
     pub(super) day: u8,
     pub(super) usage: ExtendedKeyUsagePurpose,
 }

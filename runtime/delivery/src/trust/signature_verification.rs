@@ -1,5 +1,5 @@
-//! The arithmetic of signatures, done by ring: for our own keys, and for the Sigstore library, whose own choice would
-//! be a second cryptographic library beside the one that TLS uses. Decides nothing about who is trusted.
+//! Cryptography of signatures, implemented with ring: for the operator's keys and for the Sigstore library, whose
+//! default would be a second cryptographic library beside the one of TLS. Makes no trust decisions.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use sigstore_verify::crypto::provider::{CryptoProvider, HashContext};
 use sigstore_verify::crypto::{Error, SigningScheme, install_default_provider};
 use sigstore_verify::types::HashAlgorithm;
 
-/// Lets the Sigstore library use ring. Has to be called before anything of it that hashes or verifies; every
-/// constructor of this module does.
+/// Makes the Sigstore library use ring. Must be called before any of its functions that hash or verify; all
+/// constructors of this module call it.
 pub(super) fn install() {
-    // It is refused the second time, when it is the same one.
+    // Later calls return an error, which is ignored: the same provider is installed already.
     let _ = install_default_provider(&Ring);
 }
 
-/// Whether the holder of `key` (the bits of a certificate's or key file's public key) signed `message`.
+/// Whether `signature` over `message` was made with `key` (the bits of the public key in a certificate or key file).
 pub(super) fn made(scheme: SigningScheme, key: &[u8], message: &[u8], signature: &[u8]) -> bool {
     algorithm(scheme).is_some_and(|algorithm| {
         signature::UnparsedPublicKey::new(algorithm, key)
@@ -25,7 +25,7 @@ pub(super) fn made(scheme: SigningScheme, key: &[u8], message: &[u8], signature:
     })
 }
 
-/// `None` for those that ring does not know: RSA with absent parameters is the same as with them, ML-DSA is missing.
+/// `None` for schemes without ring support: ML-DSA is missing. RSA with absent parameters equals RSA with them.
 fn algorithm(scheme: SigningScheme) -> Option<&'static dyn signature::VerificationAlgorithm> {
     Some(match scheme {
         SigningScheme::EcdsaP256Sha256 => &signature::ECDSA_P256_SHA256_ASN1,
@@ -44,12 +44,12 @@ fn algorithm(scheme: SigningScheme) -> Option<&'static dyn signature::Verificati
 }
 
 thread_local! {
-    /// What is being verified on this thread. ring verifies messages and no digests, and the library asks for a digest:
-    /// the message is looked up here, and is used only when it has that digest.
+    /// The message being verified on this thread. ring verifies messages, not digests, but the library passes a digest:
+    /// the message is looked up here, and used only if it has that digest.
     static MESSAGE: RefCell<Option<Arc<[u8]>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, which may ask for a signature over `message` by its digest.
+/// Runs `work`, which may verify a signature over `message` by its digest.
 pub(super) fn with_message<T>(message: Arc<[u8]>, work: impl FnOnce() -> T) -> T {
     MESSAGE.with_borrow_mut(|slot| *slot = Some(message));
     let result = work();

@@ -1,5 +1,5 @@
-//! Whose word is taken for identities and times: certificate authorities, transparency logs, time stamps' authorities.
-//! Given by the operator, never fetched.
+//! Trusted roots for identities and times: certificate authorities, transparency logs, time stamp authorities.
+//! Configured by the operator, never fetched.
 
 use std::fmt;
 
@@ -20,14 +20,14 @@ use super::{Misread, Refusal, signature_verification};
 /// Longest text of one part, in bytes. Sigstore's own root has 7 KiB.
 const TEXT_BYTES: usize = 256 << 10;
 
-/// See the module.
+/// See the module's documentation.
 pub struct Roots {
     verifier: Verifier,
-    /// Whether a log has to know the signature: when the operator named one.
+    /// Whether a log entry is required: set if the operator configured a log.
     has_logs: bool,
-    /// Whether the certificates have to be in a log of certificates, likewise.
+    /// Whether the certificates must be in a certificate log: set if one is configured.
     has_certificate_logs: bool,
-    /// The trusted root in one form, so that two can be compared.
+    /// Canonical text of the trusted root, for comparison.
     told: String,
 }
 
@@ -39,7 +39,7 @@ impl PartialEq for Roots {
 
 impl Eq for Roots {}
 
-/// What a certificate says about who signed, and when that was.
+/// The signer according to the certificate, and the signing time.
 pub(super) struct SignedBy {
     pub(super) identity: String,
     pub(super) issuer: String,
@@ -47,12 +47,11 @@ pub(super) struct SignedBy {
 }
 
 impl Roots {
-    /// Reads PEM texts: the certificates of the authorities that confirm identities, the public keys of transparency
-    /// logs, and the certificates of one authority for time stamps (its signer first, its root last). One of the latter
-    /// two may be empty.
+    /// Parses PEM texts: the certificates of the authorities for identities, the public keys of transparency logs, and
+    /// the certificates of one time stamp authority (signer first, root last). One of the latter two may be empty.
     ///
     /// # Errors
-    /// What is missing or cannot be read.
+    /// What is missing or cannot be parsed.
     pub fn from_pem(authorities: &str, logs: &str, time_stamps: &str) -> Result<Roots, Misread> {
         let authorities = blocks(authorities, "CERTIFICATE", "authorities' certificates")?;
         let logs = blocks(logs, "PUBLIC KEY", "logs' keys")?;
@@ -83,10 +82,10 @@ impl Roots {
         Self::from_trusted_root(&root.to_string())
     }
 
-    /// Reads Sigstore's own form, `trusted_root.json`, as `cosign trusted-root create` writes it.
+    /// Parses Sigstore's own form, `trusted_root.json`, as written by `cosign trusted-root create`.
     ///
     /// # Errors
-    /// What is missing or cannot be read.
+    /// What is missing or cannot be parsed.
     pub fn from_trusted_root(json: &str) -> Result<Roots, Misread> {
         signature_verification::install();
         if json.len() > TEXT_BYTES {
@@ -115,7 +114,7 @@ impl Roots {
         })
     }
 
-    /// Verifies everything but who it is.
+    /// Verifies everything except the identity and the issuer.
     pub(super) fn verify(&self, claim: &Claim) -> Result<SignedBy, Refusal> {
         let entries = &claim.bundle().verification_material.tlog_entries;
         if self.has_logs && entries.is_empty() {
@@ -125,10 +124,10 @@ impl Roots {
         if !self.has_certificate_logs {
             policy = policy.skip_sct();
         }
-        // A promise, signed by the log, stands for a proof where there is none: older forms have only that. The library
-        // verifies each promise and that its entry is about this signature in either case.
+        // Older forms have only a promise signed by the log, which replaces a missing proof. In either case the library
+        // verifies each promise and that its entry is about this signature.
         let is_promised = |entry: &TransparencyLogEntry| {
-            // Logs of the second generation promise nothing: a promise there is verified by nobody.
+            // Second-generation logs make no promises, so nothing verifies one there.
             entry.kind_version != KindVersion::HashedRekordV002
                 && entry.inclusion_promise.is_some()
                 && entry.integrated_time.is_some()
@@ -143,11 +142,11 @@ impl Roots {
             })
         };
         let result = verify(&policy).map_err(|error| match error {
-            // Of a certificate that had expired, too, it is only said that its chain does not hold.
+            // The library reports an expired certificate only as an invalid chain.
             Sigstore::Certificate(CertificateError::ChainInvalid(_)) => {
                 match verify(&policy.clone().skip_certificate_chain()) {
                     Ok(unchained) => expired(&unchained),
-                    // Its authentic time was looked at before: it is the certificate that is not for that time.
+                    // The authentic signing time was checked before: the certificate is not valid at that time.
                     Err(Sigstore::TransparencyLog(TransparencyLogError::IntegratedTime(why))) => {
                         Some(Refusal::Expired(clean(&why, 200)))
                     }
@@ -174,7 +173,7 @@ impl Roots {
     }
 }
 
-/// What is said of a certificate that was not valid at one of the times of signing; `None` when it was.
+/// Refusal of a certificate that was not valid at one of the signing times; `None` if it was.
 fn expired(unchained: &VerificationResult) -> Option<Refusal> {
     let certificate = unchained.certificate()?;
     let valid = certificate.not_before..=certificate.not_after;
@@ -186,7 +185,7 @@ fn expired(unchained: &VerificationResult) -> Option<Refusal> {
     )))
 }
 
-/// Certificates and keys are public, but of no use in a log line.
+/// Omits certificates and keys: they are public, but useless in a log line.
 impl fmt::Debug for Roots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Roots")
@@ -195,7 +194,7 @@ impl fmt::Debug for Roots {
     }
 }
 
-/// The contents of all blocks of a PEM text, which are all of one kind.
+/// The contents of all blocks of a PEM text, which must be of one kind.
 fn blocks(text: &str, kind: &str, what: &str) -> Result<Vec<Vec<u8>>, Misread> {
     if text.len() > TEXT_BYTES {
         return Err(Misread::new(format!("{what}: the text is too long")));
@@ -213,7 +212,7 @@ fn blocks(text: &str, kind: &str, what: &str) -> Result<Vec<Vec<u8>>, Misread> {
     Ok(blocks.into_iter().map(pem::Pem::into_contents).collect())
 }
 
-/// A log's key; it is told by the digest of its DER form.
+/// A log's key, identified by the digest of its DER form.
 fn log(der: &[u8]) -> Result<Value, Misread> {
     let key = DerPublicKey::new(der.to_vec());
     let details = match KeyAlgorithm::from_spki(&key) {

@@ -1,4 +1,4 @@
-//! How old a version may be: an old one with a known hole stays signed for ever.
+//! Version limits: an old version with a known vulnerability keeps its valid signature for ever.
 
 use ccm_core::rollout::Endorsement;
 use semver::Version;
@@ -10,17 +10,17 @@ use super::{Distrust, Misread, Provenance};
 pub struct MinimumVersion(Version);
 
 impl MinimumVersion {
-    /// Reads a version like `1.2.3` or `1.2.3-rc.1`.
+    /// Parses a version like `1.2.3` or `1.2.3-rc.1`.
     ///
     /// # Errors
-    /// When it is something else.
+    /// The text has another form.
     pub fn parse(text: &str) -> Result<MinimumVersion, Misread> {
         Version::parse(text)
             .map(MinimumVersion)
             .map_err(|why| Misread::new(format!("a version is written like 1.2.3: {why}")))
     }
 
-    /// Compares by precedence: a candidate for 1.2.3 is older than 1.2.3, and what was built is not looked at.
+    /// Compares by precedence: a release candidate of 1.2.3 is older than 1.2.3, and build metadata is ignored.
     pub(super) fn check(
         &self,
         version: &str,
@@ -45,21 +45,21 @@ impl MinimumVersion {
 pub struct Highest(Option<Version>);
 
 impl Highest {
-    /// Reads what was written down. What is no version is none.
+    /// Parses the recorded text. An invalid version counts as none.
     pub fn read(text: Option<&str>) -> Highest {
         Highest(text.and_then(|text| Version::parse(text).ok()))
     }
 
-    /// As it is written down.
+    /// The text to record.
     pub fn write(&self) -> Option<String> {
         self.0.as_ref().map(ToString::to_string)
     }
 
-    /// The highest once this version has served, for which there is this word: a lower one may serve only where it was
-    /// named by its digest, and is the highest then.
+    /// The highest version once this one has served under the endorsement `word`. A lower version may serve only if it
+    /// is endorsed; it becomes the highest then, unless it is endorsed only as the recorded active version.
     ///
     /// # Errors
-    /// It may not: [`Distrust::Downgrade`].
+    /// It may not serve: [`Distrust::Downgrade`].
     pub(super) fn followed_by(
         &self,
         version: &str,

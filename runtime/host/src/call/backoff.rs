@@ -1,6 +1,6 @@
-//! What a provider pays whose calls end badly again and again: between the beginnings of two of them there is as long as
-//! such a call computes, times how many of them there were in a row. So a loop of traps takes a sixteenth of one processor,
-//! and its memory is given back as rarely. The first call that ends well ends it.
+//! Backoff for providers whose calls keep ending badly: between the starts of two such calls lies the CPU time of
+//! one call times the number of consecutive bad calls. So a loop of traps takes a sixteenth of one processor, and
+//! its memory is freed and reallocated as rarely. The first call that ends well resets it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,24 +9,25 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::limits;
 
-/// See the module's documentation. One for each generation: a version that replaces a bad one begins at once.
+/// Backoff of one generation; a version that replaces a bad one starts without a delay. See the module docs.
 #[derive(Default)]
 pub(crate) struct Backoff {
     row: Mutex<Row>,
-    /// When the last call began. Who waits holds it, and those who wait longest come first.
+    /// Start of the last call. A waiting call holds the lock; it is fair, so calls start in order of arrival.
     began: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// Calls that ended badly, without one between them that ended well.
+/// Consecutive calls that ended badly.
 #[derive(Default)]
 struct Row {
     length: u32,
-    /// What one computes: the last one, or half of what it was before, so that a cheap one does not hide the dear ones.
+    /// CPU time of such a call: the maximum of the last one and half of the previous value, so that a cheap call
+    /// does not hide expensive ones.
     cost: Duration,
 }
 
 impl Backoff {
-    /// Waits until a call may begin. Whoever stops waiting leaves nothing behind.
+    /// Waits until a call may begin. Cancelling the wait has no effect on other calls.
     pub(crate) async fn begin(&self) {
         let mut began = self.began.lock().await;
         let pause = self.pause();
@@ -38,7 +39,7 @@ impl Backoff {
         *began = Some(Instant::now());
     }
 
-    /// Tells how a call ended that computed for so long.
+    /// Records how a call ended and the CPU time it took.
     pub(crate) fn ended(&self, well: bool, computed: Duration) {
         let mut row = self.row();
         *row = match well {
@@ -68,7 +69,7 @@ mod tests {
 
     const COST: Duration = Duration::from_millis(90);
 
-    /// Calls that end badly, one after the other, and what they computed in ten minutes.
+    /// CPU time that consecutive bad calls of these costs take in ten minutes.
     async fn computed_in_ten_minutes(costs: &[Duration]) -> Duration {
         let (backoff, since) = (Backoff::default(), Instant::now());
         let mut computed = Duration::ZERO;

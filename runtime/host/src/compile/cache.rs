@@ -1,6 +1,6 @@
-//! Compiled code on disk, and the one place where code becomes runnable. Code is loaded only if this process's own
-//! child has just compiled it, or if a file says, under a key that only this installation has, that an earlier one
-//! did. This is the only file with `unsafe` code in the manager.
+//! Cache of compiled code on disk, and the one place where code becomes runnable. Code is loaded only if this
+//! process's own child has just compiled it, or if a file proves, by a MAC under a key that only this installation
+//! has, that an earlier child did. This is the only file with `unsafe` code in the manager.
 
 #![allow(
     unsafe_code,
@@ -30,7 +30,7 @@ const MAGIC: &[u8; 8] = b"ccm-cwa1";
 const MAC_BYTES: usize = 32;
 const KEY_BYTES: usize = 32;
 const SUFFIX: &str = "cwasm";
-/// Leftovers of a crashed writer are removed after this long.
+/// Age at which leftovers of a crashed writer are removed.
 const STALE: Duration = Duration::from_secs(3_600);
 
 /// Why the cache cannot be used.
@@ -39,54 +39,55 @@ pub enum CacheError {
     /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// Attempted operation.
         action: &'static str,
-        /// With what.
+        /// Path it was attempted on.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error of the operating system.
         #[source]
         reason: std::io::Error,
     },
-    /// Somebody else could put files there.
+    /// Other users could put files into the folder.
     #[error("{} is not a folder that only this user can write: {what}", path.display())]
     NotOurs {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem with its owner or permissions.
         what: String,
     },
-    /// The key file is not what we wrote.
+    /// The key file has an unexpected content.
     #[error("{} is not a key of this cache; remove it together with the cache", path.display())]
     Key {
-        /// The key file.
+        /// Path of the key file.
         path: PathBuf,
     },
-    /// No randomness for a new key.
+    /// The system has no randomness for a new key.
     #[error("cannot make a key for the cache: {0}")]
     Random(String),
 }
 
-/// Loads code that our own child has just compiled.
+/// Loads code that this process's own child has just compiled.
 ///
 /// # Errors
-/// The code is for other settings, or there is no memory for it.
+/// The code is for other settings, or memory is exhausted.
 pub(crate) fn load(engine: &Engine, code: &Compiled) -> wasmtime::Result<Component> {
-    // SAFETY: `Compiled` is made only from what our own compile child wrote to a pipe that nobody else has.
+    // SAFETY: `Compiled` is made only from bytes that our own compile child wrote to a pipe that no other process
+    // has.
     unsafe { Component::deserialize(engine, code.as_bytes()) }
 }
 
-/// A folder of compiled code.
+/// Folder of compiled code.
 pub(crate) struct Cache {
     folder: PathBuf,
-    /// Keyed with the installation's key, nothing fed yet.
+    /// HMAC with the installation's key, before any input.
     mac: Hmac<Sha256>,
-    /// Stands for wasmtime's version, the engine's settings and the processor's features.
+    /// Hash of wasmtime's version, the engine's settings and the processor's features.
     compatibility: String,
     cap: u64,
 }
 
 impl Cache {
-    /// Opens, or makes, the cache below `parent`, in a folder of its own that nobody else can write.
+    /// Opens or creates the cache below `parent`, in a folder of its own that no other user can write.
     pub(crate) fn open(parent: &Path, engine: &Engine) -> Result<Cache, CacheError> {
         let folder = parent.join("compiled");
         fs::create_dir_all(parent).map_err(io("create", parent))?;
@@ -108,7 +109,7 @@ impl Cache {
         Ok(cache)
     }
 
-    /// The component of a module, if an intact entry for it is there. Anything else is removed, so that it is
+    /// Component of a module, if there is an intact entry for it. A damaged entry is removed, so that the module is
     /// compiled again.
     pub(crate) fn load(&self, engine: &Engine, digest: Digest) -> Option<Component> {
         let path = self.path(digest);
@@ -120,11 +121,12 @@ impl Cache {
         let Some(code) = self.verify(digest, &entry) else {
             return self.discard(&path, "it is damaged, or not from this installation");
         };
-        // SAFETY: the MAC proves that these very bytes, which are ours alone in memory by now, were written by `store`,
-        // which is given only what our own compile child made of the module with this digest for an engine like this.
+        // SAFETY: the MAC proves that exactly these bytes, which only this process can change by now, were written
+        // by `store`, which only gets the output of our own compile child for the module with this digest and such
+        // an engine.
         match unsafe { Component::deserialize(engine, code) } {
             Ok(component) => {
-                // Only the order of eviction depends on it.
+                // The modification time only affects the order of eviction.
                 let _ = File::options()
                     .append(true)
                     .open(&path)
@@ -135,7 +137,7 @@ impl Cache {
         }
     }
 
-    /// Writes an entry, whole or not at all, then removes the longest unused ones beyond the cap.
+    /// Writes an entry atomically, then removes the least recently used ones beyond the cap.
     pub(crate) fn store(&self, digest: Digest, code: &Compiled) -> Result<(), CacheError> {
         let path = self.path(digest);
         let temporary = self.folder.join(format!("{}.tmp", random_name()?));
@@ -150,7 +152,7 @@ impl Cache {
         .map_err(io("write", &temporary))
         .and_then(|()| fs::rename(&temporary, &path).map_err(io("write", &path)));
         if result.is_err() {
-            // The error that matters is the one that is returned.
+            // The error of the write matters, not the one of this clean-up.
             let _ = fs::remove_file(&temporary);
         }
         self.sweep();
@@ -185,12 +187,12 @@ impl Cache {
 
     fn discard(&self, path: &Path, reason: &str) -> Option<Component> {
         tracing::warn!(path = %path.display(), reason, "a cache entry is not used; the module is compiled again");
-        // It will be overwritten anyway.
+        // `store` overwrites it anyway.
         let _ = fs::remove_file(path);
         None
     }
 
-    /// Removes what is too old or too much. Failures are left for the next time.
+    /// Removes stale files and entries beyond the cap. Failures are retried at the next sweep.
     fn sweep(&self) {
         let mut entries = Vec::new();
         for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -255,14 +257,15 @@ fn check_ownership(folder: &Path) -> Result<(), CacheError> {
     })
 }
 
-/// Reads the installation's key, which is made on first use. Two processes that start at once agree on the first one's.
+/// HMAC with the installation's key, which is created on first use. If two processes start at once, both use the key
+/// that was written first.
 fn keyed(folder: &Path) -> Result<Hmac<Sha256>, CacheError> {
     let path = folder.join("key");
     if !path.exists() {
         let temporary = folder.join(format!("{}.tmp", random_name()?));
         write(&temporary, &[&random::<KEY_BYTES>()?]).map_err(io("write", &temporary))?;
         let linked = fs::hard_link(&temporary, &path);
-        // Already linked, or of no use.
+        // Already linked, or useless.
         let _ = fs::remove_file(&temporary);
         match linked {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
@@ -308,9 +311,9 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Names the settings under which compiled code is interchangeable.
+/// Identifies the settings under which compiled code is interchangeable.
 fn compatibility(engine: &Engine) -> String {
-    /// `Hash` feeds a hasher, so SHA-256 is made to look like one.
+    /// `Hash` needs a `Hasher`, so SHA-256 is wrapped as one.
     struct Sha(Sha256);
     impl Hasher for Sha {
         fn write(&mut self, bytes: &[u8]) {

@@ -1,6 +1,5 @@
-//! Both ends of the compile child: the host's end starts it, feeds it and ends it; the child's end limits
-//! itself and compiles. The child gets no environment, no secret and no file, and can only read and write its pipes: see
-//! `confine`.
+//! Both ends of the compile child. The host's end starts, feeds and kills it; the child's end limits itself and
+//! compiles. The child gets no environment, no secret and no file, and can only use its pipes: see `confine`.
 
 use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
@@ -16,7 +15,7 @@ use crate::confine::{self, confine};
 use crate::sanitize::clean;
 use crate::{engine, limits};
 
-/// Code that our own compile child has made. Made in this file only.
+/// Output of our own compile child. Constructed in this file only.
 pub(crate) struct Compiled(Vec<u8>);
 
 impl Compiled {
@@ -24,19 +23,19 @@ impl Compiled {
         &self.0
     }
 
-    /// What the process that runs guests got from its parent, over the socket that it was born with.
+    /// Wraps code that a sandbox process got from its parent, over its inherited socket.
     pub(crate) fn of_parent(code: bytes::Bytes) -> Compiled {
         Compiled(code.into())
     }
 
-    /// Code that a test has compiled in its own process.
+    /// Wraps code that a test compiled in its own process.
     #[cfg(test)]
     pub(crate) fn for_tests(code: Vec<u8>) -> Compiled {
         Compiled(code)
     }
 }
 
-/// What the child allows itself.
+/// Limits that the child sets for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ChildLimits {
     memory_mib: u64,
@@ -44,7 +43,7 @@ struct ChildLimits {
 }
 
 impl ChildLimits {
-    /// The limits that a command line asks for. They can only be lowered.
+    /// Parses the limits from a command line. They can only be lowered.
     fn of<'a>(arguments: impl Iterator<Item = &'a OsStr>) -> ChildLimits {
         let mut limits = ChildLimits {
             memory_mib: limits::COMPILE_MEMORY_BYTES >> 20,
@@ -70,7 +69,7 @@ impl ChildLimits {
 /// Compiles a module in a child process.
 ///
 /// # Errors
-/// The module is not valid, needs too much, or the child cannot be run.
+/// The module is invalid or exceeds a limit, or the child cannot be run.
 pub(crate) async fn compile(compiler: &Compiler, wasm: &[u8]) -> Result<Compiled, CompileError> {
     let run = |reason| CompileError::Run {
         program: compiler.program.clone(),
@@ -79,7 +78,7 @@ pub(crate) async fn compile(compiler: &Compiler, wasm: &[u8]) -> Result<Compiled
     let mut child = Command::new(&compiler.program)
         .args(&compiler.arguments)
         .env_clear()
-        // Each thread, and each arena of the allocator, reserves address space, which is limited.
+        // Each thread and each allocator arena reserves address space, which is limited.
         .env("RAYON_NUM_THREADS", limits::COMPILE_THREADS.to_string())
         .env("MALLOC_ARENA_MAX", "2")
         .current_dir("/")
@@ -91,7 +90,7 @@ pub(crate) async fn compile(compiler: &Compiler, wasm: &[u8]) -> Result<Compiled
         .map_err(run)?;
     let outcome = tokio::time::timeout(limits::COMPILE_WALL, converse(&mut child, wasm)).await;
     if !matches!(outcome, Ok(Ok(_))) {
-        // It may still run; whether killing works makes no difference to the answer.
+        // It may still run; whether killing works does not change the result.
         let _ = child.kill().await;
     }
     let (status, code, message) = match outcome {
@@ -113,8 +112,8 @@ pub(crate) async fn compile(compiler: &Compiler, wasm: &[u8]) -> Result<Compiled
     Err(explain(status, &message, limits))
 }
 
-/// Feeds the child, and reads what it writes and how it ends. What exceeds a cap is read and dropped, all but the
-/// first byte of it, so that the child does not wait for a reader.
+/// Feeds the child, and reads its output and exit status. Output beyond a cap plus one byte is read and dropped, so
+/// that the child does not block.
 async fn converse(
     child: &mut Child,
     wasm: &[u8],
@@ -122,7 +121,7 @@ async fn converse(
     let stdin = child.stdin.take();
     let feed = async {
         if let Some(mut stdin) = stdin {
-            // A child that dies before it has read everything has its reason; its status says more than EPIPE.
+            // If the child dies before it has read everything, its exit status says more than EPIPE.
             let _ = stdin.write_all(wasm).await;
         }
     };
@@ -149,9 +148,9 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Resu
     Ok(bytes)
 }
 
-/// Why a child that ended without a result did so.
+/// Explains why a child ended without a result.
 fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileError {
-    // What the allocator, the standard library and the operating system say when address space is used up.
+    // Messages of the allocator, the standard library and the operating system for exhausted address space.
     let out_of_memory = [
         "memory allocation of",
         "Cannot allocate memory",
@@ -163,7 +162,7 @@ fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileErr
         return CompileError::Memory(limits.memory_mib);
     }
     let signal = status.signal();
-    // SIGXCPU at the soft limit, SIGKILL at the hard one a second later.
+    // SIGXCPU at the soft limit, SIGKILL at the hard limit a second later.
     if signal == Some(24) || signal == Some(9) {
         return CompileError::Cpu(limits.cpu_seconds);
     }
@@ -177,14 +176,14 @@ fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileErr
     }
 }
 
-/// Exit code of a child whose compiler said no. 1 is what an unrelated program would return, 101 is a panic's.
+/// Exit code for a rejected module. 1 would also come from an unrelated program, 101 from a panic.
 const REJECTED: i32 = 65;
 
-/// The whole main of the compile child: a module on standard input, compiled code on standard output, or an
-/// error on standard error and another exit code.
+/// Main function of the compile child: reads a module from standard input and writes compiled code to standard
+/// output, or an error to standard error with another exit code.
 ///
-/// Reads no environment and no file, and starts with limiting itself: address space, CPU time, low priority, and what
-/// `confine` takes away. `--memory-mib=N` and `--cpu-seconds=N` on the command line lower the limits.
+/// Reads no environment and no file. First limits itself: address space, CPU time, low priority, and `confine`.
+/// `--memory-mib=N` and `--cpu-seconds=N` on the command line lower the limits.
 pub fn compile_child() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let limits = ChildLimits::of(arguments.iter().map(|argument| argument.as_os_str()));
@@ -196,11 +195,11 @@ pub fn compile_child() -> ExitCode {
 }
 
 fn restrict(limits: ChildLimits) -> std::io::Result<()> {
-    // Leader election and health checks of the parent come first.
+    // Leader election and health checks of the parent have priority.
     rustix::process::nice(5)?;
     let memory = limits.memory_mib << 20;
     Resource::FSIZE.set(0, 0)?;
-    // Standard input, output and error, and a few for the standard library to look around.
+    // Standard input, output and error, and a few for the standard library.
     Resource::NOFILE.set(16, 16)?;
     Resource::CPU.set(limits.cpu_seconds, limits.cpu_seconds + 1)?;
     Resource::AS.set(memory, memory)?;
@@ -228,7 +227,7 @@ fn work() -> std::io::Result<Result<(), String>> {
 }
 
 fn complain(message: &str, code: u8) -> ExitCode {
-    // Nobody may be reading; the exit code says the rest.
+    // Standard error may be closed; the exit code tells the rest.
     let _ = writeln!(std::io::stderr(), "{message}");
     ExitCode::from(code)
 }

@@ -1,5 +1,5 @@
-//! Reads a module's structure in one pass and refuses what would be expensive or dangerous to compile. It
-//! decodes sections, never function bodies, and decides nothing about validity: the compile child does.
+//! Pre-scan: reads a module's structure in one pass and refuses modules that would be expensive or dangerous to
+//! compile. Decodes sections, never function bodies, and does not judge validity: the compile child does.
 
 use wasmparser::{
     ComponentExternalKind, CompositeInnerType, Encoding, MemoryType, Parser, Payload, SubType,
@@ -14,24 +14,24 @@ use crate::manifest::MAX_MANIFEST;
 /// Name of the custom section that holds the manifest.
 pub(crate) const MANIFEST_SECTION: &str = "ccm:manifest";
 
-/// A page of linear memory.
+/// Size of a page of linear memory.
 const PAGE_BYTES: u64 = 65_536;
 
-/// What the pre-scan has seen.
+/// Findings of the pre-scan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Structure<'a> {
-    /// Every manifest section, in the component or in one of its core modules.
+    /// Contents of all manifest sections, in the component or in its core modules.
     pub(crate) manifests: Vec<&'a [u8]>,
     /// Names of the component's imports.
     pub(crate) imports: Vec<&'a str>,
-    /// Names of the component's exported interfaces. Other exports are no part of the contract.
+    /// Names of the component's exported interfaces. Other exports are not part of the contract.
     pub(crate) exports: Vec<&'a str>,
 }
 
 /// Scans a file.
 ///
 /// # Errors
-/// The first reason for which the file must not be compiled.
+/// The first reason why the file must not be compiled.
 pub(crate) fn scan(wasm: &[u8]) -> Result<Structure<'_>, Refusal> {
     check_kind(wasm)?;
     let mut parser = Parser::new(0);
@@ -60,8 +60,8 @@ fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What the decoder accepts. Everything that the engine has switched off or does not have is off here, too, except
-/// multiple memories, which are counted to say so by name.
+/// Features that the decoder accepts. Features that the engine disables or lacks are off here, too, except multiple
+/// memories: these are counted, to be refused by name.
 fn features() -> WasmFeatures {
     WasmFeatures::WASM2
         | WasmFeatures::COMPONENT_MODEL
@@ -85,15 +85,15 @@ fn at_most(what: &'static str, offset: usize, found: u64, limit: u64) -> Result<
 #[derive(Default)]
 struct Scan<'a> {
     structure: Structure<'a>,
-    /// Of the whole file.
+    /// Length of the whole file.
     length: usize,
-    /// Modules and components that have begun and not ended, outermost first; true for a core module.
+    /// Open modules and components, outermost first; true for a core module.
     open: Vec<bool>,
     modules: u64,
     components: u64,
     functions: u64,
     instances: u64,
-    /// Memories of the core module that is being read; modules do not contain modules.
+    /// Memories of the current core module; core modules do not nest.
     memories: u64,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Scan<'a> {
                 self.open.pop();
                 Ok(())
             }
-            // The decoder takes the end of the file for the end of everything that is still open.
+            // The decoder treats the end of the file as the end of everything still open.
             Payload::ModuleSection {
                 unchecked_range: range,
                 ..

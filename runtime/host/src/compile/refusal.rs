@@ -1,58 +1,58 @@
-//! Why the pre-scan refuses a file. Only the reasons; the pre-scan finds them.
+//! Reasons why the pre-scan refuses a file.
 
 use thiserror::Error;
 use wasmparser::BinaryReaderError;
 
 use crate::sanitize::clean;
 
-/// What the decoder says is cut at this length.
+/// Maximum length of a decoder message, in bytes.
 const MESSAGE_BYTES: usize = 200;
 
 /// Why a file is not compiled. Offsets are in bytes from the beginning of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// Nothing there.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// Some other kind of file.
+    /// The file is not WebAssembly.
     #[error("the file is not WebAssembly: it does not begin with the bytes 00 61 73 6d")]
     NotWasm,
-    /// A core module.
+    /// The file is a core module, not a component.
     #[error(
         "the file is a core module, not a component; build it for wasm32-wasip2, or turn it into a component with `wasm-tools component new`"
     )]
     NotAComponent,
-    /// Output of wasmtime's compiler.
+    /// The file is output of wasmtime's compiler.
     #[error(
         "the file is compiled code, not WebAssembly; only code that this host compiled itself is run"
     )]
     Precompiled,
-    /// Truncated or damaged.
+    /// The file is truncated or damaged.
     #[error("the file is damaged at offset {offset}: {message}")]
     Damaged {
-        /// Where.
+        /// Position of the error.
         offset: usize,
-        /// What the decoder says.
+        /// Message of the decoder.
         message: String,
     },
-    /// More than a limit.
+    /// The module exceeds a limit.
     #[error("{what} at offset {offset}: {found}, at most {limit} allowed")]
     TooMuch {
-        /// What there is too much of.
+        /// Limited quantity.
         what: &'static str,
-        /// Where the limit was passed.
+        /// Position where the limit was exceeded.
         offset: usize,
-        /// How much.
+        /// Value found.
         found: u64,
-        /// The limit.
+        /// Value of the limit.
         limit: u64,
     },
-    /// A proposal that is switched off.
+    /// The module uses a disabled WebAssembly proposal.
     #[error("{what} at offset {offset}: not allowed")]
     Feature {
-        /// The proposal.
+        /// Name of the proposal.
         what: &'static str,
-        /// Where it is used.
+        /// Position of its use.
         offset: usize,
     },
 }

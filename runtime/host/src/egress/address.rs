@@ -1,42 +1,42 @@
-//! Which IP addresses may be dialled.
+//! Policy for the IP addresses that may be dialled.
 //!
-//! Metadata services, link-local and reserved addresses never; loopback and private ones only when the
-//! grant names them; the rest of the Internet always. An IPv4 address inside an IPv6 address counts as
-//! itself. Plain functions: nothing here resolves a name or opens a connection.
+//! Metadata services, link-local and reserved addresses are always refused; loopback and private addresses pass only
+//! when the grant names them; all other public addresses pass. An IPv4 address embedded in an IPv6 address is judged
+//! as IPv4. Pure functions: nothing here resolves a name or opens a connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use thiserror::Error;
 
-/// Why an address is not dialled.
+/// Refusal to dial an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("address {address} is refused: {why}")]
 pub struct AddressRefused {
-    /// The address as it was resolved or written.
+    /// Refused address, as resolved or written.
     pub address: IpAddr,
-    /// A fixed text.
+    /// Reason, a fixed text.
     pub why: &'static str,
 }
 
-/// What an address is, as far as dialling goes.
+/// Class of an address for dialling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Nobody may grant it.
+    /// Cannot be granted.
     Never(&'static str),
-    /// Somebody has to grant it.
+    /// Has to be granted.
     Local(&'static str),
-    /// Anybody's.
+    /// Needs no grant.
     Public,
 }
 
-/// Whether `address` may be dialled under a grant that names the ranges `granted`.
+/// Checks whether `address` may be dialled under a grant of the ranges `granted`.
 ///
 /// # Errors
-/// The reason for which it may not.
+/// Why it may not.
 pub fn check(address: IpAddr, granted: &[IpNet]) -> Result<(), AddressRefused> {
     let refused = |why| Err(AddressRefused { address, why });
-    // Every address that this one may lead to has to pass; usually it is the only one.
+    // Every address that this one may lead to has to pass; usually there is only one.
     for inner in readings(address) {
         let kind = match inner {
             IpAddr::V4(inner) => v4(inner),
@@ -53,15 +53,15 @@ pub fn check(address: IpAddr, granted: &[IpNet]) -> Result<(), AddressRefused> {
     Ok(())
 }
 
-/// Whether an address stays inside this machine: the only place to which unencrypted requests go.
+/// Whether an address stays inside this machine; unencrypted requests go only to such addresses.
 pub fn is_loopback(address: IpAddr) -> bool {
     readings(address).iter().all(IpAddr::is_loopback)
 }
 
-/// An IPv4 network, as address and prefix length.
+/// IPv4 network: address and prefix length.
 type Block4 = (Ipv4Addr, u8);
 
-/// Never dialled: IANA's special-purpose registry (RFC 6890) and clouds' metadata services outside of it.
+/// Never dialled: IANA's special-purpose registry (RFC 6890) and cloud metadata services outside of it.
 const NEVER_V4: &[(Block4, &str)] = &[
     ((Ipv4Addr::new(0, 0, 0, 0), 8), "unspecified"),
     (
@@ -134,14 +134,14 @@ fn v4(address: Ipv4Addr) -> Kind {
     }
 }
 
-/// An IPv6 network, as its first bits and their number.
+/// IPv6 network: first bits and their number.
 type Block6 = (u128, u8);
 
 const fn bits(a: u16, b: u16, c: u16, d: u16, h: u16) -> u128 {
     Ipv6Addr::new(a, b, c, d, 0, 0, 0, h).to_bits()
 }
 
-/// Never dialled, though within ranges that are granted or public.
+/// Never dialled, even within ranges that are granted or public.
 const NEVER_V6: &[(Block6, &str)] = &[
     // Amazon EC2: metadata, DNS and time.
     ((bits(0xfd00, 0xec2, 0, 0, 0), 32), "a metadata service"),
@@ -180,16 +180,16 @@ fn v6(address: Ipv6Addr) -> Kind {
         0xfe80..=0xfebf => Kind::Never("link-local, where metadata services are"),
         0xff00..=0xffff => Kind::Never("multicast"),
         0xfc00..=0xfdff => Kind::Local("private, and the grant does not name it"),
-        // NAT64 leads to what is inside, which is checked beside this.
+        // The embedded IPv4 address of NAT64 is checked separately.
         0x64 => Kind::Public,
-        // The only part of the address space that is given out (RFC 4291, IANA).
+        // The only allocated part of the address space (RFC 4291, IANA).
         0x2000..=0x3fff => Kind::Public,
         _ => Kind::Never("reserved"),
     }
 }
 
-/// All addresses that dialling this one may reach: itself, and IPv4 addresses that are written inside of it.
-/// Mapped ones are only what is inside: the kernel dials IPv4 for them.
+/// All addresses that dialling this one may reach: itself and the IPv4 addresses embedded in it. A mapped address
+/// counts only as the embedded one, because the kernel dials IPv4 for it.
 fn readings(address: IpAddr) -> Vec<IpAddr> {
     let IpAddr::V6(outer) = address else {
         return vec![address];
@@ -209,7 +209,7 @@ fn readings(address: IpAddr) -> Vec<IpAddr> {
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 || low > 1 => found.push(pick(last)),
         // NAT64's well-known prefix (RFC 6052).
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => found.push(pick(last)),
-        // NAT64's local-use prefix (RFC 8215): the prefix length is not known, so every place counts.
+        // NAT64's local-use prefix (RFC 8215): the prefix length is unknown, so every position is checked.
         [0x64, 0xff9b, 1, 0, 0, 0, ..] => found.push(pick(last)),
         [0x64, 0xff9b, 1, ..] => {
             found.extend([[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], last].map(pick));
@@ -217,7 +217,7 @@ fn readings(address: IpAddr) -> Vec<IpAddr> {
         [0x64, ..] => found.push(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
         // 6to4 (RFC 3056).
         [0x2002, ..] => found.push(pick([2, 3, 4, 5])),
-        // Teredo (RFC 4380): the server, and the client with its bits turned over.
+        // Teredo (RFC 4380): the server, and the client with inverted bits.
         [0x2001, 0, ..] => {
             found.push(pick([4, 5, 6, 7]));
             let client = u32::from(segments[6]) << 16 | u32::from(segments[7]);
@@ -225,7 +225,7 @@ fn readings(address: IpAddr) -> Vec<IpAddr> {
         }
         _ => {}
     }
-    // ISATAP (RFC 5214): the interface identifier says that an IPv4 address follows.
+    // ISATAP (RFC 5214): the interface identifier announces that an IPv4 address follows.
     if matches!((segments[4], segments[5]), (0 | 0x200, 0x5efe)) {
         found.push(pick(last));
     }

@@ -1,8 +1,8 @@
-//! The fields of a request, and whether a server could find other ones in it than a rule did.
+//! Detects requests in which a server could read other field values than the rules did.
 //!
-//! A rule that looks at fields is worth nothing when the cloud takes its `Action` from a place that the rule does not
-//! know: a body of a type that is not read here, a second field of that name, or one whose name is spelled otherwise.
-//! Plain functions over values; nothing here is changed or sent.
+//! A rule on fields is worthless if the cloud takes its `Action` from a place that the rule does not know: a body
+//! type that is not parsed here, a second field of that name, or a differently spelled name. Pure functions; nothing
+//! here changes or sends a request.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,11 +16,11 @@ use url::form_urlencoded;
 use super::message::FetchError;
 use super::rules::Line;
 
-/// The type of a form.
+/// Media type of a form.
 pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Fields by which frameworks let a client name another method than the one that was matched, as [`folded`] has them. As
-/// headers they belong to the host.
+/// Field names by which frameworks accept another method than the matched one, in the form of [`folded`]. The
+/// headers with this effect belong to the host.
 const OVERRIDES: &[&str] = &[
     "_method",
     "$method",
@@ -32,35 +32,35 @@ const OVERRIDES: &[&str] = &[
     "x_method_override",
 ];
 
-/// A body, as far as rules can look into it.
+/// A body, as far as rules can inspect it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// There is none.
+    /// No body.
     Nothing,
-    /// The fields of a form.
+    /// Fields of a form.
     Form(Vec<(String, String)>),
-    /// It says that it is JSON.
+    /// Declared as JSON; not parsed yet.
     Json,
-    /// What no rule can look into.
+    /// Any other type; rules cannot inspect it.
     Other,
 }
 
-/// Where a rule looks for a field.
+/// Where a rule expects a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Query,
     Form,
 }
 
-/// The fields that rules look at.
+/// Names and places of the fields that rules inspect.
 #[derive(Debug, Default)]
 pub(super) struct Looked<'a>(BTreeSet<(&'a str, Place)>);
 
 impl Content {
-    /// Reads the type, and the fields of a form.
+    /// Classifies the body by its content type and parses the fields of a form.
     ///
     /// # Errors
-    /// There are two types.
+    /// There are two content types.
     pub(super) fn read(headers: &HeaderMap, body: Option<&[u8]>) -> Result<Content, FetchError> {
         let mut types = headers.get_all(CONTENT_TYPE).iter();
         let kind = types.next();
@@ -80,7 +80,7 @@ impl Content {
         })
     }
 
-    /// The fields, if it is a form.
+    /// Fields of the form; `None` for any other body.
     pub(super) fn form(&self) -> Option<&[(String, String)]> {
         match self {
             Content::Form(fields) => Some(fields),
@@ -89,14 +89,14 @@ impl Content {
     }
 }
 
-/// A media type in lower case. `None` when it comes with anything else than that its text is UTF-8.
+/// Media type in lower case. `None` if it has any parameter other than `charset=utf-8`.
 fn media_type(text: &str) -> Option<String> {
     let text = text.to_ascii_lowercase();
     let (kind, parameter) = text.split_once(';').unwrap_or((&text, "charset=utf-8"));
     (parameter.trim() == "charset=utf-8").then(|| kind.trim().to_owned())
 }
 
-/// `application/json`, or a type that is built on it (RFC 6839, 3.1).
+/// Whether the type is `application/json` or ends in `+json` (RFC 6839, 3.1).
 fn is_json(kind: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte);
     kind.strip_prefix("application/").is_some_and(|kind| {
@@ -105,7 +105,7 @@ fn is_json(kind: &str) -> bool {
 }
 
 impl<'a> Looked<'a> {
-    /// What these lines look at.
+    /// Collects the fields that these lines inspect.
     pub(super) fn at(lines: impl Iterator<Item = &'a Line>) -> Looked<'a> {
         let mut looked = Looked::default();
         for line in lines {
@@ -117,15 +117,15 @@ impl<'a> Looked<'a> {
         looked
     }
 
-    /// Whether they look at nothing.
+    /// Whether the lines inspect no field.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether every server finds the same in these fields as the rules did.
+    /// Checks that every server reads these fields as the rules did.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// A human-readable reason.
     pub(super) fn check(
         &self,
         query: &[(String, String)],
@@ -179,15 +179,15 @@ fn count(name: &str, fields: &[(String, String)]) -> usize {
     fields.iter().filter(|(given, _)| given == name).count()
 }
 
-/// The name as a server may take it that does not look closely: in lower case, without what is around it, with one
-/// spelling for what cannot stand in a variable's name.
+/// Field name as a lenient server may read it: lower case, trimmed of whitespace and control characters, with `_`
+/// for characters that variable names cannot hold.
 fn folded(name: &str) -> String {
     let around = |letter: char| letter.is_whitespace() || letter.is_control();
     let one = name.trim_matches(around).replace(['.', ' '], "_");
     one.to_lowercase()
 }
 
-/// The part of a name before what makes a list of it, or ends it in C.
+/// Part of a name before `[` (list syntax) or NUL (end of a C string).
 fn stem(name: &str) -> &str {
     name.find(['[', '\0'])
         .and_then(|end| name.get(..end))
@@ -201,7 +201,7 @@ fn is_no_override(name: &str) -> Result<(), String> {
     }
 }
 
-/// No other name could be taken for this one.
+/// Checks that no other field name could be mistaken for this one.
 fn is_by_itself<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let sought = folded(name);
     let is_alike =
@@ -214,7 +214,7 @@ fn is_by_itself<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> Result
     }
 }
 
-/// The members of an object, each as often as it is there: which one of two equal names counts is the server's choice.
+/// Members of a JSON object, duplicates included: which of two equal names counts is the server's choice.
 fn members(body: &[u8]) -> Result<Vec<(String, Value)>, String> {
     let read: Result<Members, _> = serde_json::from_slice(body);
     match read {

@@ -1,5 +1,6 @@
-//! How many bytes of answers the host holds for guests: for one call, and for all calls of a provider together. They are
-//! taken before they are read or unpacked, and given back when the last who has the answer drops it. Holds no bytes itself.
+//! Limits the bytes of responses that the host holds for guests, per call and for all calls of a provider together.
+//! Bytes are reserved before a response is read or decompressed and released when its last owner drops it. Stores no
+//! bytes itself.
 
 use std::fmt;
 use std::ops::Deref;
@@ -10,18 +11,18 @@ use bytes::Bytes;
 
 use super::message::FetchError;
 
-/// A number of bytes that may be held at a time.
+/// Maximum number of bytes held at a time.
 pub(super) struct Budget {
     limit: usize,
-    /// Who may hold no more, for people.
+    /// Owner of the budget, for error messages.
     whose: &'static str,
     held: AtomicUsize,
-    /// What is held here is held there, too.
+    /// Parent budget; every reservation here is also made there.
     whole: Option<Arc<Budget>>,
 }
 
 impl Budget {
-    /// A provider's.
+    /// Budget of a provider.
     pub(super) fn of_provider(limit: usize) -> Arc<Budget> {
         Arc::new(Budget {
             limit,
@@ -31,7 +32,7 @@ impl Budget {
         })
     }
 
-    /// A part of a provider's, for one call.
+    /// Budget of one call, within the provider's.
     pub(super) fn of_call(limit: usize, provider: Arc<Budget>) -> Arc<Budget> {
         Arc::new(Budget {
             limit,
@@ -41,7 +42,7 @@ impl Budget {
         })
     }
 
-    /// Nothing yet, for an answer that begins.
+    /// Starts an empty reservation for a new response.
     pub(super) fn hold(self: &Arc<Budget>) -> Held {
         Held {
             budget: self.clone(),
@@ -50,7 +51,7 @@ impl Budget {
     }
 
     /// # Errors
-    /// There is no room for so many.
+    /// The limit would be exceeded.
     fn take(&self, bytes: usize) -> Result<(), FetchError> {
         let room = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
         let taken = self
@@ -81,24 +82,24 @@ impl Budget {
     }
 }
 
-/// What is held of a budget for one answer. Dropped, it is given back.
+/// Reservation for one response; released on drop.
 pub(super) struct Held {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
 impl Held {
-    /// Takes more.
+    /// Reserves more bytes.
     ///
     /// # Errors
-    /// There is no room for it: [`FetchError::TooLarge`].
+    /// The budget is exhausted: [`FetchError::TooLarge`].
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), FetchError> {
         self.budget.take(bytes)?;
         self.bytes += bytes;
         Ok(())
     }
 
-    /// The body that was paid for.
+    /// Ties the reservation to the body.
     pub(super) fn body(self, bytes: Bytes) -> Body {
         let held = (!bytes.is_empty()).then(|| Arc::new(self));
         Body { bytes, held }
@@ -111,16 +112,17 @@ impl Drop for Held {
     }
 }
 
-/// The body of an answer. It counts as held as long as anybody has it, or a part of it.
+/// Body of a response. Its bytes count as held while any clone or slice of it exists.
 #[derive(Clone)]
 pub struct Body {
     bytes: Bytes,
-    /// `None`: nobody counts it.
+    /// `None`: not counted in any budget.
     held: Option<Arc<Held>>,
 }
 
 impl Body {
-    /// The bytes, and what has to be kept for as long as somebody else has a copy of them.
+    /// Splits the body into its bytes and the reservation, which the caller must keep while copies of the bytes
+    /// exist.
     pub(crate) fn into_parts(self) -> (Bytes, impl Send + Sync + use<>) {
         (self.bytes, self.held)
     }

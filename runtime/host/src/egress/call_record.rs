@@ -1,7 +1,7 @@
-//! What happened in one guest call: the exchanges, whether they were complete, and their log lines.
+//! Exchanges of one guest call: their results, whether the answers were complete, and their log lines.
 //!
-//! Log lines and records hold provider, target, method, path pattern, status, sizes and times; never a
-//! header, a body or a query. Only a refusal names the very path that was asked for.
+//! Log lines and records hold provider, target, method, path pattern, status, sizes and times; never a header, a
+//! body or a query. Only a refusal names the requested path itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,10 +14,10 @@ use super::Egress;
 use super::message::{Exchange, ExchangeEnd, FetchError, FetchResponse};
 use super::rules::Line;
 
-/// A guest that is denied again and again fills no log.
+/// Maximum number of warnings per call, so that a guest that is denied repeatedly cannot flood the log.
 const MAX_WARNINGS: usize = 10;
 
-/// The exchanges of one call.
+/// Exchanges of one call.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     begun: AtomicUsize,
@@ -26,17 +26,17 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// How many were begun before this one, and counts it.
+    /// Counts a new exchange; returns the number begun before it.
     pub(super) fn begin(&self) -> usize {
         self.begun.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether one more thing that was not done is said aloud: what a call tried in vain fills no log.
+    /// Whether one more refusal of this call is logged as a warning; false after [`MAX_WARNINGS`].
     pub(super) fn is_news(&self) -> bool {
         self.warnings.fetch_add(1, Ordering::Relaxed) < MAX_WARNINGS
     }
 
-    /// Those that have ended, in that order.
+    /// Ended exchanges, in the order in which they ended.
     pub(super) fn exchanges(&self) -> Vec<Exchange> {
         self.ended
             .lock()
@@ -44,8 +44,9 @@ impl Records {
             .clone()
     }
 
-    /// Whether the call saw complete answers only, as `FindReply::complete` says: every exchange ended 2xx, or 404 where a
-    /// path names one object; and with `live`, at least one 2xx was sent for by this call itself.
+    /// Whether the call saw only complete answers, as defined by `FindReply::complete`: every exchange ended with
+    /// 2xx, or with 404 where the path names one object; with `live`, this call itself also sent at least one
+    /// request that got 2xx.
     pub(super) fn complete(&self, live: bool) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let is_success =
@@ -54,7 +55,7 @@ impl Records {
             is_success(exchange)
                 || exchange.end == ExchangeEnd::Answered(404) && exchange.one_object
         };
-        // What was begun and is not among the ended is still under way, or was over the cap.
+        // Begun but not ended exchanges are still under way, or were over the cap.
         ended.len() == self.begun.load(Ordering::Relaxed)
             && ended.iter().all(is_whole)
             && (!live
@@ -64,7 +65,7 @@ impl Records {
     }
 }
 
-/// One exchange under way. Recorded when it ends, also when the guest goes away before.
+/// One exchange under way. Recorded when it ends, also when the guest abandons it.
 pub(super) struct Record<'a> {
     egress: &'a Egress,
     records: &'a Records,
@@ -74,7 +75,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Begins; [`Records::begin`] has counted it.
+    /// Starts the record; [`Records::begin`] has already counted it.
     pub(super) fn new(
         egress: &'a Egress,
         records: &'a Records,
@@ -100,7 +101,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A line of a target's grant admits it.
+    /// Notes the grant line that admits the request.
     pub(super) fn admitted(&mut self, target: &str, line: &Line) {
         self.exchange.target = target.to_owned();
         self.exchange.template = Some(line.path.as_str().to_owned());
@@ -108,7 +109,7 @@ impl<'a> Record<'a> {
         self.access = line.access;
     }
 
-    /// It ended.
+    /// Notes the result.
     pub(super) fn ended(&mut self, end: &Result<FetchResponse, FetchError>, kept: bool) {
         self.exchange.kept = kept;
         self.exchange.end = match end {
@@ -123,7 +124,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Refusals are what an operator wants to see first; they say what the grant lacks or the guest tried.
+    /// Logs a failed exchange. Refusals are warnings, because they show what the grant lacks or the guest tried.
     fn complain(&self, error: &FetchError) {
         let Exchange { target, method, .. } = &self.exchange;
         let provider = self.egress.provider();
@@ -165,7 +166,7 @@ impl Drop for Record<'_> {
             ExchangeEnd::Failed(reason) => (0, *reason),
         };
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        // Changes are news; reads are not. What was not sent was said when it was refused.
+        // Changes are logged at info level, reads are not. Refusals were already logged.
         let is_news = match end {
             ExchangeEnd::Failed("denied" | "invalid" | "throttled") => false,
             ExchangeEnd::Failed("cancelled") => self.records.is_news(),
@@ -181,7 +182,7 @@ impl Drop for Record<'_> {
             .ended
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // Begun exchanges over the cap are refused and not remembered one by one: memory stays bounded.
+        // Exchanges over the cap are refused and not recorded one by one, so memory stays bounded.
         if ended.len() < self.egress.limits.requests_per_call {
             ended.push(self.exchange.clone());
         }

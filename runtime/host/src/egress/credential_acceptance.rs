@@ -1,28 +1,28 @@
-//! Whether a target accepts the credential that it is sent: heard from its answers, and told whenever that changes. Knows
-//! no credential.
+//! Tracks from the answers of a target whether it accepts its credential, and reports each change once. Holds no
+//! credential.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What has changed.
+/// Change of the acceptance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
-    /// It refuses the credential.
+    /// The target now refuses the credential.
     Refused,
-    /// It accepts it again.
+    /// The target accepts the credential again.
     Accepted,
 }
 
-/// See the module's documentation.
+/// Acceptance state of one target; see the module docs.
 #[derive(Debug, Default)]
 pub(super) struct Acceptance {
     is_refused: AtomicBool,
 }
 
 impl Acceptance {
-    /// An answer with this status came.
+    /// Processes the status of an answer; returns a change, if any.
     pub(super) fn hear(&self, status: u16) -> Option<News> {
         match status {
-            // Whoever may not do something is known all the same: 403 says nothing about the credential.
+            // 403 says nothing about the credential: authentication succeeded, authorization failed.
             401 => (!self.is_refused.swap(true, Ordering::AcqRel)).then_some(News::Refused),
             200..=299 => (self.is_refused.swap(false, Ordering::AcqRel)).then_some(News::Accepted),
             _ => None,

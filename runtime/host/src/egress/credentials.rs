@@ -1,7 +1,7 @@
-//! Credentials: the header that a target's requests get, and the watch that its value never comes back out.
+//! Credentials: the header that the host adds to a target's requests, and the check that its value never comes back.
 //!
-//! A guest never sees a credential: it is added below everything that a guest can read, and an answer that
-//! repeats it is withheld. No text that leaves the [`SecretRedactor`] holds one.
+//! A guest never sees a credential: the host adds it below everything that a guest can read, and withholds an answer
+//! that repeats it. No text that passed the [`SecretRedactor`] contains one.
 
 mod redactor;
 
@@ -15,22 +15,22 @@ use crate::grant::{Credential, Secret};
 
 pub(super) use redactor::SecretRedactor;
 
-/// Why a credential cannot be used. Never repeats any of its value.
+/// Why a credential is unusable. Never contains any part of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CredentialError {
-    /// Headers cannot carry it.
+    /// The value contains characters that headers cannot carry.
     #[error("the credential is empty or has characters that no header can carry")]
     Value,
-    /// RFC 7617: the first colon ends the user name.
+    /// RFC 7617: the first colon ends the user name, so it must not contain one.
     #[error("a user name has no colon")]
     User,
-    /// A header that is not one, or that the host needs for itself.
+    /// Not a header name, or a header reserved for the host.
     #[error("the credential's header name is not a header that a credential can use")]
     Name,
 }
 
-/// The header that a credential becomes; `None` without a credential. The value is marked as sensitive, so
-/// that HTTP/2 does not put it into its compression tables and nothing prints it.
+/// Header that carries the credential; `None` without a credential. The value is marked as sensitive, so that HTTP/2
+/// keeps it out of its compression tables and debug output hides it.
 ///
 /// # Errors
 /// See [`CredentialError`].
@@ -52,7 +52,7 @@ pub(super) fn header(
         }
         Credential::Header { name, value } => {
             let name: HeaderName = name.parse().map_err(|_| CredentialError::Name)?;
-            // A header of the vendor's own; those of HTTP itself would change what the request means.
+            // A vendor header; HTTP's own headers would change the meaning of the request.
             if name != AUTHORIZATION && super::headers::is_owned(&name) {
                 return Err(CredentialError::Name);
             }

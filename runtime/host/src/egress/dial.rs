@@ -1,7 +1,7 @@
-//! Connections: a client per target whose every dial goes to an address that was checked (`resolve`).
+//! Connections: one HTTP client per target; it dials only checked addresses (`resolve`).
 //!
-//! Nothing here follows redirects, uses proxies, keeps cookies, repeats what was begun or decompresses, and nothing knows
-//! rules, requests or credentials.
+//! Nothing here follows redirects, uses proxies, keeps cookies, retries or decompresses, and nothing knows rules,
+//! requests or credentials.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -29,29 +29,29 @@ use super::tls::{self, TlsError, Trust};
 use super::wire::{Dial, LeaseGate};
 use crate::grant::TargetGrant;
 
-/// Header fields of an answer, and their bytes for HTTP/2; clouds send about 30 and 4 KiB.
+/// Maximum number of header fields of an answer, and their bytes for HTTP/2; clouds send about 30 and 4 KiB.
 const MAX_ANSWER_HEADERS: usize = 100;
 const MAX_ANSWER_HEADER_BYTES: u32 = 32 << 10;
-/// Below what load balancers close idle connections after (60 s), so that we rarely write into a closed one.
+/// Shorter than the idle timeout of load balancers (60 s), so that writes rarely hit a closed connection.
 const IDLE_CONNECTION: Duration = Duration::from_secs(30);
-/// Bytes that nobody has acknowledged for this long are dropped with their connection, also while this process stands
-/// still. What was written until the renew deadline of a lease (10 s) is so delivered before its end (15 s) or never.
+/// TCP user timeout: bytes unacknowledged for this long are dropped with their connection, also while this process
+/// is stopped. So bytes written until a lease's renew deadline (10 s) arrive before its end (15 s) or never.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
-/// A peer that went away without a word is noticed before the connection is used again.
+/// TCP keepalive: detects a vanished peer before the connection is used again.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// Why a target cannot be dialled at all.
 #[derive(Debug, Error)]
 pub enum DialError {
-    /// The endpoint is not one that requests can go to.
+    /// The endpoint has an unusable form.
     #[error("endpoint {endpoint}: {why}")]
     Endpoint {
-        /// The endpoint.
+        /// Endpoint, without user and password.
         endpoint: String,
-        /// What is wrong with it.
+        /// Mistake in it.
         why: String,
     },
-    /// The endpoint is an IP address that nobody may grant.
+    /// The endpoint is an IP address that cannot be granted.
     #[error("the endpoint cannot be granted")]
     Address(#[source] AddressRefused),
     /// The grant's certificates cannot be read, or TLS cannot be set up.
@@ -59,10 +59,10 @@ pub enum DialError {
     Tls(#[from] TlsError),
 }
 
-/// A target's connections.
+/// HTTP client of a target, with its connection pool.
 pub(super) type Client = legacy::Client<TimeoutConnector<HttpsConnector<Dial>>, Full<Bytes>>;
 
-/// Builds the client of a target. Its pool is this target's alone; what is written to its connections passes `gate`.
+/// Builds the client of a target. Its pool belongs to this target alone; all writes to its connections pass `gate`.
 ///
 /// # Errors
 /// See [`DialError`].
@@ -101,7 +101,7 @@ pub(super) fn client(
         .build(connector))
 }
 
-/// Checks the endpoint of a grant; the answer is the ranges that may be dialled beside public addresses.
+/// Checks the endpoint of a grant; returns the ranges that may be dialled beside public addresses.
 ///
 /// # Errors
 /// [`DialError::Endpoint`] and [`DialError::Address`].
@@ -148,7 +148,7 @@ pub(super) fn endpoint(endpoint: &Url, granted: &[IpNet]) -> Result<Vec<IpNet>, 
         None => return bad("no host"),
     };
     if let Some(literal) = literal {
-        // The connector does not ask the resolver about IP addresses, so they are checked here, for good.
+        // The connector never asks the resolver about IP addresses, so this is their only check.
         ranges.push(IpNet::from(literal.to_canonical()));
         address::check(literal, &ranges).map_err(DialError::Address)?;
         if endpoint.scheme() == "http" && !address::is_loopback(literal) {
@@ -158,7 +158,7 @@ pub(super) fn endpoint(endpoint: &Url, granted: &[IpNet]) -> Result<Vec<IpNet>, 
     Ok(ranges)
 }
 
-/// An endpoint for an error text: without user and password.
+/// Endpoint for an error text: without user and password.
 fn shown(endpoint: &Url) -> String {
     let mut shown = endpoint.clone();
     let _ = shown.set_username("");
@@ -166,7 +166,7 @@ fn shown(endpoint: &Url) -> String {
     shown.into()
 }
 
-/// hyper's connector asks for every connection; it asks about names only.
+/// hyper's connector calls this for every connection to a name, not for IP addresses.
 impl Service<Name> for Resolver {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = BoxError;

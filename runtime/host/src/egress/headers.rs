@@ -1,19 +1,19 @@
-//! Headers: which of them a guest may set, and which it gets to see.
+//! Header policy: which headers a guest may set, and which response headers it sees.
 //!
-//! What frames a message, names its host, proves who sends it or says who it comes from belongs to the
-//! host. A guest that names such a header has made a mistake and hears so; nothing is dropped silently,
-//! except what HTTP libraries set by themselves in requests that come through `wasi:http`.
+//! Headers that frame a message, name its host, authenticate its sender or state its origin belong to the host. A
+//! guest that sets one gets an error; nothing is dropped silently, except headers that HTTP libraries add by
+//! themselves to requests through `wasi:http`.
 //!
-//! Many servers hand headers on as variables, in whose names everything but letters and digits is one character (RFC
-//! 3875, 4.1.18): `x_forwarded_for` is `x-forwarded-for` there. So names are compared in that form.
+//! Many servers pass headers on as variables, in whose names everything but letters and digits becomes one character
+//! (RFC 3875, 4.1.18): `x_forwarded_for` is `x-forwarded-for` there. So names are compared in that form.
 
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-/// The contract's numbers.
+/// Limits of the contract.
 const MAX_HEADERS: usize = 32;
 const MAX_HEADER_BYTES: usize = 16 << 10;
 
-/// Belong to the host in requests.
+/// Request headers that belong to the host.
 const OWNED: &[&str] = &[
     "accept-encoding",
     "authorization",
@@ -26,8 +26,8 @@ const OWNED: &[&str] = &[
     "forwarded",
     "host",
     "http2-settings",
-    // Answers are looked at as a whole: a secret that is read in pieces would be in none of them. The third is what
-    // `range` was called before it was a standard, and servers still know it.
+    // Only whole answers can be checked: a secret read in pieces would be in none of them. `request-range` is the
+    // pre-standard name of `range`, and servers still know it.
     "if-range",
     "keep-alive",
     "range",
@@ -40,7 +40,7 @@ const OWNED: &[&str] = &[
     "user-agent",
     "via",
     "x-real-ip",
-    // Another method or path than the one that was matched, for servers that believe these.
+    // Override the matched method or path on servers that honour them.
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
@@ -48,13 +48,14 @@ const OWNED: &[&str] = &[
     "x-rewrite-url",
 ];
 
-/// The same, by beginning. `x-amz-` holds AWS's session token and the header that names an action.
+/// Prefixes of headers that belong to the host. `x-amz-` holds AWS's session token and the header that names an
+/// action.
 const OWNED_PREFIXES: &[&str] = &["proxy-", "x-forwarded-", "x-amz-", "sec-"];
 
-/// Set by HTTP libraries without being asked, and set by the host anyway.
+/// Set by HTTP libraries unasked; the host sets them anyway.
 const USUAL: &[&str] = &["accept-encoding", "content-length", "host", "user-agent"];
 
-/// Not shown to guests: they belong to the connection, or would let a cloud keep state in a guest.
+/// Hidden from guests: connection headers, and those by which a cloud could keep state in a guest.
 const HIDDEN: &[&str] = &[
     "connection",
     "http2-settings",
@@ -69,19 +70,19 @@ const HIDDEN: &[&str] = &[
     "upgrade",
 ];
 
-/// Where a request comes from.
+/// Interface that a request comes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The contract's `fetch`: every header was written by the guest's author.
+    /// The contract's `fetch`: the guest's author wrote every header.
     Fetch,
-    /// `wasi:http`: a library wrote some of them.
+    /// `wasi:http`: a library wrote some of the headers.
     Wasi,
 }
 
-/// Whether a header of a request belongs to the host.
+/// Whether a request header belongs to the host.
 pub(super) fn is_owned(name: &HeaderName) -> bool {
     let folded = folded(name);
-    // A second type of the body would be another one than the rules have looked at.
+    // A second spelling of content-type could declare another body type than the rules have checked.
     let is_second_type = folded == CONTENT_TYPE.as_str() && *name != CONTENT_TYPE;
     is_second_type
         || OWNED.contains(&folded.as_str())
@@ -90,7 +91,7 @@ pub(super) fn is_owned(name: &HeaderName) -> bool {
             .any(|prefix| folded.starts_with(prefix))
 }
 
-/// The name with one spelling for everything but letters and digits.
+/// Name with `-` for everything but letters and digits.
 fn folded(name: &HeaderName) -> String {
     let one = |letter: char| match letter.is_ascii_alphanumeric() {
         true => letter,
@@ -99,7 +100,7 @@ fn folded(name: &HeaderName) -> String {
     name.as_str().chars().map(one).collect()
 }
 
-/// Reads a guest's headers. `credential` is the header that the host adds for this target.
+/// Parses and checks a guest's headers. `credential` is the header that the host adds for this target.
 ///
 /// # Errors
 /// The first header that cannot be sent.
@@ -123,7 +124,7 @@ pub(super) fn request(
     let credential = credential.map(folded);
     let mut headers = HeaderMap::new();
     for (name, value) in given {
-        // The parser takes upper case too and refuses what is not a token (RFC 9110, 5.6.2).
+        // The parser also accepts upper case and refuses everything that is not a token (RFC 9110, 5.6.2).
         let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else {
             return Err(format!("{name:?} is not a header name"));
         };
@@ -133,7 +134,7 @@ pub(super) fn request(
         if is_owned(&name) || credential.as_ref() == Some(&folded(&name)) {
             return Err(format!("header {name} belongs to the host"));
         }
-        // Refuses CR, LF and NUL; folding over lines is made of them.
+        // Refuses CR, LF and NUL, and with them folded lines.
         let Ok(value) = HeaderValue::from_str(value) else {
             return Err(format!(
                 "the value of header {name} has characters that no header can carry"
@@ -144,7 +145,7 @@ pub(super) fn request(
     Ok(headers)
 }
 
-/// What a guest sees of an answer's headers: names in lower case, values of visible ASCII.
+/// Response headers that a guest sees: names in lower case, values of visible ASCII.
 pub(super) fn answer(headers: &HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()

@@ -1,4 +1,4 @@
-//! What crosses the egress: requests, answers, errors, and the record of what happened in a call.
+//! Types of the egress interface: requests, responses, errors, and the record of a call's exchanges.
 //!
 //! Mirrors the contract's `http` interface. No value in here ever holds a credential.
 
@@ -14,28 +14,28 @@ use super::budget::Body;
 /// One request of a guest, as `ccm:provider/http.request`.
 #[derive(Debug, Clone)]
 pub struct FetchRequest {
-    /// The name of a granted target.
+    /// Name of a granted target.
     pub target: String,
     /// One of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS.
     pub method: Method,
-    /// Begins with `/`, below the target's base path; at most 2048 bytes.
+    /// Path below the target's base path: begins with `/`, at most 2048 bytes.
     pub path: String,
-    /// Not yet encoded; at most 64 pairs and 8 KiB.
+    /// Query pairs, not yet encoded; at most 64 pairs and 8 KiB.
     pub query: Vec<(String, String)>,
-    /// At most 32 and 16 KiB, none of those that belong to the host.
+    /// Headers: at most 32 and 16 KiB, none that belongs to the host.
     pub headers: Vec<(String, String)>,
-    /// At most 1 MiB.
+    /// Body, at most 1 MiB.
     pub body: Option<Bytes>,
 }
 
-/// One answer, read to its end.
+/// One response, read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchResponse {
-    /// 200 to 599. Redirects are never followed.
+    /// Status, 200 to 599. Redirects are never followed.
     pub status: u16,
-    /// Names in lower case; without cookies and what belongs to the connection.
+    /// Headers, names in lower case; without cookies and connection headers.
     pub headers: Vec<(String, String)>,
-    /// At most 16 MiB.
+    /// Body, at most 16 MiB.
     pub body: Body,
 }
 
@@ -53,31 +53,31 @@ impl TryFrom<FetchResponse> for http::Response<Bytes> {
     }
 }
 
-/// Why there is no answer. The texts are for people and never hold a credential.
+/// Why there is no response. The texts are human-readable and never hold a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum FetchError {
     /// Outside the grant, or a change that is not allowed now. Nothing was sent.
     #[error("denied: {0}")]
     Denied(String),
-    /// Not a request. Nothing was sent.
+    /// Malformed request. Nothing was sent.
     #[error("invalid request: {0}")]
     Invalid(String),
-    /// The target asked for patience; requests are held back for this many milliseconds. Nothing was sent.
+    /// Requests to the target are held back for this many milliseconds. Nothing was sent.
     #[error("the target asked for patience: next request in {0} ms")]
     Throttled(u64),
-    /// No complete answer in time. Whether the cloud acted is not known.
+    /// No complete response in time. Whether the cloud acted is unknown.
     #[error("timed out: {0}")]
     TimedOut(String),
-    /// The answer is larger than the cap. Whether the cloud acted is not known.
+    /// The response is larger than the cap. Whether the cloud acted is unknown.
     #[error("answer too large: {0}")]
     TooLarge(String),
-    /// Name resolution, connection, TLS or a broken answer. Whether the cloud acted is not known.
+    /// Name resolution, connection, TLS or a broken response. Whether the cloud acted is unknown.
     #[error("unavailable: {0}")]
     Unavailable(String),
 }
 
 impl FetchError {
-    /// The same case with another text.
+    /// Same variant with its text changed.
     pub(super) fn with_text(self, change: impl FnOnce(String) -> String) -> FetchError {
         match self {
             FetchError::Denied(text) => FetchError::Denied(change(text)),
@@ -89,7 +89,7 @@ impl FetchError {
         }
     }
 
-    /// A fixed word per case, for metrics, logs and [`ExchangeEnd::Failed`].
+    /// Fixed word per variant, for metrics, logs and [`ExchangeEnd::Failed`].
     pub fn reason(&self) -> &'static str {
         match self {
             FetchError::Denied(_) => "denied",
@@ -102,32 +102,32 @@ impl FetchError {
     }
 }
 
-/// One thing that a guest asked for during a call, and how it ended.
+/// One request of a guest during a call, and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
-    /// The target's name, as the guest said it.
+    /// Name of the target, as the guest gave it.
     pub target: String,
-    /// The method.
+    /// HTTP method.
     pub method: Method,
-    /// The path pattern of the rule that admitted it; `None` when no rule did.
+    /// Path pattern of the rule that admitted it; `None` when no rule did.
     pub template: Option<String>,
-    /// How it ended.
+    /// Result.
     pub end: ExchangeEnd,
-    /// Whether the answer was kept from, or shared with, another request: then nothing was sent for this one.
+    /// Whether the response came from the cache or was shared with another request; nothing was sent for this one.
     pub kept: bool,
     /// Whether the path names one object, so that 404 is a complete answer.
     pub one_object: bool,
-    /// Bytes of the answer's body.
+    /// Bytes of the response body.
     pub bytes: u64,
-    /// From the guest's asking to the end, waiting included.
+    /// Time from the guest's call to the end, waiting included.
     pub took: Duration,
 }
 
-/// The end of an [`Exchange`].
+/// Result of an [`Exchange`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExchangeEnd {
-    /// The cloud answered, completely, with this status.
+    /// Status of a complete response of the cloud.
     Answered(u16),
-    /// No complete answer; [`FetchError::reason`], or `cancelled` when the guest went away.
+    /// No complete response: [`FetchError::reason`], or `cancelled` when the guest abandoned the request.
     Failed(&'static str),
 }

@@ -1,18 +1,18 @@
-//! The path of a request: read once, brought into one form, matched in that form and sent in that form.
+//! Request paths: parsed once into a canonical form, which is both matched and sent.
 //!
-//! A server, a proxy before it and we may disagree about what `/a/../b` or `%2e%2e` means, so such paths
-//! are refused rather than resolved. Plain functions; nothing here knows targets or rules.
+//! Servers, proxies and this host may disagree about `/a/../b` or `%2e%2e`, so such paths are refused instead of
+//! resolved. Pure functions; nothing here knows targets or rules.
 
 use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use thiserror::Error;
 
-/// Longest path in bytes, before and after it is brought into its one form. The contract's number.
+/// Maximum length of a path in bytes, before and after canonicalization. Limit of the contract.
 pub const MAX_PATH: usize = 2048;
 
-/// What stays as it is in a sent path: RFC 3986's `unreserved` and `sub-delims`, `:` and `@`, but not `;`,
-/// which some servers cut off together with what follows.
+/// Characters that stay unencoded in a sent path: RFC 3986's `unreserved` and `sub-delims`, `:` and `@`, but not
+/// `;`, which some servers cut off together with everything behind it.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -31,22 +31,22 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b':')
     .remove(b'@');
 
-/// Why a path is not taken.
+/// Why a path is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PathError {
-    /// It has to be below the target's base path.
+    /// Does not begin with `/`; a path has to be below the target's base path.
     #[error("a path begins with /")]
     NoSlash,
-    /// Over [`MAX_PATH`].
+    /// Longer than [`MAX_PATH`].
     #[error("a path has at most {MAX_PATH} bytes")]
     TooLong,
     /// `//`, or a `/` at the end.
     #[error("a path has no empty segment, and no / at its end")]
     EmptySegment,
-    /// `.`, `..` and what servers take for them: more dots, dots and spaces, dots before a `;`.
+    /// `.`, `..` and segments that servers treat as such: more dots, dots and spaces, dots before a `;`.
     #[error("a path has no segment of dots")]
     DotSegment,
-    /// Belongs elsewhere, or would be a second separator: `?`, `#`, a backslash, an encoded `/`.
+    /// Characters that end a path or act as a second separator: `?`, `#`, a backslash, an encoded `/`.
     #[error("a path has none of ? # \\ and no encoded / or \\")]
     Separator,
     /// Control characters, encoded or not.
@@ -55,12 +55,12 @@ pub enum PathError {
     /// `%` without two hexadecimal digits, or bytes that are not UTF-8.
     #[error("the percent-encoding of the path is broken")]
     Encoding,
-    /// `%25` before two hexadecimal digits: somebody behind us would decode once more.
+    /// `%25` before two hexadecimal digits: a server behind this host might decode once more.
     #[error("a path is percent-encoded once, not twice")]
     EncodedTwice,
 }
 
-/// A path in its one form.
+/// Canonical path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CanonicalPath {
     text: String,
@@ -68,21 +68,21 @@ pub struct CanonicalPath {
 }
 
 impl CanonicalPath {
-    /// Exactly what is sent, after the base path.
+    /// Path exactly as sent, after the base path.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The segments, decoded; none for `/`.
+    /// Decoded segments; none for `/`.
     pub fn segments(&self) -> &[String] {
         &self.segments
     }
 }
 
-/// Brings a path into its one form. Doing so again changes nothing.
+/// Canonicalizes a path. Idempotent.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first mistake in it.
 pub fn canonical(path: &str) -> Result<CanonicalPath, PathError> {
     if path.len() > MAX_PATH {
         return Err(PathError::TooLong);
@@ -109,7 +109,7 @@ pub fn canonical(path: &str) -> Result<CanonicalPath, PathError> {
     Ok(CanonicalPath { text, segments })
 }
 
-/// Decodes one segment and checks what came out.
+/// Decodes one segment and checks the result.
 fn segment(raw: &str) -> Result<String, PathError> {
     if raw.is_empty() {
         return Err(PathError::EmptySegment);
@@ -153,7 +153,7 @@ fn has_bare_percent(text: &str) -> bool {
     escapes(text).any(|hex| !hex)
 }
 
-/// Whether a server might take the segment for `.` or `..`.
+/// Whether a server might treat the segment as `.` or `..`.
 fn is_dots(decoded: &str) -> bool {
     let before = decoded.split(';').next().unwrap_or_default();
     before
@@ -161,7 +161,7 @@ fn is_dots(decoded: &str) -> bool {
         .all(|letter| letter == '.' || letter.is_whitespace())
 }
 
-/// The path of a rule: literal segments, and `{name}` for exactly one segment of any content.
+/// Path of a rule: literal segments, and `{name}` for exactly one segment of any content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathPattern {
     text: String,
@@ -175,10 +175,10 @@ enum Segment {
 }
 
 impl PathPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// What is wrong, with the accepted form.
+    /// The mistake, with the accepted form.
     pub fn parse(text: &str) -> Result<PathPattern, String> {
         let bad = |why: &str| Err(format!("path {text:?}: {why}"));
         if text.len() > MAX_PATH {
@@ -199,7 +199,8 @@ impl PathPattern {
                 }
                 segments.push(Segment::Any);
             } else {
-                // A literal has to stand as it is sent, so that what a person reads is what is matched.
+                // A literal has to be written exactly as it is sent, so that the reader of a rule sees what it
+                // matches.
                 match segment(raw) {
                     Ok(decoded) if utf8_percent_encode(&decoded, ENCODED).eq([raw]) => {
                         segments.push(Segment::Literal(decoded));
@@ -217,7 +218,7 @@ impl PathPattern {
         })
     }
 
-    /// Whether a path is one of those that the pattern means.
+    /// Whether the pattern matches the path.
     pub fn matches(&self, path: &CanonicalPath) -> bool {
         self.segments.len() == path.segments.len()
             && self
@@ -230,7 +231,7 @@ impl PathPattern {
                 })
     }
 
-    /// Whether every path that `other` matches is matched by this one.
+    /// Whether this pattern matches every path that `other` matches.
     pub fn covers(&self, other: &PathPattern) -> bool {
         self.segments.len() == other.segments.len()
             && self
@@ -240,12 +241,12 @@ impl PathPattern {
                 .all(|(ours, theirs)| *ours == Segment::Any || ours == theirs)
     }
 
-    /// Whether the pattern ends with a placeholder, so that a path names one object and 404 says it is not there.
+    /// Whether the pattern ends with a placeholder: then a path names one object, and 404 means that it is absent.
     pub fn names_one_object(&self) -> bool {
         self.segments.last() == Some(&Segment::Any)
     }
 
-    /// As it was written.
+    /// Pattern as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -1,6 +1,6 @@
-//! Asking the permit of a call, and telling it the end: also when the call is dropped in between.
+//! Asks a call's permit for each request and reports the outcome, also when the call is dropped in between.
 //!
-//! The only place of this crate that reads the clock which permits are measured on.
+//! The only place of this crate that reads the clock of the permits.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use ccm_core::moment::Moment;
 use ccm_core::permit::{CloudRequest, Permit, Refusal, RequestOutcome};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Now, on the clock that goes on during suspend.
+/// Current time on the boot-time clock, which continues during suspend.
 pub fn now() -> Moment {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
@@ -16,7 +16,7 @@ pub fn now() -> Moment {
     Moment(Duration::new(seconds, nanos))
 }
 
-/// Ends when the permit does, which is later than it was when the lease is renewed meanwhile.
+/// Returns when the permit ends, taking lease renewals in the meantime into account.
 pub(super) async fn over(permit: &Permit) {
     loop {
         let left = now().until(permit.valid_until());
@@ -27,7 +27,7 @@ pub(super) async fn over(permit: &Permit) {
     }
 }
 
-/// A request that was allowed and owes its end to the permit.
+/// An allowed request; reports its outcome to the permit on drop.
 pub(super) struct Allowed<'a> {
     permit: &'a Permit,
     request: CloudRequest,
@@ -36,10 +36,10 @@ pub(super) struct Allowed<'a> {
 }
 
 impl<'a> Allowed<'a> {
-    /// Asks; to be called immediately before the request is handed to the connection.
+    /// Asks the permit; call this immediately before handing the request to the connection.
     ///
     /// # Errors
-    /// Why it must not be sent.
+    /// Why the request must not be sent.
     pub(super) fn ask(permit: &'a Permit, request: CloudRequest) -> Result<Allowed<'a>, Refusal> {
         let asked = now();
         permit.ask(asked, &request)?;
@@ -51,7 +51,7 @@ impl<'a> Allowed<'a> {
         })
     }
 
-    /// The complete answer is here.
+    /// Reports a complete response.
     pub(super) fn answered(mut self, status: u16, request_id: Option<String>) {
         self.outcome = RequestOutcome::Answered(status, request_id);
     }

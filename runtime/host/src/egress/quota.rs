@@ -1,11 +1,11 @@
-//! What targets share because the cloud counts it together: those of the same provider, at the same endpoint, with the same
-//! credential, whichever generation of the provider sends. Two providers share nothing, so that none of them can hold the
-//! other back; nor does a version on trial hold back the one that serves.
+//! Request quotas that targets share because the cloud counts them together: targets of the same provider, with the
+//! same endpoint and credential, in all generations of the provider. Two providers share nothing, so neither can
+//! hold the other back; a version on trial cannot hold back the serving one.
 //!
-//! | | asked to wait by the cloud | requests |
+//! | Version | rate-limit hold by the cloud | requests |
 //! |---|---|---|
-//! | what serves | holds all generations | the whole budget |
-//! | what is tried | holds this generation alone | a tenth, which counts in the whole as well |
+//! | serving | holds all generations | the whole budget |
+//! | on trial | holds this generation alone | a tenth, which also counts against the whole budget |
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,33 +21,33 @@ use super::target::Target;
 use super::token_bucket::TokenBucket;
 use crate::grant::RequestBudget;
 
-/// The accounts of all providers of a host. One is forgotten with the last target that has it.
+/// Quota groups of all providers of a host. A group is dropped with the last target that uses it.
 #[derive(Default)]
 pub(crate) struct QuotaGroups(Mutex<HashMap<Key, Weak<QuotaGroup>>>);
 
-/// Rather than the parts themselves, because one of them is a credential.
+/// SHA-256 of provider, endpoint and credential; a hash, because the credential must not be stored here.
 type Key = [u8; 32];
 
-/// What all generations have together.
+/// Quota shared by all generations.
 #[derive(Default)]
 struct QuotaGroup {
     rate_limit_hold: RateLimitHold,
     sent: TokenBucket,
-    /// By versions on trial, one after the other: a new one has no more than was left.
+    /// Requests of versions on trial; a new version on trial inherits the remaining budget.
     tried: TokenBucket,
 }
 
-/// What one generation has of an account.
+/// One generation's view of a quota group.
 pub(super) struct QuotaShare {
     quota: Arc<QuotaGroup>,
     budget: RequestBudget,
-    /// What the cloud asked of this generation while it was on trial.
+    /// Rate-limit hold that the cloud set for this generation while it was on trial.
     own: RateLimitHold,
     serves: AtomicBool,
 }
 
 impl QuotaGroups {
-    /// Lets a target of this provider have the account that there is, or a new one.
+    /// Lets a target of this provider join its existing quota group, or registers a new one.
     pub(super) fn share(&self, provider: &str, target: &mut Target) {
         let key = key(provider, target);
         let mut quota_groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +62,7 @@ impl QuotaGroups {
 }
 
 impl QuotaShare {
-    /// Of a generation that serves, with an account of its own.
+    /// Share of a serving generation, with a quota group of its own.
     pub(super) fn new(budget: RequestBudget) -> QuotaShare {
         QuotaShare {
             quota: Arc::default(),
@@ -72,7 +72,7 @@ impl QuotaShare {
         }
     }
 
-    /// The generation is on trial from now on, or serves.
+    /// Sets whether the generation serves or is on trial.
     pub(super) fn serves(&self, serves: bool) {
         self.serves.store(serves, Ordering::Release);
     }
@@ -81,7 +81,7 @@ impl QuotaShare {
         !self.serves.load(Ordering::Acquire)
     }
 
-    /// Hears an answer.
+    /// Processes the status and headers of an answer.
     pub(super) fn hear(&self, status: u16, headers: &HeaderMap, now: Instant, wall: SystemTime) {
         let rate_limit_hold = match self.is_on_trial() {
             true => &self.own,
@@ -90,17 +90,17 @@ impl QuotaShare {
         rate_limit_hold.hear(status, headers, now, wall);
     }
 
-    /// How long the cloud still wants to be left alone.
+    /// Remaining rate-limit hold.
     pub(super) fn held(&self, now: Instant) -> Option<Duration> {
         self.own
             .remaining(now)
             .max(self.quota.rate_limit_hold.remaining(now))
     }
 
-    /// Takes one request out of the budget, and says how long it has to wait for its turn.
+    /// Takes one request out of the budget; returns how long the request has to wait before it is sent.
     ///
     /// # Errors
-    /// It would have to wait for longer than `most`: so long. Then nothing was taken.
+    /// The wait, if it would exceed `most`. Then nothing is taken.
     pub(super) fn take(&self, now: Instant, most: Duration) -> Result<Duration, Duration> {
         if !self.is_on_trial() {
             return self.quota.sent.take(self.budget, now, most);
@@ -116,7 +116,7 @@ impl QuotaShare {
         }
     }
 
-    /// How long there is no request left in the budget.
+    /// Time until the budget has a request again; `None` if it has one now.
     pub(super) fn spent(&self, now: Instant) -> Option<Duration> {
         let tried = match self.is_on_trial() {
             true => self.quota.tried.wait(self.budget.tenth(), now),
@@ -154,7 +154,7 @@ mod tests {
     const PATIENT: Duration = Duration::from_secs(2);
     const HALF_A_MINUTE: Duration = Duration::from_secs(30);
 
-    /// What serves and what is tried, with so many requests in an hour.
+    /// Shares of a serving version and of one on trial, with this many requests per hour.
     fn shares(requests: u32) -> [QuotaShare; 2] {
         let budget = RequestBudget {
             requests: requests.try_into().unwrap(),
@@ -192,7 +192,7 @@ mod tests {
         throttled(&serving, later);
         let held = Some(HALF_A_MINUTE);
         assert_eq!((serving.held(later), tried.held(later)), (held, held));
-        // In its place it is heard for all that come after it.
+        // Once it serves, its holds apply to all versions.
         let last = later + HALF_A_MINUTE;
         tried.serves(true);
         throttled(&tried, last);
@@ -206,7 +206,7 @@ mod tests {
         assert!(tried.spent(now).is_some() && serving.spent(now).is_none());
         assert_eq!(sent(&serving, now), 90);
         assert!(serving.spent(now).is_some());
-        // When all is spent, nothing is left for what is tried, either.
+        // When the whole budget is spent, a version on trial gets nothing, either.
         let ([serving, tried], now) = (shares(100), Instant::now());
         assert_eq!((sent(&serving, now), sent(&tried, now)), (100, 0));
     }
@@ -229,7 +229,7 @@ mod tests {
     fn what_the_whole_budget_refuses_costs_nothing_of_the_tenth() {
         let ([serving, tried], now) = (shares(100), Instant::now());
         assert_eq!((sent(&serving, now), sent(&tried, now)), (100, 0));
-        // In six minutes ten come back to the whole, and one would to the tenth.
+        // In six minutes ten requests come back to the whole budget, and one would to the tenth.
         let later = now + Duration::from_secs(360);
         assert_eq!(sent(&tried, later), 10);
     }

@@ -1,7 +1,7 @@
-//! Patience: how long a target asked to be left alone, and for how long it still is.
+//! Rate-limit hold: how long a target asked for no requests, and the remaining time.
 //!
-//! The host obeys for all calls of a provider at once, so that one 429 does not become as many as there are
-//! nodes. Reading an answer's headers is a plain function; the clock is an argument.
+//! The host applies a hold to all calls of a provider at once, so that one 429 does not become one per node. Parsing
+//! the headers of an answer is a pure function; the clock is an argument.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -9,24 +9,24 @@ use std::time::{Duration, SystemTime};
 use http::header::{HeaderMap, RETRY_AFTER};
 use tokio::time::Instant;
 
-/// What a target may ask for; less is raised, more is cut. The contract's range for `throttled`.
+/// Range of a hold; other values are clamped to it. The contract's range for `throttled`.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Vendors mean different things by `RateLimit-Reset`: the moment when the window ends, or when the whole
-/// bucket is full again, which can be an hour although the next request would be fine in a second. So
-/// one request is tried after a minute; its answer tells more.
+/// Vendors use `RateLimit-Reset` differently: for the end of the window, or for the moment when the whole bucket is
+/// full again, which can be an hour although the next request would pass in a second. So one request is tried after
+/// a minute; its answer tells more.
 const LONGEST_RESET: Duration = Duration::from_secs(60);
-/// A reset above this is a moment (seconds since 1970), below it is a number of seconds from now.
+/// A reset at or above this is a Unix time in seconds, below it a number of seconds from now.
 const EPOCH: u64 = 1_000_000_000;
 
-/// Until when a target is left alone.
+/// End of the current hold of a target.
 #[derive(Debug, Default)]
 pub(super) struct RateLimitHold {
     until: Mutex<Option<Instant>>,
 }
 
 impl RateLimitHold {
-    /// How long requests are still held back; `None` when they may go.
+    /// Remaining hold; `None` when requests may be sent.
     pub(super) fn remaining(&self, now: Instant) -> Option<Duration> {
         let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
         until
@@ -34,7 +34,7 @@ impl RateLimitHold {
             .filter(|left| !left.is_zero())
     }
 
-    /// Hears an answer. A hold is only ever made longer: an older answer may arrive late.
+    /// Processes an answer. A hold is only ever extended: an older answer may arrive late.
     pub(super) fn hear(&self, status: u16, headers: &HeaderMap, now: Instant, wall: SystemTime) {
         let Some(hold) = asked_for(status, headers, wall) else {
             return;
@@ -44,7 +44,7 @@ impl RateLimitHold {
     }
 }
 
-/// How long an answer asks to wait before the next request.
+/// Wait that an answer asks for before the next request.
 pub(super) fn asked_for(status: u16, headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
     let told = matches!(status, 429 | 503)
         .then(|| retry_after(headers, wall))
@@ -73,7 +73,7 @@ pub(super) fn asked_for(status: u16, headers: &HeaderMap, wall: SystemTime) -> O
     Some(wait.clamp(SHORTEST, LONGEST))
 }
 
-/// `Retry-After` in both of its forms (RFC 9110, 10.2.3). A number too large to read asks for the longest wait.
+/// `Retry-After` in both forms (RFC 9110, 10.2.3). A number too large to parse counts as the longest wait.
 fn retry_after(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,6 +1,6 @@
-//! How many requests went to a target and how they ended, for the metrics of the binary.
+//! Counts the requests to a target by method and result, for the metrics of the binary.
 //!
-//! Only counts: labels are a closed set, so that no guest can make new series.
+//! Labels are a closed set, so that no guest can create new series.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use http::Method;
 use super::message::ExchangeEnd;
 use super::rules::METHODS;
 
-/// How an exchange ended, as a metric label.
+/// Results of an exchange, as metric labels.
 const ENDS: [&str; 11] = [
     "2xx",
     "3xx",
@@ -24,27 +24,27 @@ const ENDS: [&str; 11] = [
     "unavailable",
 ];
 
-/// One number.
+/// One counter value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    /// The granted target.
+    /// Name of the granted target.
     pub target: String,
-    /// The method.
+    /// HTTP method.
     pub method: Method,
-    /// `2xx` to `5xx` for complete answers, `kept` for answers without a request of their own, or why there is none.
+    /// `2xx` to `5xx` for complete answers, `kept` for answers from the response cache, or why there is no answer.
     pub end: &'static str,
-    /// Since the generation began.
+    /// Exchanges since the generation began.
     pub count: u64,
 }
 
-/// The numbers of one target.
+/// Counters of one target.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     cells: [[AtomicU64; ENDS.len()]; METHODS.len()],
 }
 
 impl Counts {
-    /// Counts one exchange. What the guest abandoned counts as `unavailable`.
+    /// Counts one exchange. One that the guest abandoned counts as `unavailable`.
     pub(super) fn add(&self, method: &Method, end: ExchangeEnd, kept: bool) {
         let word = match end {
             _ if kept => "kept",
@@ -67,7 +67,7 @@ impl Counts {
         }
     }
 
-    /// All numbers that are not zero.
+    /// All counters above zero.
     pub(super) fn read(&self, target: &str) -> Vec<Count> {
         let rows = METHODS.iter().zip(&self.cells);
         rows.flat_map(|(method, cells)| {

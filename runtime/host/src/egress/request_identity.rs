@@ -1,5 +1,5 @@
-//! How a request is named to a permit, and in the audit record: by whom, where to, by which rule, and the fingerprint
-//! of everything that is sent but the credential.
+//! Identifies a request to the permit and in the audit record: module, target, rule, and a fingerprint of everything
+//! sent except headers.
 
 use ccm_core::audit::{Author, sanitised};
 use ccm_core::permit::{Access, CloudRequest};
@@ -11,7 +11,7 @@ use super::message::FetchResponse;
 use super::request_matching::Prepared;
 use super::target::Target;
 
-/// Where clouds put their own name of a request, the most usual first.
+/// Response headers with the cloud's request ID, the most common first.
 const REQUEST_IDS: [&str; 9] = [
     "x-request-id",
     "request-id",
@@ -24,7 +24,7 @@ const REQUEST_IDS: [&str; 9] = [
     "x-goog-request-id",
 ];
 
-/// The request, as a permit knows it. Only a change is fingerprinted: nobody records a read.
+/// The request in the permit's terms. Only changes are fingerprinted, because reads are not recorded.
 pub(super) fn cloud_request(egress: &Egress, target: &Target, prepared: &Prepared) -> CloudRequest {
     let line = &prepared.line;
     CloudRequest {
@@ -43,7 +43,7 @@ pub(super) fn cloud_request(egress: &Egress, target: &Target, prepared: &Prepare
     }
 }
 
-/// Which module asks.
+/// Provider and module digest of the requester.
 pub(super) fn author(egress: &Egress) -> Author {
     Author {
         provider: egress.provider.clone(),
@@ -51,7 +51,7 @@ pub(super) fn author(egress: &Egress) -> Author {
     }
 }
 
-/// What the cloud calls the request, as it may be shown.
+/// The cloud's ID of the request, sanitised for display.
 pub(super) fn request_id(answer: &FetchResponse) -> Option<String> {
     let named = |wanted: &&str| {
         let mut headers = answer.headers.iter();
@@ -69,8 +69,8 @@ fn host(endpoint: &Url) -> String {
     }
 }
 
-/// SHA-256 over method, URL with query, and body, each with its length before it, so that no part can pass for
-/// another's end. Headers are left out: the credential is one of them, and a hash of it would be one to be guessed.
+/// SHA-256 over method, URL with query, and body, each prefixed with its length, so that no two requests have the
+/// same input. Headers are excluded: one of them is the credential, whose hash would allow guessing it.
 fn fingerprint(prepared: &Prepared) -> String {
     let body = prepared.body.as_deref().unwrap_or_default();
     let parts = [

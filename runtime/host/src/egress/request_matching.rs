@@ -1,7 +1,7 @@
-//! From what a guest asks for to what will be sent: read, checked, matched, in one form.
+//! Turns a guest's request into the request to send: parsed, checked, matched, canonical.
 //!
-//! After this step nothing about a request changes except that the host adds its own headers, so what was
-//! matched is what is sent. Nothing here waits or sends.
+//! Afterwards the host only adds its own headers, so the matched request is the one sent. Nothing here waits or
+//! sends.
 
 use std::time::Duration;
 
@@ -19,58 +19,59 @@ use super::message::{FetchError, FetchRequest};
 use super::path::{self, CanonicalPath};
 use super::rules::{self, Asked, Line, METHODS};
 
-/// The contract's numbers.
+/// Limits of the contract.
 const MAX_QUERY_PAIRS: usize = 64;
 const MAX_QUERY_BYTES: usize = 8 << 10;
-/// RFC 3986's `unreserved` stay, everything else is encoded: no server reads such a query in two ways.
+/// RFC 3986's `unreserved` stay, everything else is encoded: such a query has only one reading.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// A request that a line of the grant admits.
+/// Request that a line of the grant admits.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    /// The index of the target in its egress.
+    /// Index of the target in its egress.
     pub target: usize,
-    /// The line that admits it.
+    /// Line that admits the request; its access is `write` if the operator's grant calls the request a change.
     pub line: Line,
-    /// The method.
+    /// HTTP method.
     pub method: Method,
-    /// The path below the base path.
+    /// Path below the base path.
     pub path: CanonicalPath,
-    /// Where it goes.
+    /// Complete URL.
     pub url: Url,
-    /// The guest's headers.
+    /// Headers of the guest.
     pub headers: HeaderMap,
-    /// The body.
+    /// Body.
     pub body: Option<Bytes>,
-    /// How old an answer the guest is content with, if it may be given a kept one.
+    /// Maximum age of a cached answer that the guest accepts; `None` if the response cache is not used.
     pub max_age: Option<Duration>,
 }
 
 /// The part of a target that requests are checked against.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MatchContext<'a> {
-    /// Index in the egress.
+    /// Index of the target in its egress.
     pub index: usize,
-    /// The granted name.
+    /// Granted name.
     pub name: &'a str,
     /// Scheme, host, port, base path.
     pub endpoint: &'a Url,
-    /// What may be asked.
+    /// Requests that the grant admits.
     pub lines: &'a [Line],
-    /// What of it changes something, whichever line it came under.
+    /// Requests that count as changes, whichever line admits them.
     pub changes: &'a [Line],
-    /// The header that carries the credential.
+    /// Header that carries the credential.
     pub credential: Option<&'a HeaderName>,
 }
 
-/// Checks a request against a target. With `fresh`, no kept answer is taken, here or on the way.
+/// Checks a request against a target. With `fresh`, neither this host nor caches on the way may serve a cached
+/// answer.
 ///
 /// # Errors
-/// [`FetchError::Invalid`] for what is not a request, [`FetchError::Denied`] for what is not granted.
+/// [`FetchError::Invalid`] for a malformed request, [`FetchError::Denied`] for one that is not granted.
 pub(super) fn prepare(
     context: &MatchContext<'_>,
     request: FetchRequest,
@@ -133,7 +134,7 @@ pub(super) fn prepare(
     if rules::first(context.changes, &asked).is_some() {
         line.access = Access::Write;
     }
-    // A change that is spelled so that only the cloud knows it for one must not pass as something else either.
+    // A change must not pass as something else because it is spelled so that only the cloud recognises it.
     let near = context.changes.iter().filter(|change| change.is_at(&asked));
     let looked = Looked::at(near.chain([&line]));
     looked
@@ -154,7 +155,7 @@ pub(super) fn prepare(
     };
     let keepable = line.access == Access::Read && !fresh;
     if fresh && method == Method::GET {
-        // Caches between us and the cloud must not undo what the caller wants.
+        // Caches between this host and the cloud must not defeat the caller's request for fresh answers.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     let max_age = max_age.filter(|age| keepable && !age.is_zero());
@@ -174,13 +175,13 @@ fn is_bodiless(method: &Method) -> bool {
     [Method::GET, Method::HEAD].contains(method)
 }
 
-/// A form with its fields written anew, so that no server finds others in the guest's bytes than we did.
+/// Re-encodes a form, so that no server finds other fields in the guest's bytes than the rules did.
 fn anew(fields: &[(String, String)]) -> Bytes {
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.extend_pairs(fields).finish().into()
 }
 
-/// Puts the URL together and checks that it says what was matched.
+/// Builds the URL and checks that it still has the matched path.
 fn url(
     endpoint: &Url,
     path: &CanonicalPath,
@@ -210,7 +211,7 @@ fn url(
     Ok(url)
 }
 
-/// Takes `Cache-Control: max-age=N` out, if that is all the header says: the host answers it.
+/// Removes `Cache-Control: max-age=N` and returns N, if the header says nothing else: the host itself honours it.
 fn max_age(headers: &mut HeaderMap) -> Option<Duration> {
     let mut values = headers.get_all(CACHE_CONTROL).iter();
     let text = values.next()?.to_str().ok()?.trim().to_ascii_lowercase();

@@ -1,7 +1,7 @@
-//! Names, for all of this program's connections that somebody else has a say in: those of guests and those to registries.
+//! Name resolution for all connections whose destination others influence: those of guests and those to registries.
 //!
-//! A name is resolved once per connection, every address of the answer has to pass, and exactly those are dialled: there
-//! is no second look-up in which the answer could change. Opens no connection.
+//! A name is resolved once per connection, every address of the answer has to pass, and exactly those are dialled:
+//! no second look-up could return another answer. Opens no connection.
 
 use std::error::Error as StdError;
 use std::io;
@@ -14,17 +14,17 @@ use thiserror::Error;
 
 use super::address::{self, AddressRefused};
 
-/// More than any working name has, and few enough to check.
+/// Maximum number of addresses of a name: more than any working name has, and few enough to check.
 const MAX_ADDRESSES: usize = 64;
 
-/// Finds the addresses of a name. Injected, so that tests can answer.
+/// Resolves names to addresses. Injected, so that tests can answer.
 pub trait Lookup: Send + Sync {
-    /// All addresses of `name`. The name is never one that a guest chose: it is one that a grant holds, that the operator
-    /// wrote, or that a registry redirects to.
+    /// All addresses of `name`. A guest never chooses the name: it comes from a grant, from the operator, or from a
+    /// redirect of a registry.
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
-/// The system's resolver.
+/// Resolver of the operating system.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemLookup;
 
@@ -37,34 +37,34 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// A name that is not dialled.
+/// Refusal to dial a name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{name}: {why}")]
 pub struct NameRefused {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// The reason.
+    /// Reason.
     pub why: WhyRefused,
 }
 
 /// Why a name is not dialled.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WhyRefused {
-    /// More than any working name has.
+    /// More addresses than [`MAX_ADDRESSES`].
     #[error("it has {0} addresses, more than {MAX_ADDRESSES}")]
     TooMany(usize),
-    /// The resolver answers, and with nothing.
+    /// The resolver's answer is empty.
     #[error("it has no address")]
     NoAddress,
     /// One of its addresses may not be dialled.
     #[error(transparent)]
     Address(AddressRefused),
-    /// One of its addresses is another machine's, and the connection would not be encrypted.
+    /// One of its addresses is on another machine, and the connection would be unencrypted.
     #[error("it is {0}, and http goes to loopback only")]
     NotLoopback(IpAddr),
 }
 
-/// Resolves names and lets an answer through only whole.
+/// Resolver that returns either all addresses of a name or an error.
 #[derive(Clone)]
 pub struct Resolver {
     lookup: Arc<dyn Lookup>,
@@ -73,7 +73,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Answers pass under [`address::check`] with the ranges `granted`; for connections without TLS only loopback passes.
+    /// Checks answers with [`address::check`] and the ranges `granted`; without TLS only loopback passes.
     pub fn new(
         lookup: Arc<dyn Lookup>,
         granted: impl Into<Arc<[IpNet]>>,
@@ -86,11 +86,11 @@ impl Resolver {
         }
     }
 
-    /// The addresses to dial, with port 0, which connectors replace by the URL's.
+    /// Addresses to dial, with port 0, which connectors replace by the URL's.
     ///
     /// # Errors
-    /// [`NameRefused`], or the [`io::Error`] of the look-up. Boxed, as connectors hand it on: whoever looks for the former
-    /// asks the chain of causes.
+    /// [`NameRefused`], or the [`io::Error`] of the look-up. Boxed, as connectors return it; find the former in the
+    /// chain of causes.
     pub fn resolve(
         &self,
         name: String,
@@ -110,7 +110,7 @@ impl Resolver {
     }
 }
 
-/// All of the addresses or none.
+/// Passes only if every address does.
 fn pass(found: &[IpAddr], granted: &[IpNet], only_loopback: bool) -> Result<(), WhyRefused> {
     if found.is_empty() {
         return Err(WhyRefused::NoAddress);

@@ -1,6 +1,6 @@
-//! Which target a request is for: by its name, or by the URL that `wasi:http` has.
+//! Selects the target of a request: by its name, or by the URL of a `wasi:http` request.
 //!
-//! A URL only ever selects among granted targets; nothing of it is resolved. Nothing here waits or sends.
+//! A URL only selects among granted targets; nothing of it is resolved. Nothing here waits or sends.
 
 use bytes::Bytes;
 use url::{Url, form_urlencoded};
@@ -10,10 +10,10 @@ use super::headers::Source;
 use super::message::{FetchError, FetchRequest};
 use super::request_matching::{Prepared, prepare};
 
-/// A target by its name.
+/// Prepares a request for the target that it names.
 ///
 /// # Errors
-/// No such target, or what [`prepare`] says.
+/// No such target, or an error of [`prepare`].
 pub(super) fn by_name(
     egress: &Egress,
     request: FetchRequest,
@@ -32,10 +32,10 @@ pub(super) fn by_name(
     }
 }
 
-/// A target by where it is: the one with the longest base path that admits the request.
+/// Prepares a request for the target that its URL lies in: the one with the longest base path that admits it.
 ///
 /// # Errors
-/// No URL, no target there, or what [`prepare`] says about the last one that was tried.
+/// Invalid URL, no matching target, or the error of [`prepare`] for the last target tried.
 pub(super) fn by_url(
     egress: &Egress,
     request: http::Request<Bytes>,
@@ -65,7 +65,7 @@ pub(super) fn by_url(
             Some((target.context(index), rest))
         })
         .collect();
-    // The shorter the rest, the longer the base path; equals stay in the order of the grant.
+    // The shorter the rest, the longer the base path; ties stay in the order of the grant.
     near.sort_by_key(|(_, rest)| rest.len());
     for (context, path) in near {
         let request = FetchRequest {
@@ -84,7 +84,7 @@ pub(super) fn by_url(
     Err(refusal)
 }
 
-/// The name under which an exchange by URL is recorded: that of the first target on its host.
+/// Name under which an exchange by URL is recorded: the first target with the same origin.
 pub(super) fn name_of(egress: &Egress, uri: &http::Uri) -> String {
     let origin = origin(uri).map(|url| url.origin());
     let mut targets = egress.targets.iter();
@@ -92,8 +92,8 @@ pub(super) fn name_of(egress: &Egress, uri: &http::Uri) -> String {
     known.map_or_else(|| "(not granted)".to_owned(), |target| target.name.clone())
 }
 
-/// Scheme, host and port of a URL, in the one form in which hosts are compared: names in lower case, every
-/// notation of an IPv4 address as four numbers. The path is not looked at here: reading it would resolve its dots.
+/// Normalised scheme, host and port of a URL: names in lower case, every notation of an IPv4 address as four
+/// numbers. The path is ignored here: parsing it would resolve its dots.
 fn origin(uri: &http::Uri) -> Result<Url, FetchError> {
     let invalid = || {
         FetchError::Invalid("expected an absolute URL: http or https, a host, no user".to_owned())
@@ -108,7 +108,7 @@ fn origin(uri: &http::Uri) -> Result<Url, FetchError> {
     Url::parse(&format!("{scheme}://{authority}/")).map_err(|_| invalid())
 }
 
-/// The part of a path below a target's base path.
+/// Part of a path below a target's base path.
 fn below(endpoint: &Url, path: &str) -> Option<String> {
     let rest = path.strip_prefix(endpoint.path().trim_end_matches('/'))?;
     match rest {

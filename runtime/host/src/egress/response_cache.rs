@@ -1,12 +1,12 @@
-//! Kept answers: equal `GET` requests of one burst become one request.
+//! Response cache: merges equal `GET` requests of one burst into one request.
 //!
-//! A guest asks for it with `Cache-Control: max-age=N`. Whoever asks first leads and sends the request;
-//! who asks for the same meanwhile follows and gets the same answer. When a leader is cancelled or fails for
-//! a reason of its own, one of its followers leads. Any other method through a target, and a `GET` that changes
-//! something there, drops what was kept for it. Nothing here sends anything.
+//! A guest opts in with `Cache-Control: max-age=N`. The first caller leads and sends the request; callers with an
+//! equal request follow and get the same answer. When a leader is cancelled or fails for a reason of its own, one of
+//! its followers leads. Any other method through a target, and a `GET` that changes something there, drops the
+//! cached answers of that target. Nothing here sends anything.
 //!
-//! Long bodies are kept compressed: a listing of thousands of machines is hundreds of bytes that are new and
-//! thousands that every machine repeats. What nobody may be given any more is dropped within seconds.
+//! Long bodies are stored compressed: machines in a listing share most of their text. Expired answers are dropped
+//! within seconds.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,20 +21,20 @@ use tokio::time::Instant;
 use super::budget::Budget;
 use super::message::{FetchError, FetchResponse};
 
-/// Nobody is given an older answer, whatever a guest asks for; decisions about nodes should not rest on more.
+/// Maximum age of an answer, whatever a guest asks for; decisions about nodes should not rest on older ones.
 pub(super) const OLDEST: Duration = Duration::from_secs(600);
-/// Keeps the bookkeeping small when answers are tiny.
+/// Maximum number of stored answers; keeps the bookkeeping small when answers are tiny.
 const MAX_ANSWERS: usize = 4096;
 
-/// How often it is looked whether something may be dropped.
+/// Interval of the expiry task.
 const EXPIRY: Duration = Duration::from_secs(15);
-/// Shorter bodies are kept as they are: there is little to gain.
+/// Shorter bodies are stored uncompressed: there is little to gain.
 const COMPRESSED_FROM: usize = 4 << 10;
 
-/// An answer as followers get it.
+/// Result as shared with followers.
 type Shared = Result<FetchResponse, FetchError>;
 
-/// What makes two requests equal.
+/// Identity of a request; equal keys share an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     target: usize,
@@ -66,7 +66,7 @@ impl Key {
     }
 }
 
-/// The answers kept for one egress.
+/// Response cache of one egress.
 pub(super) struct ResponseCache {
     cap: usize,
     flights: AtomicU64,
@@ -77,19 +77,19 @@ pub(super) struct ResponseCache {
 struct State {
     stored: HashMap<Key, Stored>,
     bytes: usize,
-    /// Somebody will look after what is stored.
+    /// Whether the expiry task runs.
     is_expiring: bool,
     under_way: HashMap<Key, UnderWay>,
-    /// Per target, how often something may have changed there.
+    /// Per target: number of possible changes there.
     changes: HashMap<usize, u64>,
 }
 
 struct Stored {
     answer: FetchResponse,
-    /// The length of the body before it was compressed, if it was.
+    /// Length of the body before compression, if compressed.
     compressed_from: Option<usize>,
     begun: Instant,
-    /// Nobody who asks as its leader did is given it later than this.
+    /// Last moment at which a caller with the leader's `max-age` gets the answer.
     until: Instant,
     bytes: usize,
 }
@@ -101,7 +101,7 @@ impl Stored {
         let compressed_from = (length >= COMPRESSED_FROM).then_some(length);
         answer.body = match compressed_from {
             Some(_) => Bytes::from(lz4_flex::block::compress(&answer.body)),
-            // A copy: what is kept is no call's.
+            // A copy, because stored bytes must not count against a call's budget.
             None => Bytes::copy_from_slice(&answer.body),
         }
         .into();
@@ -119,8 +119,8 @@ impl Stored {
         }
     }
 
-    /// The answer as it came, which is paid for before it is unpacked. `None` cannot happen: nobody else writes what is
-    /// kept.
+    /// Original answer; its size is reserved before decompression. `None` cannot happen: nothing else writes stored
+    /// bodies.
     fn answer(&self, budget: &Arc<Budget>) -> Option<Shared> {
         let mut answer = self.answer.clone();
         if let Some(length) = self.compressed_from {
@@ -141,18 +141,18 @@ struct UnderWay {
     answer: watch::Receiver<Option<Shared>>,
 }
 
-/// What a request does now.
+/// What the caller has to do next.
 pub(super) enum Lookup {
-    /// Here it is, or there is no room for it.
+    /// Use this answer, or this error if the budget has no room for it.
     Answer(Shared),
-    /// Wait for this; when it is closed without a value, ask again.
+    /// Wait for this; when the channel closes without a value, ask again.
     Follow(watch::Receiver<Option<Shared>>),
-    /// Send, and tell the end.
+    /// Send the request and report the result.
     Lead(Lead),
 }
 
 impl ResponseCache {
-    /// Keeps at most `cap` bytes.
+    /// Creates a cache of at most `cap` bytes.
     pub(super) fn new(cap: usize) -> Arc<ResponseCache> {
         Arc::new(ResponseCache {
             cap,
@@ -161,8 +161,8 @@ impl ResponseCache {
         })
     }
 
-    /// Whose turn it is to send a request that would be content with an answer of `max_age`. What is kept and unpacked is held
-    /// in `budget`.
+    /// Decides whether the caller leads, follows or gets a cached answer not older than `max_age`. Decompressed
+    /// bodies are reserved in `budget`.
     pub(super) fn turn(
         self: &Arc<ResponseCache>,
         key: &Key,
@@ -210,8 +210,8 @@ impl ResponseCache {
         })
     }
 
-    /// Forgets what is known about a target, now and when the guard is dropped: what was read while
-    /// something was changing is not kept either.
+    /// Drops the answers of a target, now and again when the guard is dropped: answers read during the change are
+    /// not cached either.
     pub(super) fn changing(self: &Arc<ResponseCache>, target: usize) -> Changing {
         self.forget(target);
         Changing {
@@ -232,8 +232,7 @@ impl ResponseCache {
         });
     }
 
-    /// Sees to it that what nobody may be given any more is dropped, also when no other answer comes. Ends by itself
-    /// when nothing is left.
+    /// Starts the task that drops expired answers even when no new answer comes. It ends when the cache is empty.
     fn expire_later(self: &Arc<ResponseCache>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
@@ -295,7 +294,7 @@ impl State {
     }
 }
 
-/// The one request that was really sent for a key.
+/// The one request sent for a key.
 pub(super) struct Lead {
     kept: Arc<ResponseCache>,
     key: Key,
@@ -307,15 +306,15 @@ pub(super) struct Lead {
 }
 
 impl Lead {
-    /// Tells the end to the followers, and keeps a complete answer of status 200. Dropping a lead without this
-    /// lets one of the followers lead; so do ends that only concern the leader: its deadline, its permit.
+    /// Reports the result to the followers, and caches a complete answer of status 200. If the lead is dropped
+    /// without this, or fails for a reason of its own (its deadline, its permit), one of the followers leads.
     pub(super) fn done(self, end: &Shared) {
         let share = match end {
             Ok(_) | Err(FetchError::Unavailable(_)) => true,
             Err(
                 FetchError::Denied(_)
                 | FetchError::Invalid(_)
-                // There may be more room in another call.
+                // Another call's budget may have room.
                 | FetchError::TooLarge(_)
                 | FetchError::Throttled(_)
                 | FetchError::TimedOut(_),
@@ -347,7 +346,7 @@ impl Lead {
 impl Drop for Lead {
     fn drop(&mut self) {
         let mut state = self.kept.state();
-        // Another lead may have begun meanwhile, because this one was too old or something changed.
+        // Another lead may have started meanwhile, because this one was too old or something changed.
         if state
             .under_way
             .get(&self.key)
@@ -358,7 +357,7 @@ impl Drop for Lead {
     }
 }
 
-/// See [`ResponseCache::changing`].
+/// Guard of [`ResponseCache::changing`].
 pub(super) struct Changing {
     kept: Arc<ResponseCache>,
     target: usize,

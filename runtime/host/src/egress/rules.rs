@@ -1,8 +1,8 @@
-//! The rules of a target: which requests may be sent, and which of them change something.
+//! Rules of a target: which requests may be sent, and which of them change something.
 //!
-//! Plain functions over values. No rule is a cross product of methods and paths: `DELETE` on load balancers
-//! never allows `DELETE` on servers. A rule is spelled out as [`Line`]s, which is also how grants are
-//! compared and how missing ones are reported.
+//! Pure functions over values. A rule has one path pattern, so it is no cross product of methods and paths: `DELETE` on
+//! load balancers never allows `DELETE` on servers. A rule expands into [`Line`]s; grants are compared and missing ones
+//! are reported as lines.
 
 mod line;
 
@@ -17,7 +17,7 @@ use super::path::PathPattern;
 
 pub use line::{Asked, Line, first};
 
-/// The methods that a rule can name. TRACE and CONNECT cannot be granted.
+/// Methods that a rule can name. TRACE and CONNECT cannot be granted.
 pub const METHODS: [Method; 7] = [
     Method::GET,
     Method::HEAD,
@@ -28,13 +28,13 @@ pub const METHODS: [Method; 7] = [
     Method::OPTIONS,
 ];
 
-/// A rule names at most this many fields, values per field, and lines in all: enough for AWS's query
-/// protocols, where each rule lists the actions it allows, and little enough to be read.
+/// Maximum fields of a rule in query and form each, lines of a rule, and bytes of a name or value: enough for AWS's
+/// query protocols, where each rule lists the allowed actions, and little enough to be read.
 const MAX_FIELDS: usize = 4;
 const MAX_LINES: usize = 256;
 const MAX_FIELD_BYTES: usize = 256;
 
-/// A set of methods on one path pattern, optionally only with certain fields in the query or the form.
+/// A set of methods on one path pattern, optionally restricted to certain fields in the query or the form.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "RawRule", into = "RawRule")]
 pub struct Rule {
@@ -45,15 +45,15 @@ pub struct Rule {
     access: Access,
 }
 
-/// A rule as it is written in a manifest or in grants.
+/// Rule as written in a manifest or in grants.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RawRule {
-    /// Upper case, at least one.
+    /// Methods in upper case, at least one.
     pub methods: Vec<String>,
-    /// A path pattern.
+    /// Path pattern.
     pub path: String,
-    /// Each field must be in the query exactly once, with one of the values.
+    /// Query fields: each has to occur exactly once, with one of the values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub query: BTreeMap<String, Vec<String>>,
     /// The same for a body of `application/x-www-form-urlencoded`.
@@ -64,7 +64,7 @@ pub struct RawRule {
 }
 
 impl RawRule {
-    /// Reads the rule.
+    /// Parses the rule.
     ///
     /// # Errors
     /// Every mistake in it.
@@ -159,7 +159,7 @@ fn fields(
 }
 
 impl Rule {
-    /// The rule spelled out, in the order in which it was written.
+    /// Expands the rule into lines, in the order in which it was written.
     pub fn lines(&self) -> Vec<Line> {
         let mut lines: Vec<Line> = self
             .methods

@@ -1,6 +1,6 @@
-//! What one guest call may send: the three ways in, and the steps that they share.
+//! Sends the requests of one guest call: the three entry points and their common steps.
 //!
-//! Cancel-safe: whoever drops a future drops its request, gives its slot back and tells the permit.
+//! Cancel-safe: dropping a future drops its request, frees its slot and reports to the permit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use super::response_cache::Lookup;
 use super::target::Target;
 use super::{Egress, request_identity, resolve_target, send};
 
-/// The contract's number.
+/// Limit of the contract.
 pub(crate) const MAX_TOGETHER: usize = 64;
 
-/// See the module's documentation. Clones are the same call.
+/// Egress scope of one guest call. Clones share the call.
 #[derive(Clone)]
 pub struct CallScope(Arc<Call>);
 
@@ -36,7 +36,7 @@ struct Call {
     deadline: Instant,
     fresh: bool,
     slots: Semaphore,
-    /// For bodies that are still to be read.
+    /// One permit for each request body that is being read.
     bodies: Semaphore,
     budget: Arc<Budget>,
     records: Records,
@@ -67,7 +67,7 @@ impl CallScope {
     /// Sends one request to a target, as `ccm:provider/http.fetch`.
     ///
     /// # Errors
-    /// Why there is no answer. The text holds no credential.
+    /// Why there is no response. The text holds no credential.
     pub async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let method = request.method.clone();
         let name = request.target.clone();
@@ -78,7 +78,8 @@ impl CallScope {
             .await
     }
 
-    /// Sends up to 64 requests side by side; answers in the order of the requests. More are refused, all of them.
+    /// Sends up to 64 requests concurrently; responses keep the order of the requests. A longer list is refused as a
+    /// whole.
     pub async fn fetch_all(
         &self,
         requests: Vec<FetchRequest>,
@@ -90,7 +91,7 @@ impl CallScope {
         side_by_side(width, requests, |request| self.fetch(request)).await
     }
 
-    /// What is said to so many requests at once, which are more than a call may send.
+    /// Error for a list of more requests than a call may send at once.
     pub(crate) fn too_many(&self, requests: usize) -> FetchError {
         self.0.records.begin();
         FetchError::Invalid(format!(
@@ -98,11 +99,11 @@ impl CallScope {
         ))
     }
 
-    /// Sends a request with an absolute URL, as `wasi:http` has it. The URL must lie in a granted target; from there
-    /// on it is a [`CallScope::fetch`].
+    /// Sends a request with an absolute URL, as `wasi:http` does. The URL must lie in a granted target; then it is
+    /// handled as in [`CallScope::fetch`].
     ///
     /// # Errors
-    /// Why there is no answer. The text holds no credential.
+    /// Why there is no response. The text holds no credential.
     pub async fn fetch_url(
         &self,
         request: http::Request<Bytes>,
@@ -110,7 +111,7 @@ impl CallScope {
         self.fetch_url_whole(request).await?.try_into()
     }
 
-    /// The same, with an answer as [`CallScope::fetch`] has it.
+    /// [`CallScope::fetch_url`] with a response as in [`CallScope::fetch`].
     pub(crate) async fn fetch_url_whole(
         &self,
         request: http::Request<Bytes>,
@@ -124,14 +125,15 @@ impl CallScope {
             .await
     }
 
-    /// Whether the answers of this call may prove absence; see `ccm_core::cloud::FindReply::complete`. Kept
-    /// answers and those of other calls are not this call's own. Without any granted target there is nothing to ask.
+    /// Whether the answers of this call may prove absence; see `ccm_core::cloud::FindReply::complete`. Cached
+    /// answers and those of other calls do not count as this call's own. Without a granted target no request is
+    /// needed.
     pub fn complete(&self) -> bool {
         self.0.records.complete(self.0.egress.has_targets())
     }
 
-    /// Waits until the body of one more request may be read: the host has as many of a call in its memory as it sends
-    /// requests at a time.
+    /// Waits for a permit to read one more request body: the host buffers at most as many bodies of a call as the
+    /// call may send requests at a time.
     pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, FetchError> {
         self.0.slot(&self.0.bodies).await
     }
@@ -141,18 +143,18 @@ impl CallScope {
         self.0.egress.redacted(text)
     }
 
-    /// The guest said this in its log; see [`Permit::say`].
+    /// Records a guest log line; see [`Permit::say`].
     pub(crate) fn say(&self, line: &str) {
         self.0.permit.say(line);
     }
 
-    /// What was asked so far, in the order in which it ended.
+    /// Exchanges so far, in the order in which they ended.
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.0.records.exchanges()
     }
 }
 
-/// So many requests at a time, with the answers in the order of the requests.
+/// Runs `width` requests at a time; returns the responses in the order of the requests.
 pub(crate) async fn side_by_side<F: Future<Output = Result<FetchResponse, FetchError>>>(
     width: usize,
     requests: Vec<FetchRequest>,
@@ -166,7 +168,7 @@ pub(crate) async fn side_by_side<F: Future<Output = Result<FetchResponse, FetchE
 }
 
 impl Call {
-    /// One exchange, from the guest's asking to its end.
+    /// Runs one exchange, from the guest's call to its end.
     async fn run(
         &self,
         name: &str,
@@ -196,7 +198,7 @@ impl Call {
         end
     }
 
-    /// Whoever reads the audit sees what a module tried, also when the log shows less.
+    /// Writes a refused request to the audit, even when the log suppresses it.
     fn attempted(&self, name: &str, method: &Method, error: &FetchError) {
         if let FetchError::Denied(refusal) | FetchError::Invalid(refusal) = error {
             self.permit.attempted(&Attempt {
@@ -215,7 +217,7 @@ impl Call {
         target.ok_or_else(|| FetchError::Denied("no such target is granted".to_owned()))
     }
 
-    /// The answer, and whether it was somebody else's.
+    /// The result, and whether it came from the response cache or from another request.
     async fn answer(&self, prepared: &Prepared) -> (Result<FetchResponse, FetchError>, bool) {
         let kept = &self.egress.kept;
         let Some(max_age) = prepared.max_age else {
@@ -257,7 +259,7 @@ impl Call {
         }
     }
 
-    /// Waits for its turn, asks the permit, sends.
+    /// Waits for a slot and for the rate limit, asks the permit, sends.
     async fn send(&self, prepared: &Prepared) -> Result<FetchResponse, FetchError> {
         let egress = &self.egress;
         let target = self.target(prepared.target)?;
@@ -285,7 +287,8 @@ impl Call {
         Ok(answer)
     }
 
-    /// Without its credential a provider can do nothing at all, and only the operator can change that.
+    /// Logs when the target starts or stops refusing the credential: without it a provider can do nothing, and only
+    /// the operator can replace it.
     fn tell(&self, target: &Target, status: u16) {
         let (provider, endpoint) = (self.egress.provider(), &target.endpoint);
         let name = &target.name;
@@ -314,7 +317,7 @@ impl Call {
         }
     }
 
-    /// Until the target may be asked. A short wait is waited out, a long one is the guest's to report.
+    /// Waits until the target may be asked. Waits out short holds; reports long ones to the guest as `throttled`.
     async fn turn(&self, target: &Target) -> Result<(), FetchError> {
         self.wait_out(target).await?;
         let now = Instant::now();
@@ -330,7 +333,7 @@ impl Call {
             return Ok(());
         }
         sleep(wait).await;
-        // The cloud may have asked for patience meanwhile.
+        // The cloud may have asked for a hold meanwhile.
         self.wait_out(target).await
     }
 
@@ -347,8 +350,8 @@ impl Call {
         Ok(())
     }
 
-    /// When a request that begins now has to be over: its own limit and the call's deadline. The permit's end, which
-    /// moves, is asked while it is sent.
+    /// Deadline of a request that begins now: the earlier of its own limit and the call's deadline. The permit's end
+    /// moves with renewals, so it is checked while the request is sent.
     fn until(&self) -> Result<Instant, FetchError> {
         let begin = Instant::now();
         let ends = [
@@ -362,7 +365,8 @@ impl Call {
         Ok(until)
     }
 
-    /// What the guest hears of a refusal. A brake is no mistake of its: it is asked to come back.
+    /// Guest error for a refusal of the permit. An engaged brake is not the guest's mistake: it gets `throttled`, to
+    /// retry.
     fn refused(&self, refusal: Refusal, target: &Target, prepared: &Prepared) -> FetchError {
         if let Refusal::Brake { brake, again } = refusal {
             let left = now().until(again);
@@ -380,7 +384,7 @@ impl Call {
     }
 }
 
-/// For so long nothing can be sent.
+/// Error for a hold of this length.
 fn throttled(left: Duration) -> FetchError {
     let ms = left.as_nanos().div_ceil(1_000_000);
     FetchError::Throttled(u64::try_from(ms).unwrap_or(u64::MAX))

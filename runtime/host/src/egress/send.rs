@@ -1,8 +1,8 @@
-//! One request on the wire and its whole answer, inside its limits.
+//! Sends one request and reads its whole response, within limits.
 //!
-//! Sends once: there is no retry here or below. Whoever drops the future drops the request and its
-//! connection. The permit was asked by the caller, immediately before; its tenure is asked once more where the bytes
-//! are written (`wire`), and its end is the request's, as far as renewals have moved it by then.
+//! Sends once: there is no retry here or below. Dropping the future drops the request and its connection. The caller
+//! has asked the permit immediately before; its tenure is checked again on each write (`wire`), and the request ends
+//! with the permit, renewals until then included.
 
 use std::error::Error as StdError;
 use std::io;
@@ -26,15 +26,15 @@ use super::resolve::NameRefused;
 use super::target::Target;
 use super::wire::NotLeader;
 
-/// Bytes of an answer's header fields; clouds send about 4 KiB.
+/// Maximum bytes of response headers; clouds send about 4 KiB.
 const MAX_HEADER_BYTES: usize = 64 << 10;
-/// Answers arrive in pieces; room for more than this is made only when the bytes are there.
+/// Initial buffer for a body; it grows only as bytes arrive.
 const FIRST_ROOM: usize = 64 << 10;
 
-/// Sends `request` and reads the answer, to be done by `until` and before `permit` is over.
+/// Sends `request` and reads the response, until `until` and while `permit` is valid.
 ///
 /// # Errors
-/// Why there is no complete answer.
+/// Why there is no complete response.
 pub(super) async fn send(
     target: &Target,
     request: Request<Full<Bytes>>,
@@ -108,7 +108,7 @@ async fn exchange(
     })
 }
 
-/// How many bytes the header fields have.
+/// Checks status and headers; returns the number of header bytes.
 fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<usize, FetchError> {
     if !(200..=599).contains(&status.as_u16()) {
         return Err(FetchError::Unavailable(format!(
@@ -116,7 +116,7 @@ fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<usize, FetchErr
             status.as_u16()
         )));
     }
-    // A part may end in the middle of what must not be seen.
+    // A partial response may end in the middle of a secret and so hide it from the check.
     if status == StatusCode::PARTIAL_CONTENT {
         return Err(FetchError::Unavailable(
             "status 206: a part of an answer, which nobody asked for".to_owned(),
@@ -129,7 +129,7 @@ fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<usize, FetchErr
     if bytes > MAX_HEADER_BYTES {
         return Err(FetchError::TooLarge(format!("{bytes} bytes of headers")));
     }
-    // Nothing but `identity` was accepted; a decompressor is one more thing that a cloud could attack.
+    // The request accepts only `identity`; a decompressor would add attack surface.
     let is_plain = |value: &http::HeaderValue| {
         value.as_bytes().eq_ignore_ascii_case(b"identity") || value.is_empty()
     };
@@ -154,7 +154,7 @@ async fn body(
         return Err(large());
     }
     let started = Instant::now();
-    // What is announced is paid for at once: what does not fit is not even begun.
+    // Reserves the announced length at once: a body that does not fit is not read at all.
     let mut paid = announced
         .and_then(|length| usize::try_from(length).ok())
         .unwrap_or_default();
@@ -168,7 +168,7 @@ async fn body(
             .checked_add(limits.idle)
             .map_or(until, |idle| idle.min(until));
         let piece = match timeout_at(piece_by, response.frame()).await {
-            // Trailers say nothing that anybody reads.
+            // Trailers are ignored.
             Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
             Ok(None) => return Ok(held.body(body.freeze())),
             Ok(Some(Err(error))) => return Err(broken(&error)),
@@ -197,7 +197,7 @@ async fn body(
     }
 }
 
-/// What a failure of the client means.
+/// Maps a failure of the HTTP client to a [`FetchError`].
 fn broken(error: &(dyn StdError + 'static)) -> FetchError {
     let mut is_timeout = false;
     let mut texts: Vec<String> = Vec::new();
@@ -207,14 +207,14 @@ fn broken(error: &(dyn StdError + 'static)) -> FetchError {
             return FetchError::Denied(refused.to_string());
         }
         if let Some(error) = cause.downcast_ref::<io::Error>() {
-            // Whoever wraps a cause in an input/output error shows the cause's causes only.
+            // An `io::Error` that wraps a cause exposes only the cause's sources, not the cause.
             if error.get_ref().is_some_and(|cause| cause.is::<NotLeader>()) {
                 return FetchError::Denied(NotLeader.to_string());
             }
             is_timeout |= error.kind() == io::ErrorKind::TimedOut;
         }
         let text = cause.to_string();
-        // Some layers print their source themselves.
+        // Some layers already print their source.
         if !texts.iter().any(|known| known.contains(&text)) {
             texts.push(text);
         }

@@ -1,6 +1,6 @@
-//! One granted target while a generation lives: its client, credential, lines, share and numbers.
+//! One granted target during a generation: HTTP client, credential, rule lines, quota share and counters.
 //!
-//! A target belongs to one provider and one generation; nothing in it is shared with another but its account.
+//! A target belongs to one provider and one generation; generations share only its quota group.
 
 use std::sync::Arc;
 
@@ -24,38 +24,38 @@ use super::rules::Line;
 use super::wire::LeaseGate;
 use crate::manifest::GrantedTarget;
 
-/// See the module's documentation.
+/// Granted target; see the module docs.
 pub(super) struct Target {
-    /// The granted name.
+    /// Granted name.
     pub name: String,
     /// Scheme, host, port, base path.
     pub endpoint: Url,
-    /// What may be asked.
+    /// Requests that the grant admits.
     pub lines: Vec<Line>,
-    /// What of it changes something, whichever line it came under.
+    /// Requests that count as changes, whichever line admits them.
     pub changes: Vec<Line>,
-    /// Never lets a credential out.
+    /// Redacts the credential.
     pub watch: SecretRedactor,
-    /// The connections.
+    /// HTTP client with its connection pool.
     pub client: Client,
-    /// What is written to them passes here.
+    /// Lease gate that all writes to the connections pass.
     pub gate: Arc<LeaseGate>,
-    /// Whether the target wants to be left alone, and what may still be sent. The one thing that generations of a
-    /// provider share: the cloud counts their requests together.
+    /// Rate-limit hold and request budget. The only state that generations of a provider share, because the cloud
+    /// counts their requests together.
     pub share: QuotaShare,
-    /// Whether it accepts the credential.
+    /// Whether the target accepts the credential.
     pub acceptance: Acceptance,
-    /// What happened so far.
+    /// Counters of exchanges.
     pub counts: Counts,
     user_agent: Option<HeaderValue>,
     credential: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Target {
-    /// Sets a target up; nothing is resolved or dialled yet.
+    /// Sets up a target; resolves and dials nothing yet.
     ///
     /// # Errors
-    /// What about the grant cannot be used.
+    /// The part of the grant that is unusable.
     pub(super) fn new(
         granted: &GrantedTarget,
         user_agent: &str,
@@ -93,13 +93,13 @@ impl Target {
         })
     }
 
-    /// The header that proves who sends, which no guest sees.
+    /// Header with the credential; never visible to guests.
     pub(super) fn credential(&self) -> Option<(&str, &[u8])> {
         let (name, value) = self.credential.as_ref()?;
         Some((name.as_str(), value.as_bytes()))
     }
 
-    /// What requests are checked against.
+    /// The parts of the target that requests are checked against.
     pub(super) fn context(&self, index: usize) -> MatchContext<'_> {
         MatchContext {
             index,
@@ -111,10 +111,10 @@ impl Target {
         }
     }
 
-    /// The request as the client takes it: the only place where a credential is written.
+    /// Builds the request for the HTTP client; the only place that writes the credential.
     ///
     /// # Errors
-    /// The URL is one that cannot be asked for.
+    /// The URL cannot be sent.
     pub(super) fn request(&self, prepared: &Prepared) -> Result<Request<Full<Bytes>>, FetchError> {
         let body = prepared.body.clone().unwrap_or_default();
         let mut request = Request::new(Full::new(body));

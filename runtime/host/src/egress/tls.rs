@@ -1,4 +1,5 @@
-//! Whose certificates outgoing connections trust. TLS is rustls' with ring; what is negotiated above it, the caller says.
+//! TLS configuration of outgoing connections: rustls with ring, and the trusted roots. The caller sets ALPN
+//! protocols.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -9,37 +10,37 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 
-/// Who vouches for the other side.
+/// Trusted root certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust<'a> {
-    /// The platform's roots.
+    /// Roots of the platform.
     Platform,
-    /// These certificates, in PEM, and no others.
+    /// Only these certificates, in PEM.
     Only(&'a str),
-    /// Nobody: for a client that never speaks TLS. The platform's roots are not even read.
+    /// No roots, for a client that never uses TLS. The platform's roots are not read.
     Nobody,
 }
 
 impl<'a> Trust<'a> {
-    /// The operator's certificates, or the platform's without them.
+    /// The operator's certificates, or the platform's roots if there are none.
     pub fn given(ca_pem: Option<&'a str>) -> Trust<'a> {
         ca_pem.map_or(Trust::Platform, Trust::Only)
     }
 }
 
-/// Why TLS cannot be spoken.
+/// Why TLS cannot be configured.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// The given certificates cannot be read.
+    /// The given certificates cannot be parsed.
     #[error("the CA certificates cannot be read")]
     Certificates(#[source] Box<dyn StdError + Send + Sync>),
-    /// TLS cannot be set up, for example because the platform has no root certificates.
+    /// Setup failed, for example because the platform has no root certificates.
     #[error("TLS cannot be set up")]
     Setup(#[source] rustls::Error),
 }
 
-/// TLS of a client without a certificate of its own. Offers no application protocols. No session is resumed: nobody would
-/// look at the certificate of the other side again.
+/// TLS client configuration without a client certificate and without application protocols. Session resumption is
+/// off, because it would skip the check of the server's certificate.
 ///
 /// # Errors
 /// See [`TlsError`].

@@ -1,4 +1,4 @@
-//! A token bucket: how many requests there still are in a budget. Counts and waits for nobody; the clock is an argument.
+//! Token bucket for a request budget. It never sleeps; the clock is an argument.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,19 +7,18 @@ use tokio::time::Instant;
 
 use crate::grant::RequestBudget;
 
-/// A bucket, full at first. Kept as the moment when it is full again, so that it fits any budget: one that was made larger
-/// or smaller goes on with what was spent.
+/// Bucket, full at first. Stored as the moment when it is full again, so that it fits any budget: after a change of
+/// the budget, requests already spent still count.
 #[derive(Debug, Default)]
 pub(super) struct TokenBucket {
     full: Mutex<Option<Instant>>,
 }
 
 impl TokenBucket {
-    /// Takes one request, and says how long it has to wait for its turn. Who waits is in nobody's way: the next one waits
-    /// longer.
+    /// Takes one request and returns its wait. Waiting requests queue up: each next one waits longer.
     ///
     /// # Errors
-    /// It would have to wait for longer than `most`: so long. Then nothing was taken.
+    /// The wait, if it would exceed `most`. Then nothing is taken.
     pub(super) fn take(
         &self,
         budget: RequestBudget,
@@ -27,7 +26,7 @@ impl TokenBucket {
         most: Duration,
     ) -> Result<Duration, Duration> {
         let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of a larger budget before this one there may be more spent than this one ever has.
+        // A larger budget before this one may have spent more than this one ever has.
         let spent = left(*full, now).min(budget.per.saturating_add(most));
         let next = spent + budget.per / budget.requests.get();
         let wait = next.saturating_sub(budget.per);
@@ -39,13 +38,13 @@ impl TokenBucket {
         end
     }
 
-    /// Puts one request back that was taken and not sent.
+    /// Returns one request that was taken and not sent.
     pub(super) fn put_back(&self, budget: RequestBudget) {
         let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
         *full = full.and_then(|full| full.checked_sub(budget.per / budget.requests.get()));
     }
 
-    /// How long the next one would have to wait.
+    /// Wait of the next request.
     pub(super) fn wait(&self, budget: RequestBudget, now: Instant) -> Duration {
         let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
         let next = left(*full, now) + budget.per / budget.requests.get();
@@ -73,7 +72,7 @@ mod tests {
         }
     }
 
-    /// How long so many requests wait that come at the same moment, in milliseconds; refused ones as negative numbers.
+    /// Waits of `count` simultaneous requests, in milliseconds; refused ones as negative numbers.
     fn waits(bucket: &TokenBucket, budget: RequestBudget, now: Instant, count: usize) -> Vec<i128> {
         let ms = |wait: Duration| i128::try_from(wait.as_millis()).unwrap();
         let wait = |_| match bucket.take(budget, now, PATIENT) {
@@ -89,7 +88,7 @@ mod tests {
         let three = budget(3, 3);
         assert_eq!(waits(&bucket, three, now, 3), [0, 0, 0]);
         assert_eq!(bucket.wait(three, now), Duration::from_secs(1));
-        // Two wait for their turn; the others took nothing.
+        // Two wait; the refused ones took nothing.
         assert_eq!(waits(&bucket, three, now, 4), [1000, 2000, -3000, -3000]);
         let later = now + Duration::from_secs(3);
         assert_eq!(waits(&bucket, three, later, 2), [0, 1000]);
@@ -119,7 +118,7 @@ mod tests {
         assert!(bucket.take(fast, now, PATIENT).is_err());
         let later = now + Duration::from_secs(12);
         assert_eq!(waits(&bucket, fast, later, 2), [0, 0]);
-        // And one that was hardly touched is hardly touched.
+        // A bucket that was hardly used stays nearly full under another budget.
         let (bucket, wide) = (TokenBucket::default(), budget(1000, 10));
         waits(&bucket, wide, now, 1);
         assert_eq!(waits(&bucket, slow, now, 10)[..9], [0; 9]);

@@ -1,13 +1,13 @@
-//! The last check before the wire: connections that take bytes only while every tenure under which requests are sent
-//! allows it.
+//! Lease gate: the last check before the wire. Connections accept bytes only while every tenure under which requests
+//! are sent allows it.
 //!
-//! It sits below TLS, HTTP, the pool and every buffer of ours, in the call that hands bytes to the operating system.
-//! The permit is asked before a request sets out; this is for the request that set out in time and was kept waiting,
-//! by a name, a handshake or a process that stood still, until the lease was lost. It is broken off with its
-//! connection. Which request the bytes belong to is not known here, and need not be: a process that has lost one of
-//! its leases is about to end.
+//! It sits below TLS, HTTP, the connection pool and every other buffer, in the call that hands bytes to the
+//! operating system. The permit is asked before a request starts; the gate stops a request that started in time and
+//! was delayed, by name resolution, a handshake or a suspended process, until the lease was lost. It breaks the
+//! connection. It does not know which request the bytes belong to, and need not: a process that has lost one of its
+//! leases is about to end.
 //!
-//! One gap is left, some instructions wide: between the check and the system call a process can be stopped, too.
+//! One gap of a few instructions remains: the process can be suspended between the check and the system call.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -27,15 +27,14 @@ use tower::{BoxError, Service};
 use super::permit::now;
 use super::resolve::Resolver;
 
-/// The tenures under which requests were sent, as long as anybody has them. Usually one; two during a leader
-/// migration.
+/// Tenures under which requests were sent, as weak references. Usually one; two during a leader migration.
 #[derive(Default)]
 pub(super) struct LeaseGate {
     tenures: Mutex<Vec<Weak<Tenure>>>,
 }
 
 impl LeaseGate {
-    /// A request sets out under this tenure.
+    /// Registers the tenure of a request that starts.
     pub(super) fn enter(&self, tenure: &Arc<Tenure>) {
         let mut tenures = self.tenures();
         tenures.retain(|known| known.strong_count() > 0);
@@ -60,7 +59,7 @@ impl LeaseGate {
         }
     }
 
-    /// Nothing that is done under this lock can panic half-way; a poisoned one is as good as any.
+    /// No code under this lock can panic halfway, so a poisoned lock is usable.
     fn tenures(&self) -> MutexGuard<'_, Vec<Weak<Tenure>>> {
         self.tenures.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,7 +77,7 @@ impl fmt::Display for NotLeader {
 
 impl std::error::Error for NotLeader {}
 
-/// Dials, and puts the check on what it has dialled.
+/// Dials and wraps each connection in the gate.
 #[derive(Clone)]
 pub(super) struct Dial {
     pub(super) http: HttpConnector<Resolver>,
@@ -99,15 +98,15 @@ impl Service<Uri> for Dial {
         let gate = self.gate.clone();
         Box::pin(async move {
             let stream = dialled.await?;
-            // What the operating system has taken and not delivered goes with the connection. Not being able to
-            // ask for that is no reason not to connect.
+            // Zero linger discards bytes that the operating system has buffered when the connection is dropped.
+            // Failing to set it is no reason not to connect.
             let _ = stream.inner().set_zero_linger();
             Ok(Gated { stream, gate })
         })
     }
 }
 
-/// A connection with the check.
+/// Connection behind the gate.
 pub(super) struct Gated {
     stream: TokioIo<TcpStream>,
     gate: Arc<LeaseGate>,
@@ -146,12 +145,12 @@ impl Write for Gated {
         self.stream.is_write_vectored()
     }
 
-    /// There is no buffer below: what was written is with the operating system.
+    /// Nothing is buffered below: written bytes are already with the operating system.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    /// The end of a connection is no request.
+    /// Not gated: closing a connection sends no request.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }

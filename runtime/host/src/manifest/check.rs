@@ -1,7 +1,7 @@
-//! From the manifest as it is written to what it means: every rule of its form, and all mistakes at once.
+//! Converts a manifest from its JSON form into a checked value: every rule of its form, and all mistakes at once.
 //!
-//! Unknown keys are mistakes too, so that a typing error cannot make a module ask for less or more than its
-//! author meant. Nothing here knows grants.
+//! Unknown keys are mistakes too, so that a typo cannot make a module request less or more than its author meant.
+//! Nothing here knows grants.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use super::{AuthKind, ConfigKey, Manifest, Target, WantedLimits};
 use crate::egress::rules::{RawRule, Rule};
 use crate::sanitize::clean;
 
-/// Each more than any cloud that was looked at needs, and little enough to be read by a person.
+/// Each exceeds the needs of every cloud that was looked at, and is small enough to be read by a person.
 const MAX_SCHEMES: usize = 16;
 const MAX_TARGETS: usize = 16;
 const MAX_RULES: usize = 256;
 const MAX_PREFIXES: usize = 16;
 const MAX_CONFIG: usize = 256;
-/// What is shown of a rule that cannot be read, in bytes.
+/// Length to which the error about an invalid rule is cut, in bytes.
 const MAX_ERROR: usize = 512;
 
 #[derive(Deserialize)]
@@ -61,7 +61,7 @@ struct RawTarget {
     unknown: BTreeMap<String, Value>,
 }
 
-/// Targets are required unless they say otherwise.
+/// Default of `required`.
 fn yes() -> bool {
     true
 }
@@ -226,7 +226,7 @@ fn rule(place: &str, index: usize, value: Value, wrong: &mut Vec<String>) -> Opt
     let place = format!("{place}: rule {}", index + 1);
     let raw: RawRule = serde_json::from_value(value)
         .map_err(|error| {
-            // It repeats an unknown key as it stands there.
+            // The error repeats an unknown key verbatim, so it is sanitised.
             let error = clean(&error.to_string(), MAX_ERROR);
             wrong.push(format!("{place}: {error}"));
         })
@@ -238,7 +238,7 @@ fn rule(place: &str, index: usize, value: Value, wrong: &mut Vec<String>) -> Opt
         .ok()
 }
 
-/// The same form as in a grant, and `http` only to where nobody can listen in.
+/// Same form as in a grant; `http` only to loopback.
 fn endpoint(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     let is_loopback = url

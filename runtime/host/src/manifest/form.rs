@@ -1,13 +1,13 @@
-//! The forms of the texts in a manifest. Predicates and nothing else.
+//! Predicates for the forms of texts in a manifest.
 
 use ccm_core::name_syntax::{MAX_DNS_NAME, is_dns_label};
 
-/// Enough for two sentences.
+/// Maximum length in bytes; enough for two sentences.
 const MAX_TEXT: usize = 1024;
-/// Annotations of these domains are Kubernetes' or ours.
+/// Domains whose annotations belong to Kubernetes or to this project.
 const FOREIGN_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", "wasm-ccm.dev"];
 
-/// Text for people, shown in terminals: no control characters, and none that turn the writing direction around.
+/// Checks human-readable text, shown in terminals: no control characters, none that change the writing direction.
 pub(super) fn text(place: &str, text: &str, wrong: &mut Vec<String>) {
     let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if text.len() > MAX_TEXT
@@ -30,7 +30,7 @@ pub(super) fn is_scheme(text: &str) -> bool {
         && text.bytes().all(inner)
 }
 
-/// `<DNS name>/` and optionally the beginning of the key's second part.
+/// `<DNS name>/` and optionally the beginning of the key's name part.
 pub(super) fn prefix_form(prefix: &str) -> Result<(), &'static str> {
     let form = "expected <domain>/ or <domain>/<beginning of a name>";
     let (domain, rest) = prefix.split_once('/').ok_or(form)?;

@@ -1,8 +1,8 @@
-//! Requested and granted, intersected: what is left, what is missing, what is superfluous.
+//! Intersects requested and granted rights: the result, missing rights, and superfluous ones.
 //!
-//! A module gets the smaller of both. Whatever it asks for and is not granted makes it unusable, so that it
-//! never runs with half of its rights; whatever it is granted and does not ask for is only worth a warning. A
-//! target that it marks as optional may be missing, but only as a whole.
+//! A module gets the smaller of both. An ungranted request makes the module unusable, so that it never runs with
+//! half of its rights; a grant that is not requested only causes a warning. An optional target may be missing, but
+//! only as a whole.
 
 use ccm_core::permit::Access;
 use thiserror::Error;
@@ -11,30 +11,30 @@ use super::{AuthKind, Manifest, Target};
 use crate::egress::rules::{Line, Rule};
 use crate::grant::{Credential, Grants, TargetGrant};
 
-/// What a module may do: requested and granted.
+/// Rights of a module: both requested and granted.
 #[derive(Clone)]
 pub struct Granted {
-    /// The targets, in the manifest's order.
+    /// Targets, in the manifest's order.
     pub targets: Vec<GrantedTarget>,
-    /// The annotation prefixes that the manifest requests; all of them are granted.
+    /// Annotation prefixes that the manifest requests; all of them are granted.
     pub annotation_prefixes: Vec<String>,
-    /// What is granted and was not requested, for a person to tidy up.
+    /// Rights that are granted but not requested, for the operator to tidy up.
     pub warnings: Vec<String>,
 }
 
-/// A target as far as it was both requested and granted.
+/// A target that was both requested and granted.
 #[derive(Clone)]
 pub struct GrantedTarget {
-    /// Endpoint, credential and addresses. Its rules are those that were granted, not what is left of them.
+    /// Endpoint, credential and addresses. Its rules are the granted ones, not the intersection.
     pub grant: TargetGrant,
-    /// What may be asked: the requested lines, each with the access that was granted.
+    /// Requested lines, each with the granted access.
     pub lines: Vec<Line>,
-    /// What the operator calls a change. A request that one of these admits is one, whichever of the requested lines it
-    /// came under: a module must not get past a narrow line by asking for a wide one.
+    /// Lines that the grant calls changes. A request that one of these admits is a change, whichever requested line
+    /// admits it: a module must not evade a narrow line by requesting a wide one.
     pub changes: Vec<Line>,
 }
 
-/// What is requested and not granted.
+/// Rights that are requested but not granted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("not granted: {}", .lines.join("; "))]
 pub struct Missing {
@@ -103,8 +103,8 @@ pub(super) fn narrow(manifest: &Manifest, grants: Grants) -> Result<Granted, Mis
     }
 }
 
-/// Whether an annotation prefix covers another. It covers longer ones, but only from a whole one on: `a.example/` covers
-/// `a.example/x`, `a.exam` nothing.
+/// Whether an annotation prefix covers another. It covers longer ones only if it contains a slash: `a.example/`
+/// covers `a.example/x`, `a.exam` covers nothing.
 pub fn prefix_covers(granted: &str, requested: &str) -> bool {
     granted == requested || (granted.contains('/') && requested.starts_with(granted))
 }
@@ -151,7 +151,7 @@ fn target(
     let mut lines = Vec::with_capacity(wanted.len());
     for line in &wanted {
         match given.iter().find(|given| given.covers(line)) {
-            // The operator's word decides whether this changes something.
+            // The grant decides whether this line changes something.
             Some(given) => lines.push(Line {
                 access: given.access,
                 ..line.clone()

@@ -1,6 +1,7 @@
-//! The child's end: a process that runs the guests of one module and has one descriptor, a socket to its parent. It confines
-//! itself before it reads the first byte of it. A guest that breaks out of the engine finds no file, no network, no
-//! credential and no other process here; it could still answer falsely, and ask the parent for what the module is granted.
+//! Child end of a sandbox process: runs the guests of one module, with one socket to its parent as its only
+//! descriptor. Confines itself before it reads the first byte from it. A guest that breaks out of the engine finds
+//! no file, network, credential or other process here; it could still answer falsely, and request what the module is
+//! granted.
 
 mod parent;
 
@@ -35,16 +36,16 @@ use parent::Socket;
 
 pub(crate) use parent::Parent;
 
-/// Descriptors: the socket, its copy, and what waits for it.
+/// Descriptor limit: for the socket, its copy, and those of the event loop.
 const DESCRIPTORS: u64 = 32;
 
-/// The whole main of a process that runs guests, which [`super::Isolation::ChildProcess`] starts: standard input is a socket
+/// Main function of a sandbox process, which [`super::Isolation::ChildProcess`] starts: standard input is a socket
 /// to the parent. Ends with the parent.
 pub fn sandbox_child() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody may be reading; the exit code says the rest.
+            // Standard error may be closed; the exit code tells the rest.
             use io::Write as _;
             let _ = writeln!(io::stderr(), "{error}");
             ExitCode::FAILURE
@@ -54,13 +55,14 @@ pub fn sandbox_child() -> ExitCode {
 
 fn run() -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // When memory is short, this process goes, and not the parent. Raising it needs no right; without /proc it stays.
+    // When memory is short, the kernel should end this process, not the parent. Raising the score needs no right;
+    // without /proc it stays.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     Resource::NOFILE.set(DESCRIPTORS, DESCRIPTORS)?;
     let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     socket.set_nonblocking(true)?;
     let engine = engine::new().map_err(io::Error::other)?;
-    // It opens what it waits with, and starts no thread.
+    // Creates its epoll descriptors before the confinement, and starts no thread.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -68,11 +70,11 @@ fn run() -> io::Result<()> {
     runtime.block_on(serve(engine, socket))
 }
 
-/// Reads the module, then calls, until the parent is gone.
+/// Loads the module, then serves calls until the parent closes the socket.
 async fn serve(engine: Engine, socket: StdUnixStream) -> io::Result<()> {
     let (mut from, mut to) = UnixStream::from_std(socket)?.into_split();
     let (out, mut frames) = mpsc::unbounded_channel::<Frame>();
-    // Ends with the parent, as everything here does.
+    // Ends with the parent, like everything here.
     tokio::spawn(async move {
         while let Some(frame) = frames.recv().await {
             if frame.write(&mut to).await.is_err() {
@@ -88,7 +90,7 @@ async fn serve(engine: Engine, socket: StdUnixStream) -> io::Result<()> {
         Ok(sandbox) => Arc::new(sandbox),
         Err(error) => {
             parent.say(&ToParent::Loaded(Err(format!("{error:#}"))));
-            // Until the parent has read it.
+            // Keeps the socket open until the parent has read it.
             let _ = read::<ToChild>(&mut from, Caps::OF_PARENT).await;
             return Ok(());
         }
@@ -154,13 +156,13 @@ async fn perform(
     parent.ended(end);
 }
 
-/// The calls under way.
+/// Calls under way, by number.
 #[derive(Default)]
 struct Calls(Mutex<HashMap<u64, (AbortHandle, Parent)>>);
 
 impl Calls {
     fn begun(&self, number: u64, task: AbortHandle, call: Parent) {
-        // This process has one thread: the call has not run yet.
+        // This process has one thread, so the call has not run yet.
         self.all().insert(number, (task, call));
     }
 

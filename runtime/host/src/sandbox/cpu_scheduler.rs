@@ -1,13 +1,13 @@
-//! Whose turn it is to compute. A guest that computes for long would take a thread of the runtime from everybody else, and
-//! the calls of one hostile provider all of them. So:
+//! CPU scheduler for guests. Without it, a guest that computes for long would take a runtime thread from all other
+//! tasks, and the calls of one hostile provider all threads. So:
 //!
-//! - Of the calls of one provider one computes at a time. They wait for the cloud most of the time, side by side. Whose turn
-//!   it was is told to the next one after all who are in line for the thread: between two steps of another provider's call
-//!   there is one turn, however many short calls there are.
-//! - One that has computed for long goes on in a lane of its own: one for each provider, and for all together one less
-//!   than there are processors. After each tick it rests for half as long, so that a thread finds time for the network.
+//! - One call per provider computes at a time; calls mostly wait for the cloud, concurrently. The next call gets the
+//!   CPU permit only after all tasks already queued on the thread: between two steps of another provider's call
+//!   there is one poll of this provider, however many short calls it has.
+//! - A call that has computed for long needs a long-call permit: one per provider, and in total one less than there
+//!   are processors. After each tick it rests for half as long, so that the thread gets to network I/O.
 //!
-//! A provider whose calls end badly again and again begins them ever more rarely: see `backoff`.
+//! A provider whose calls keep ending badly may start them less and less often: see `backoff`.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -19,32 +19,32 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The turns of one provider. Clones are the same.
+/// CPU scheduler of one provider. Clones share it.
 #[derive(Clone)]
 pub(crate) struct CpuScheduler {
-    /// One for the only call of the provider that may compute.
+    /// One permit: only one call of the provider computes at a time.
     computing: Arc<Semaphore>,
-    /// How many there were.
+    /// Number of CPU permits issued so far.
     taken: Arc<AtomicU64>,
-    /// One for its only long call.
+    /// One permit: only one long call per provider.
     own: Arc<Semaphore>,
-    /// One for each long call of all providers together.
+    /// Long-call permits of all providers together.
     all: Arc<Semaphore>,
 }
 
-/// A call that computes, during one poll. Its end is heard by the next one a little later.
+/// CPU permit: lets a call compute during one poll. Dropping it frees the CPU a little later, see [`end_of_line`].
 pub(super) struct CpuPermit {
     computing: Option<OwnedSemaphorePermit>,
 }
 
-/// A long call that computes or rests.
+/// Long-call permit, held while a long call computes or rests.
 pub(super) struct LongCallPermit {
     _own: OwnedSemaphorePermit,
     _all: OwnedSemaphorePermit,
 }
 
-/// Something that comes when it is free; those who wait longest come first. `None` never comes: nobody closes what is
-/// waited for.
+/// Future of a permit; waiters are served in order of arrival. It never yields `None`, because the semaphores are
+/// never closed.
 pub(super) type Wait<T> = BoxFuture<'static, Option<T>>;
 
 impl CpuPermit {
@@ -59,7 +59,7 @@ impl CpuPermit {
 impl Drop for CpuPermit {
     fn drop(&mut self) {
         let computing = self.computing.take();
-        // Without a runtime, nobody is in line.
+        // Without a runtime there are no waiters.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 end_of_line().await;
@@ -69,8 +69,8 @@ impl Drop for CpuPermit {
     }
 }
 
-/// Ends when everybody has come to their turn who is in line for this thread. `yield_now` would wait for the network as well,
-/// which a busy thread looks at rarely.
+/// Completes after all tasks that are queued on this thread. `yield_now` would also wait for network I/O, which a
+/// busy thread polls rarely.
 async fn end_of_line() {
     let mut is_polled = false;
     poll_fn(|context| {
@@ -84,7 +84,7 @@ async fn end_of_line() {
 }
 
 impl CpuScheduler {
-    /// Those of the first provider.
+    /// Scheduler of the first provider.
     pub(crate) fn first() -> CpuScheduler {
         let processors = available_parallelism().map_or(1, usize::from);
         CpuScheduler {
@@ -95,7 +95,7 @@ impl CpuScheduler {
         }
     }
 
-    /// Those of another provider beside it.
+    /// Scheduler of a further provider; shares the long-call permits.
     pub(crate) fn beside(&self) -> CpuScheduler {
         CpuScheduler {
             all: self.all.clone(),
@@ -103,7 +103,7 @@ impl CpuScheduler {
         }
     }
 
-    /// A turn, if it can be had at once.
+    /// CPU permit, if one is free now.
     pub(super) fn turn(&self) -> Option<CpuPermit> {
         let computing = self.computing.clone().try_acquire_owned();
         computing
@@ -111,7 +111,7 @@ impl CpuScheduler {
             .map(|computing| CpuPermit::new(computing, &self.taken))
     }
 
-    /// The next turn.
+    /// Waits for the next CPU permit.
     pub(super) fn next_turn(&self) -> Wait<CpuPermit> {
         let (computing, taken) = (self.computing.clone(), self.taken.clone());
         Box::pin(async move {
@@ -122,12 +122,12 @@ impl CpuScheduler {
         })
     }
 
-    /// How many turns calls of this provider had so far.
+    /// Number of CPU permits that calls of this provider have used so far.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// The next time that a long call may compute.
+    /// Waits for the next long-call permit.
     pub(super) fn next_lane(&self) -> Wait<LongCallPermit> {
         let CpuScheduler { own, all, .. } = self.clone();
         Box::pin(async move {

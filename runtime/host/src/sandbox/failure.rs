@@ -1,5 +1,5 @@
-//! How a guest can fail to come to the end of a call, and how that is told: what trapped, where, in which module,
-//! and what the guest said last.
+//! Failures of guests to complete a call, and their error messages: trap, stack, module, and the guest's last log
+//! lines.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,35 +13,35 @@ use crate::digest::Digest;
 use crate::limits;
 use crate::sanitize::clean;
 
-/// Names of functions in messages are cut at this length.
+/// Function names in messages are cut to this many bytes.
 const NAME_BYTES: usize = 120;
-/// The cause is cut at this length.
+/// The cause is cut to this many bytes.
 const CAUSE_BYTES: usize = 1_024;
 
-/// Why a call did not come to its end.
+/// Why a call did not complete.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Failure {
-    /// A trap, a limit of the store, or a host function that refused.
+    /// A trap, an exceeded store limit, or a host function that refused.
     Trap {
-        /// The innermost reason.
+        /// Innermost cause.
         cause: String,
-        /// The guest's stack, as it is shown; empty without one.
+        /// Formatted guest stack; empty if there is none.
         stack: String,
     },
-    /// The time on the wall is over.
+    /// The deadline passed.
     Deadline,
-    /// The time on the processor is over.
+    /// The CPU budget is spent.
     Cpu(Duration),
-    /// The process that ran it ended, or said something that no sandbox says.
+    /// The sandbox process ended or violated the protocol; the reason.
     Process(String),
 }
 
 impl Failure {
-    /// wasmtime's error, in words.
+    /// Describes a wasmtime error.
     pub(crate) fn trap(error: &wasmtime::Error) -> Failure {
         let stack = Stack::of(error);
         let mut cause = clean(&cause(error), CAUSE_BYTES);
-        // The engine's own stack may end first, or the one that the guest keeps in its memory.
+        // Either the engine's stack overflows, or the one that the guest keeps in its linear memory.
         let is_overflow = match error.downcast_ref::<Trap>() {
             Some(Trap::StackOverflow) => true,
             Some(Trap::MemoryOutOfBounds) => stack.repeats,
@@ -58,7 +58,7 @@ impl Failure {
         }
     }
 
-    /// The failure as controllers and people see it. `phase` is the function in which it happened.
+    /// Error for controllers and operators. `phase` is the function in which the guest failed.
     pub(crate) fn into_error(
         self,
         phase: &str,
@@ -70,7 +70,7 @@ impl Failure {
         match self {
             Failure::Trap { cause, stack } => {
                 let text = format!("{phase} in module {module}: {cause}");
-                // The guest's own words first: an Event holds only the beginning.
+                // The guest's own words come first: an Event holds only the beginning.
                 let memory = limits::ERROR_BYTES.saturating_sub(stack.len());
                 ProviderError::Trapped(with_log(text, log, memory) + &stack)
             }
@@ -93,7 +93,7 @@ impl Failure {
     }
 }
 
-/// The innermost reason, in words.
+/// Innermost cause as text.
 fn cause(error: &wasmtime::Error) -> String {
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         return format!("the guest ended itself with exit code {}", exit.0);
@@ -104,11 +104,11 @@ fn cause(error: &wasmtime::Error) -> String {
     error.root_cause().to_string()
 }
 
-/// The guest's stack.
+/// Stack of the guest.
 struct Stack {
-    /// Innermost function first, equal neighbours counted; empty without a stack.
+    /// Innermost function first, with equal neighbours counted; empty if there is no stack.
     text: String,
-    /// Whether it is as deep as is shown, and by few functions.
+    /// Whether the stack fills all shown frames with few distinct functions: a sign of endless recursion.
     repeats: bool,
 }
 
@@ -159,18 +159,18 @@ impl Stack {
     }
 }
 
-/// A function's name as its author wrote it.
+/// Function name as in the source code.
 fn demangle(name: &str) -> String {
     clean(&format!("{:#}", rustc_demangle::demangle(name)), NAME_BYTES)
 }
 
-/// Adds the last lines of the guest's log, as many as fit `memory` bytes together with the text.
+/// Appends the last lines of the guest's log, as many as fit into `memory` bytes together with the text.
 fn with_log(mut text: String, log: &[String], memory: usize) -> String {
     text.truncate(text.floor_char_boundary(memory));
     let mut shown: Vec<&str> = Vec::new();
     let mut memory = memory.saturating_sub(text.len());
     for line in log.iter().rev() {
-        // " | " or the introduction stands before each line.
+        // " | " or the introduction precedes each line.
         let Some(left) = memory.checked_sub(line.len() + "; last log lines: ".len()) else {
             break;
         };

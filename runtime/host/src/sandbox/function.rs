@@ -1,4 +1,4 @@
-//! The contract's functions that a host calls: what goes in, what comes out, and where they are in a component.
+//! Contract functions that the host calls: their arguments, their results, and their indices in a component.
 
 use ccm_core::cloud::Capabilities;
 use serde::{Deserialize, Serialize};
@@ -9,10 +9,10 @@ use crate::bindings::{common, instances, lifecycle, load_balancer, routes, self_
 use crate::signatures;
 use crate::store_data::Guest;
 
-/// A function with its arguments.
+/// A function call with its arguments.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Ask {
-    /// `lifecycle.init`, which runs before each of the others anyway.
+    /// Only `lifecycle.init`, which also precedes every other function.
     Init,
     SelfCheck,
     Find(Vec<common::Node>),
@@ -25,7 +25,7 @@ pub(crate) enum Ask {
     DeleteRoute(routes::DeleteRequest),
 }
 
-/// What a function answered.
+/// Result of a function.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Answer {
     Enabled(Vec<lifecycle::Capability>),
@@ -39,7 +39,7 @@ pub(crate) enum Answer {
 }
 
 impl Ask {
-    /// The function's name, for messages.
+    /// Name of the function, for messages.
     pub(crate) fn function(&self) -> &'static str {
         match self {
             Ask::Init => "init",
@@ -55,7 +55,7 @@ impl Ask {
         }
     }
 
-    /// What `init` has to have enabled, and its name in the contract.
+    /// Capability that `init` must have enabled, and its name in the contract.
     fn capability(&self) -> Option<(lifecycle::Capability, &'static str)> {
         use lifecycle::Capability;
         match self {
@@ -72,7 +72,7 @@ impl Ask {
     }
 }
 
-/// Where the functions are.
+/// Indices of the exported functions.
 pub(crate) struct Exports {
     lifecycle: lifecycle::GuestIndices,
     self_check: Option<self_check::GuestIndices>,
@@ -82,7 +82,7 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
-    /// Those of a component that exports these interfaces.
+    /// Finds the functions of a component with these capabilities.
     ///
     /// # Errors
     /// The first function that is missing or has another type than in the contract.
@@ -123,7 +123,7 @@ impl Exports {
         guest.call_init(store, config).await
     }
 
-    /// Calls a function after `init`, which enabled this.
+    /// Calls a function after `init`, which returned `enabled`.
     pub(super) async fn call(
         &self,
         ask: &Ask,
@@ -187,7 +187,7 @@ impl Exports {
     }
 }
 
-/// The functions of an interface that the component exports.
+/// Indices of an interface, or an error if the component does not export it.
 fn there<Indices>(interface: &Option<Indices>) -> wasmtime::Result<&Indices> {
     interface
         .as_ref()

@@ -1,5 +1,5 @@
-//! Guests on threads of this process: a fresh store for each call, `init`, the function, and the end of the store, whatever
-//! happened.
+//! Runs guests on threads of this process: a fresh store for each call, `init`, the function, and in any case the
+//! metered teardown of the store.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::state::StateStore;
 use crate::store_data::Guest;
 use crate::ticker::Ticker;
 
-/// See the module's documentation.
+/// In-process sandbox of one module.
 pub(crate) struct InProcess {
     pub(crate) component: InstancePre<Guest>,
     pub(crate) exports: Exports,
     pub(crate) config: lifecycle::Config,
     pub(crate) memory_bytes: usize,
     pub(crate) ticker: Ticker,
-    /// Whose guest may compute, when several do for long.
+    /// Schedules CPU time among concurrent calls.
     pub(crate) scheduler: CpuScheduler,
-    /// What outlives a call.
+    /// State that outlives a call.
     pub(crate) state: Arc<StateStore>,
 }
 
@@ -86,7 +86,7 @@ impl InProcess {
         store.limiter(|guest| &mut guest.allowance);
         store.set_hostcall_fuel(limits::CROSSING_BYTES);
         store.set_max_component_handles(limits::HANDLES);
-        // Every tick the guest gives way; the meter decides whether it may go on.
+        // The guest yields at every tick; the meter decides whether it may continue.
         store.set_epoch_deadline(1);
         store.epoch_deadline_async_yield_and_update(1);
         store

@@ -1,5 +1,4 @@
-//! Measures what a running guest uses, and stops it: time on the wall, and time on a processor. Who computes for long
-//! waits for its turn.
+//! Meters and stops a running guest: wall-clock time and CPU time. Calls that compute for long wait for permits.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -13,8 +12,8 @@ use super::cpu_scheduler::{CpuPermit, CpuScheduler, LongCallPermit, Wait};
 use super::failure::Failure;
 use crate::limits;
 
-/// A call's time. The guest gives way at every tick, so that each poll is short, and the polls together are what
-/// it has computed. Ticks themselves are not counted: they go on while a guest waits for an answer.
+/// Time budget of a call. The guest yields at every tick, so each poll is short; CPU time is summed over polls.
+/// Ticks are not counted, because they continue while a guest waits for an answer.
 pub(super) struct Meter {
     deadline: Instant,
     budget: Duration,
@@ -26,18 +25,18 @@ pub(super) struct Meter {
     rest: Option<Pin<Box<Sleep>>>,
 }
 
-/// How far a call is from computing.
+/// State of a call with respect to its CPU permit.
 enum Progress {
-    /// It asks for nothing: it waits for something else, or has not begun.
+    /// No request: the call waits for something else, or has not started.
     None,
-    /// Another call of its provider has the turn.
+    /// Another call of the provider has the CPU permit.
     Waits(Wait<CpuPermit>),
-    /// It has the turn, and goes on with the next part of the call.
+    /// The call has the permit and keeps it for the next part of the call.
     Has(Option<CpuPermit>),
 }
 
 impl Meter {
-    /// A meter that stops at `deadline`, or after `budget` of computing.
+    /// Creates a meter that stops the guest at `deadline`, or after `budget` of CPU time.
     pub(super) fn new(deadline: Instant, budget: Duration, scheduler: CpuScheduler) -> Meter {
         Meter {
             deadline,
@@ -54,7 +53,7 @@ impl Meter {
     /// Runs a part of the call. After a failure the guest must not be used again.
     ///
     /// # Errors
-    /// The guest trapped, or one of its times is over.
+    /// The guest trapped, or its wall-clock or CPU time is over.
     pub(super) async fn run<T>(
         &mut self,
         part: impl Future<Output = wasmtime::Result<T>>,
@@ -65,7 +64,7 @@ impl Meter {
             Poll::Ready(Ok(result)) => Poll::Ready(Ok(result)),
             Poll::Ready(Err(error)) => Poll::Ready(Err(Failure::trap(&error))),
             Poll::Pending if self.used > self.budget => Poll::Ready(Err(Failure::Cpu(self.budget))),
-            // A guest that computes keeps the runtime too busy to look at its timers.
+            // A guest that computes can keep the runtime too busy to fire its timers.
             Poll::Pending if Instant::now() >= deadline => Poll::Ready(Err(Failure::Deadline)),
             Poll::Pending => Poll::Pending,
         });
@@ -74,8 +73,8 @@ impl Meter {
             .unwrap_or(Err(Failure::Deadline))
     }
 
-    /// Drops what has run, as a part of the call like any other: to give back much memory takes long, and keeps
-    /// everybody waiting who takes some. Says what the call has computed, this included.
+    /// Drops `ran` (the store) under a CPU permit: freeing much memory takes long and blocks other threads that
+    /// allocate. Returns the CPU time of the call, this teardown included.
     pub(super) async fn end<T>(mut self, ran: T) -> Duration {
         (self.rest, self.next_lane, self.lane) = (None, None, None);
         let turn = poll_fn(|context| self.poll_turn(context)).await;
@@ -86,7 +85,7 @@ impl Meter {
         self.used
     }
 
-    /// Lets the guest compute until it gives way, if it is its turn.
+    /// Lets the guest compute until it yields, if it has the permits.
     fn poll<T>(
         &mut self,
         part: Pin<&mut impl Future<Output = T>>,
@@ -117,7 +116,7 @@ impl Meter {
         }
         if poll.is_pending() && spent >= limits::TICK / 2 {
             let mut rest = Box::pin(sleep(spent / 2));
-            // Wakes us; it cannot be over yet.
+            // Registers the waker; the timer cannot have fired yet.
             let _ = rest.as_mut().poll(context);
             self.rest = Some(rest);
         } else {
@@ -143,7 +142,7 @@ impl Meter {
     }
 }
 
-/// What this thread has computed so far. A future stays on its thread during one poll.
+/// CPU time of this thread so far. A future stays on its thread during one poll.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();

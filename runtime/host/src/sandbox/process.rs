@@ -1,8 +1,7 @@
-//! The parent's end of a sandbox in a process of its own: starts the process, gives it calls, and does for its guests what
-//! they may ask for. One that breaks off, lies about what it was asked, or is late is ended; the next call starts another.
+//! Parent end of a sandbox process: starts the process, sends it calls, and performs the permitted requests of its
+//! guests. A process that ends, violates the protocol or is late is killed; the next call starts another.
 //!
-//! What the child says is as little believed as what a guest says: every request passes the call's scope, every answer its
-//! checks.
+//! The parent trusts the child no more than a guest: every request passes the call's scope, every answer its checks.
 
 mod connection;
 
@@ -24,12 +23,12 @@ use super::{Answer, CallPhase, End, Performance, SandboxProgram};
 use crate::bindings::common;
 use connection::{Connection, Ended};
 
-/// How long a process may take to start, on a machine that has much to do. It takes a tenth of a second otherwise.
+/// Maximum start-up time of a process on a busy machine. Usually it takes a tenth of a second.
 const START: Duration = Duration::from_secs(30);
-/// How much later than its deadline a call may be told to have ended. A child that takes longer is stuck.
+/// How long after its deadline a call may report its end. A child that takes longer is stuck.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// See the module's documentation.
+/// Sandbox process of one module.
 pub(crate) struct SandboxProcess {
     program: SandboxProgram,
     component: Component,
@@ -39,7 +38,7 @@ pub(crate) struct SandboxProcess {
 }
 
 impl SandboxProcess {
-    /// A sandbox for this component; its process starts with the first call.
+    /// Creates a sandbox for this component; its process starts with the first call.
     pub(crate) fn new(program: SandboxProgram, component: Component, load: Load) -> SandboxProcess {
         SandboxProcess {
             program,
@@ -49,7 +48,7 @@ impl SandboxProcess {
         }
     }
 
-    /// Starts the process before the first call does.
+    /// Starts the process ahead of the first call.
     ///
     /// # Errors
     /// Why it does not start.
@@ -82,7 +81,7 @@ impl SandboxProcess {
         }
     }
 
-    /// The connection to a process that runs.
+    /// Connection to a running process; starts one if necessary.
     async fn connected(&self) -> Result<Arc<Connection>, String> {
         let mut connection = self.connection.lock().await;
         if let Some(open) = connection.as_ref().filter(|open| open.is_open()) {
@@ -130,7 +129,7 @@ impl SandboxProcess {
 fn failed(phase: CallPhase, failure: Failure, began: Instant) -> Ended {
     Ended {
         answer: Err((phase, failure)),
-        // Nobody knows. Starting a process costs as well.
+        // The CPU time is unknown. Starting a process also costs CPU time.
         computed: began.elapsed(),
     }
 }

@@ -1,8 +1,8 @@
-//! What a sandbox in a child process and its parent say to each other, over one Unix socket: frames with a head, which is
-//! serialised, and a body of plain bytes.
+//! Protocol between a sandbox process and its parent, over one Unix socket: frames of a serialised head and a body
+//! of plain bytes.
 //!
-//! The parent believes nothing that it reads: a frame has a size, a head may not unfold into much more than it is, and
-//! whatever does not fit ends the child.
+//! The parent trusts nothing that it reads: frames have a maximum size, a head may not expand into much more memory
+//! than its own size, and any violation ends the child.
 
 use std::io;
 
@@ -20,24 +20,24 @@ use crate::egress::{FetchError, FetchRequest};
 use crate::guest_log::Level;
 use crate::limits;
 
-/// The parent's words.
+/// Messages of the parent.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToChild {
-    /// The first one: what to run. The body is the compiled code.
+    /// First message: the module's settings. The body is the compiled code.
     Load(Load),
-    /// A call begins.
+    /// Starts a call.
     Call {
         call: u64,
         ask: Box<Ask>,
-        /// How long it may take from now on, in milliseconds.
+        /// Time until the deadline, in milliseconds.
         milliseconds: u64,
         fresh: bool,
-        /// Whether it may send requests.
+        /// Whether the call may send requests.
         open: bool,
     },
-    /// Nobody waits for this call any more.
+    /// Cancels a call.
     Cancel { call: u64 },
-    /// How a request ended. The body is the answer's.
+    /// Result of a request. The body is the response's.
     Answered {
         call: u64,
         request: u64,
@@ -45,7 +45,7 @@ pub(super) enum ToChild {
     },
 }
 
-/// On which terms a module runs.
+/// Settings under which a module runs.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub config: lifecycle::Config,
@@ -66,27 +66,27 @@ impl Load {
     }
 }
 
-/// An answer of a cloud without its body.
+/// Response of a cloud without its body.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Head {
     pub status: u16,
     pub headers: Vec<(String, String)>,
 }
 
-/// The child's words.
+/// Messages of the child.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToParent {
-    /// The module can be called, or why not.
+    /// The module is ready, or the error.
     Loaded(Result<(), String>),
-    /// The guest said this in its log.
+    /// A line of the guest's log.
     Log {
         call: u64,
         level: Level,
         text: String,
-        /// With the contract's `log`, and not to an output.
+        /// Whether the line came through the contract's `log`, not an output.
         said: bool,
     },
-    /// So many lines of the log were not kept.
+    /// Number of log lines that were dropped.
     Lost { call: u64, lines: usize },
     /// A request. The body is the request's.
     Request {
@@ -94,11 +94,11 @@ pub(super) enum ToParent {
         request: u64,
         what: Request,
     },
-    /// Nobody waits for this request any more.
+    /// The guest has abandoned this request.
     Abandoned { call: u64, request: u64 },
-    /// The guest has dropped the body of this request's answer.
+    /// The guest has dropped the body of this request's response.
     Released { call: u64, request: u64 },
-    /// How a call ended, and what it computed, in microseconds.
+    /// Result of a call, and its CPU time in microseconds.
     Ended {
         call: u64,
         end: Result<Result<Answer, common::Error>, (CallPhase, Failure)>,
@@ -106,10 +106,10 @@ pub(super) enum ToParent {
     },
 }
 
-/// What a guest wants to send, without the body.
+/// A guest's request, without the body.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Request {
-    /// To a target.
+    /// By target name.
     Fetch {
         target: String,
         method: String,
@@ -118,18 +118,18 @@ pub(super) enum Request {
         headers: Vec<(String, String)>,
         has_body: bool,
     },
-    /// To a URL.
+    /// By URL.
     Url {
         method: String,
         url: String,
         headers: Vec<(String, Vec<u8>)>,
     },
-    /// So many at once, which are too many.
+    /// Number of requests in a list that is too long.
     Together(usize),
 }
 
 impl Request {
-    /// A request to a target, and its body.
+    /// Request to a target, and its body.
     pub(super) fn of(request: FetchRequest) -> (Request, Bytes) {
         let head = Request::Fetch {
             target: request.target,
@@ -142,7 +142,7 @@ impl Request {
         (head, little_enough(request.body.unwrap_or_default()))
     }
 
-    /// A request to a URL, and its body.
+    /// Request to a URL, and its body.
     pub(super) fn of_url(request: http::Request<Bytes>) -> (Request, Bytes) {
         let (parts, body) = request.into_parts();
         let headers = parts.headers.iter();
@@ -157,23 +157,23 @@ impl Request {
     }
 }
 
-/// A body, or of one that is too large so much that whoever has to refuse it sees that it is.
+/// Truncates a body that is too large to one byte beyond the limit, so that the parent still refuses it.
 fn little_enough(body: Bytes) -> Bytes {
     body.slice(..body.len().min(BODY_BYTES))
 }
 
 const BODY_BYTES: usize = limits::REQUEST_BODY_BYTES + 1;
 
-/// The method of this name. Names that no method can have are the guest's mistake.
+/// Parses a method name. An invalid name is the guest's mistake.
 ///
 /// # Errors
-/// For the guest.
+/// Error for the guest.
 pub(super) fn method(name: &str) -> Result<Method, FetchError> {
     Method::from_bytes(name.as_bytes())
         .map_err(|_| FetchError::Invalid("the method is none".to_owned()))
 }
 
-/// A head and a body. What is large is in the body and is not copied.
+/// A head and a body. Large data is in the body and is not copied.
 pub(super) struct Frame {
     head: Vec<u8>,
     body: Bytes,
@@ -181,13 +181,13 @@ pub(super) struct Frame {
 
 impl Frame {
     /// # Errors
-    /// Nothing that is said here cannot be serialised.
+    /// Serialisation failed; cannot happen for these types.
     pub(super) fn new(head: &impl Serialize, body: Bytes) -> io::Result<Frame> {
         let head = postcard::to_allocvec(head).map_err(io::Error::other)?;
         Ok(Frame { head, body })
     }
 
-    /// Whether a parent would read it.
+    /// Whether the parent would accept the frame's head.
     pub(super) fn is_readable(&self) -> bool {
         let Caps { head, unfolded, .. } = Caps::OF_CHILD;
         self.head.len() <= head
@@ -205,25 +205,25 @@ impl Frame {
     }
 }
 
-/// How much one reads at most.
+/// Maximum sizes for reading.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Caps {
     /// Bytes of a head.
     pub head: usize,
     /// Bytes of a body.
     pub body: usize,
-    /// Bytes of memory that a head may unfold into, roughly.
+    /// Approximate bytes of memory that a head may expand into.
     pub unfolded: usize,
 }
 
 impl Caps {
-    /// What a child may say: an answer of a guest, or a request with its body.
+    /// Caps for a child's messages: the answer of a guest, or a request with its body.
     pub(super) const OF_CHILD: Caps = Caps {
         head: limits::CROSSING_BYTES,
         body: BODY_BYTES,
         unfolded: 10 * limits::CROSSING_BYTES,
     };
-    /// What a parent says. It is believed.
+    /// Caps for the parent's messages. The child trusts it.
     pub(super) const OF_PARENT: Caps = Caps {
         head: usize::MAX,
         body: usize::MAX,
@@ -231,10 +231,10 @@ impl Caps {
     };
 }
 
-/// The next frame; `None` at the end between two of them.
+/// Reads the next frame; `None` if the stream ends between two frames.
 ///
 /// # Errors
-/// It is larger than the caps, breaks off, or is none.
+/// The frame exceeds the caps, is truncated, or is malformed.
 pub(super) async fn read<T: DeserializeOwned>(
     socket: &mut (impl AsyncRead + Unpin),
     caps: Caps,
@@ -251,7 +251,7 @@ pub(super) async fn read<T: DeserializeOwned>(
     Ok(Some((unfold(&head, caps.unfolded)?, body.into())))
 }
 
-/// So many bytes, for which room is made as they come.
+/// Reads `length` bytes; the buffer grows as they arrive.
 async fn bytes(
     socket: &mut (impl AsyncRead + Unpin),
     length: u64,
@@ -281,11 +281,11 @@ fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Bytes that are read one by one become numbers, lengths and cases; each may stand for a list's element, and the largest
-/// element of a list has fewer bytes than this.
+/// Memory charged per byte that is read singly. Such a byte becomes a number, length or enum case and may stand for
+/// a list element; the largest element of a list has fewer bytes than this.
 const UNFOLDED_BYTE: usize = 256;
 
-/// The bytes of a head, with a bound for what becomes of them in memory.
+/// Bytes of a head, with a bound on the memory that they expand into.
 struct Bounded<'h> {
     rest: &'h [u8],
     left: usize,

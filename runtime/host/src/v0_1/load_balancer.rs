@@ -1,19 +1,20 @@
-//! The calls about load balancers, and what has to hold for each: `init` enabled them, the list of nodes has a length
-//! that the contract allows, the answer has the shape that it documents.
+//! Load-balancer calls. For each, `init` has enabled them, the node list has a length that the contract allows, and
+//! the answer has the documented shape.
 //!
-//! | Call | Kept answers of the cloud | State | Why |
+//! | Call | Response cache | State | Why |
 //! |---|---|---|---|
-//! | `ensure`, `update-targets`, `delete` | where the guest asks for them | shared | a write is compared with what was just read: see below |
-//! | `get` | never | empty | its `absent` lets go of the Service: a second opinion, as before a node is deleted |
+//! | `ensure`, `update-targets`, `delete` | if the guest asks | shared | it writes after a fresh read: see below |
+//! | `get` | never | empty | its `absent` releases the Service: an independent answer, as before a node is deleted |
 //!
-//! A `GET` that does not say `Cache-Control: max-age` is always sent, and its answer is kept for nobody. So a guest that
-//! reads a load balancer without that header compares with what the cloud says now, whoever wrote to it meanwhile; what
-//! hardly changes, such as a network's number, it may ask for with it. Every write drops what was kept of its target.
+//! A `GET` without `Cache-Control: max-age` is always sent, and its answer is not cached. So a guest that reads a
+//! load balancer without that header compares with the current state at the cloud, even if others changed it; it
+//! can use the header for data that hardly changes, such as a network's number. Every write drops the cached answers
+//! of its target.
 //!
-//! Of the calls that may be under way at a time these get a part only (`limits::BALANCING_AT_ONCE`), so that slow load
-//! balancers do not keep nodes waiting.
+//! These calls get only a part of the concurrent calls (`limits::BALANCING_AT_ONCE`), so that slow load balancers do
+//! not delay nodes.
 //!
-//! How many changes a call may make is the permit's business, in the egress; nothing is counted here.
+//! The permit limits the number of changes of a call, in the egress; nothing is counted here.
 
 mod reply;
 mod request;
@@ -105,7 +106,7 @@ impl Provider {
         })
     }
 
-    /// One call of the interface. The scope says afterwards what was asked of the cloud.
+    /// One call of the interface. The returned scope knows which requests the call made.
     async fn balance<R: Send>(
         &self,
         ask: Ask,
@@ -134,7 +135,7 @@ fn progress(function: &str, answer: Answer) -> Result<load_balancer::ProgressRep
     }
 }
 
-/// What too many nodes are said to be.
+/// Description of the nodes, for the error about too many.
 const TARGETS: &str = "behind one load balancer";
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! The calls about routes, and what has to hold for each: `init` enabled them, the nodes are not too many, the answer has
-//! the shape that it documents.
+//! Route calls. For each, `init` has enabled them, the nodes are not too many, and the answer has the documented
+//! shape.
 //!
-//! | Call | Kept answers of the cloud | State | Why |
+//! | Call | Response cache | State | Why |
 //! |---|---|---|---|
-//! | `list` | never | empty | what is missing in it is made and what leads nowhere is removed: both on the cloud's word of now |
-//! | `create`, `delete` | where the guest asks for them | shared | as with load balancers: every write drops what was kept of its target |
+//! | `list` | never | empty | routes are created and removed by it, so it needs the cloud's current state |
+//! | `create`, `delete` | if the guest asks for it | shared | as with load balancers: a write drops cached answers |
 //!
-//! `list` is about all nodes of the provider, more than any other call, and tells only what a next hop can be recognised
-//! by: labels and annotations stay out, which are most of a node and which people fill as they like.
+//! `list` covers all nodes of the provider, more than any other call, so it passes only the fields that identify a
+//! next hop: labels and annotations are left out, which make up most of a node and which users fill at will.
 //!
-//! Of the calls that may be under way at a time these get a part only (`limits::ROUTING_AT_ONCE`).
+//! These calls get only a part of the concurrent calls (`limits::ROUTING_AT_ONCE`).
 
 mod reply;
 
@@ -36,7 +36,7 @@ impl Provider {
     ) -> Result<ListRoutesReply, ProviderError> {
         few_enough(nodes.len(), limits::ROUTED_NODES, "to list routes for")?;
         let asked: Vec<common::Node> = nodes.iter().map(recognisable).collect();
-        // Told once, and looked up as often as there are routes.
+        // Built once, looked up for every route.
         let names: HashSet<_> = nodes.iter().map(|node| node.name.as_str()).collect();
         let read = |answer| match answer {
             Answer::Routes(listed) => {
@@ -85,7 +85,7 @@ impl Provider {
         Ok(reply.into())
     }
 
-    /// One call of the interface. The scope says afterwards what was asked of the cloud.
+    /// One call of the interface. The returned scope knows which requests the call made.
     async fn route<R: Send>(
         &self,
         ask: Ask,
@@ -114,7 +114,7 @@ fn progress(function: &str, answer: Answer) -> Result<routes::ProgressReply, Pro
     }
 }
 
-/// A node as a next hop is recognised by it.
+/// The fields of a node by which a guest recognises a next hop.
 fn recognisable(node: &CloudNode) -> common::Node {
     common::Node {
         name: node.name.clone(),

@@ -1,5 +1,5 @@
-//! The caps and lengths that the contract documents for answers. An answer beyond one is an error of the guest,
-//! never cut to fit: who miscounts may also have misread.
+//! Caps and lengths that the contract documents for answers. An answer beyond one is an error of the guest and never
+//! truncated: a guest that miscounts may also have misread.
 
 mod load_balancer;
 mod routes;
@@ -11,9 +11,9 @@ use crate::bindings::{common, instances};
 pub(super) use load_balancer::{check_ensure, check_found, check_progress};
 pub(super) use routes::{OTHER_BYTES, check_route_progress, check_routes};
 
-/// Messages of events, reasons of `unknown`, messages of conflicts.
+/// Length of event messages, reasons of `unknown`, and conflict messages.
 pub(super) const MESSAGE_BYTES: usize = 1024;
-/// UIDs, as the API server writes them, have 36.
+/// Length of an owner UID; UIDs of the API server have 36 bytes.
 const OWNER_BYTES: usize = 128;
 
 const EVENTS: usize = 256;
@@ -25,7 +25,7 @@ const LABELS: usize = 64;
 const ADDRESSES: usize = 32;
 const ADDRESS_BYTES: usize = 253;
 
-/// What a guest answered, if it has the shape that `check` asks for.
+/// Returns the reply if `check` accepts its shape.
 pub(super) fn checked<R>(
     reply: R,
     check: impl FnOnce(&R) -> Result<(), String>,
@@ -37,7 +37,7 @@ pub(super) fn checked<R>(
 /// Checks the answer to `find` about `asked` nodes.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the mistake.
 pub(super) fn check_find(reply: &instances::FindReply, asked: usize) -> Result<(), String> {
     if reply.lookups.len() != asked {
         return Err(format!(
@@ -68,7 +68,7 @@ pub(super) fn check_find(reply: &instances::FindReply, asked: usize) -> Result<(
 /// Checks a conflict.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the mistake.
 pub(super) fn check_conflict(conflict: &common::Conflict) -> Result<(), String> {
     let Some(owner) = &conflict.owner else {
         return Ok(());

@@ -1,7 +1,7 @@
-//! The texts of an answer that people read later, in Events, annotations and logs: without a credential, should a guest have
-//! come by one. And the names in it, which become parts of objects: an answer with a credential in one of them is none, since
-//! a name with something taken out is another name. No guest is given any credential; this is for the day on which a cloud
-//! repeats one in a way that nobody thought of.
+//! Redaction of answers: removes credentials from texts that are shown later, in Events, annotations and logs. An
+//! answer with a credential in a name is rejected as a whole, because names become parts of objects and a redacted
+//! name would be another name. Guests get no credentials; this is for a cloud that repeats one in an unexpected
+//! encoding.
 
 use ccm_core::cloud::{CloudEvent, FindReply, Instance, Lookup, ProviderError};
 use ccm_core::cloud_route::{ListRoutesReply, RouteReply, RouteTarget};
@@ -14,15 +14,15 @@ use crate::provider::Provider;
 
 /// An answer with texts and names.
 pub(super) trait Shown {
-    /// Those that are shown to people.
+    /// Texts shown to people; these are redacted.
     fn texts(&mut self) -> Vec<&mut String>;
 
-    /// Those that are written into objects, compared, or handed back.
+    /// Names that are written into objects, compared, or passed back to the guest.
     fn names(&self) -> Vec<&str>;
 }
 
 impl Provider {
-    /// The answer as it may be shown.
+    /// Returns the answer redacted, or an error if a name contains a credential.
     pub(super) async fn shown<R: Shown>(
         &self,
         answer: impl Future<Output = Result<R, ProviderError>>,
@@ -122,7 +122,7 @@ impl Shown for ListRoutesReply {
     }
 
     fn names(&self) -> Vec<&str> {
-        // Where they lead was among what the guest was asked about.
+        // Next hops that are nodes come from the request, so they need no check.
         let routes = self.routes.iter();
         routes
             .flat_map(|route| [route.id.as_str(), route.destination_cidr.as_str()])

@@ -1,6 +1,6 @@
-//! The names in a request of `wasi:http` that its implementation takes at any length: a method of its own, the host and the
-//! path. The host keeps them for every request that a guest has begun. So their setters are replaced by ones that look at the
-//! length first, and otherwise do the same.
+//! Limits the names in a `wasi:http` request that its implementation accepts at any length: a custom method, the
+//! host and the path. The host keeps them for every request that a guest has begun. So their setters are replaced by
+//! ones that check the length first and otherwise do the same.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -12,16 +12,16 @@ use wasmtime_wasi_http::p2::bindings::http::types::{
 use crate::limits;
 use crate::store_data::Guest;
 
-/// As wasmtime-wasi-http links it.
+/// Interface name as linked by wasmtime-wasi-http.
 const TYPES: &str = "wasi:http/types@0.2.12";
 
-/// What a setter answers: the request does not take it.
+/// Result of a setter; `Err`: the request does not accept the value.
 type Taken = Result<(), ()>;
 
-/// Replaces the setters; comes after whoever links them.
+/// Replaces the setters; call it after wasmtime-wasi-http has linked them.
 ///
 /// # Errors
-/// They cannot be linked.
+/// The setters cannot be linked.
 pub(super) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance(TYPES)?;
@@ -52,7 +52,7 @@ fn set_authority(
     }
 }
 
-/// Paths are set anew as often as a guest likes, and each counts.
+/// A guest can set the path any number of times; each one counts.
 fn set_path(
     mut store: StoreContextMut<'_, Guest>,
     (request, path): (Resource<OutgoingRequest>, Option<String>),

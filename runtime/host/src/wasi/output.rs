@@ -1,5 +1,5 @@
-//! Standard output and standard error of a guest, as streams that end in its log. They are always ready and
-//! never fail: a guest that floods them floods nothing but its own allowance.
+//! Standard output and standard error of a guest, as streams into its log. They are always ready and never fail:
+//! flooding them only uses up the guest's own log allowance.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use crate::guest_log::{GuestLog, Output};
 use crate::limits;
 
-/// One of the two outputs; every stream that a guest opens to it is the same.
+/// One of the two outputs; all streams that a guest opens to it are equivalent.
 #[derive(Clone)]
 pub(super) struct LogStream {
     log: GuestLog,
@@ -58,7 +58,7 @@ impl OutputStream for LogStream {
 }
 
 impl Pollable for LogStream {
-    // Written out as the trait's macro would, for want of another use of that macro.
+    // Expanded by hand, to avoid a dependency on the trait's macro for one use.
     fn ready<'a, 'b>(&'a mut self) -> Pin<Box<dyn Future<Output = ()> + Send + 'b>>
     where
         'a: 'b,

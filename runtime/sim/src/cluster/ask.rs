@@ -1,5 +1,4 @@
-//! One HTTP request, understood: verb, kind, namespace, name, subresource and options. It never looks at the store
-//! and never at the body.
+//! Parses an HTTP request: verb, kind, namespace, name, subresource and options. Never reads the store or the body.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +13,12 @@ use super::refusal::Refusal;
 use super::selector::Selector;
 use super::shape::Shape;
 
-/// What is asked of which resource.
+/// A parsed request.
 pub(super) struct Ask {
     pub(super) verb: Verb,
     pub(super) kind: &'static Kind,
     pub(super) namespace: String,
-    /// Empty where a whole collection is meant.
+    /// Empty for requests on a collection.
     pub(super) name: String,
     /// Whether the path ends in `/status`.
     pub(super) status: bool,
@@ -30,14 +29,14 @@ pub(super) struct Ask {
     query: BTreeMap<String, String>,
 }
 
-/// What a request does, in the words of RBAC.
+/// The verb of a request, as in RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// Read one object.
     Get,
     /// Read a collection.
     List,
-    /// Follow a collection.
+    /// Watch a collection.
     Watch,
     /// POST.
     Create,
@@ -47,12 +46,12 @@ pub enum Verb {
     Patch,
     /// DELETE of one object.
     Delete,
-    /// DELETE of everything selected.
+    /// DELETE of all selected objects.
     DeleteCollection,
 }
 
 impl Verb {
-    /// The word that RBAC and audit logs use.
+    /// The verb's name in RBAC and audit logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -67,7 +66,7 @@ impl Verb {
     }
 }
 
-/// Where a path leads.
+/// The resource that a path leads to.
 pub(super) struct Place {
     pub(super) kind: &'static Kind,
     pub(super) namespace: String,
@@ -76,7 +75,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`.
+    /// Parses `/api/v1/…` and `/apis/GROUP/VERSION/…`.
     pub(super) fn find(path: &str) -> Result<Self, Refusal> {
         let mut segments = path.split('/').filter(|segment| !segment.is_empty());
         let (group, version) = match segments.next() {
@@ -120,7 +119,7 @@ impl Place {
 }
 
 impl Ask {
-    /// Reads the head of a request that leads to a place.
+    /// Parses the headers and query of a request for a resource.
     pub(super) fn read(place: Place, head: &Parts) -> Result<Self, Refusal> {
         let query = query(head.uri.query().unwrap_or_default());
         let header = |name: http::HeaderName| {
@@ -152,12 +151,12 @@ impl Ask {
         }
     }
 
-    /// A query parameter; empty when it is not there.
+    /// A query parameter; empty if absent.
     pub(super) fn text(&self, name: &str) -> &str {
         self.query.get(name).map(String::as_str).unwrap_or_default()
     }
 
-    /// A query parameter that says true or false; `None` when it is not there.
+    /// A boolean query parameter; `None` if absent.
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
         self.query.get(name).map(|value| {
             !matches!(
@@ -167,7 +166,7 @@ impl Ask {
         })
     }
 
-    /// How many objects a list may have; zero, as every number below it: all.
+    /// Maximum number of objects in a list; zero or less: all.
     pub(super) fn limit(&self) -> Result<usize, Refusal> {
         let text = self.text("limit");
         if text.is_empty() {
@@ -181,7 +180,7 @@ impl Ask {
         Ok(usize::try_from(limit).unwrap_or(0))
     }
 
-    /// The resourceVersion that is asked for; zero when there is none.
+    /// The requested resourceVersion; zero if absent.
     pub(super) fn revision(&self) -> Result<u64, Refusal> {
         let text = self.text("resourceVersion");
         if text.is_empty() {
@@ -198,7 +197,7 @@ impl Ask {
         })
     }
 
-    /// Which objects of the collection are meant.
+    /// The selector of the request.
     pub(super) fn selector(&self) -> Result<Selector, Refusal> {
         Selector::parse(
             self.kind,
@@ -207,7 +206,7 @@ impl Ask {
         )
     }
 
-    /// The key prefix of the collection.
+    /// The collection's key prefix.
     pub(super) fn prefix(&self) -> String {
         if self.namespace.is_empty() {
             String::new()
@@ -216,7 +215,7 @@ impl Ask {
         }
     }
 
-    /// The key of the object.
+    /// The object's key.
     pub(super) fn key(&self) -> String {
         self.kind.key(&self.namespace, &self.name)
     }

@@ -1,5 +1,5 @@
-//! DELETE of one object and of a collection: preconditions, finalizers, propagation. Nothing is collected as
-//! garbage: that is a controller's work, and there is none here.
+//! DELETE of one object and of a collection: preconditions, finalizers, propagation. Collects no garbage: that is the
+//! task of a controller, and there is none here.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -13,18 +13,19 @@ use super::store::Store;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a client may say about a deletion.
+/// The options of a delete request.
 pub(super) struct Options {
     uid: Option<String>,
     resource_version: Option<String>,
     propagation: Option<String>,
-    /// `false` turns an answer about an object that stays into 202, for clients of long ago.
+    /// The deprecated `orphanDependents`. `false` changes the status for an object that remains to 202, for old
+    /// clients.
     orphan: Option<bool>,
     dry_run: bool,
 }
 
 impl Options {
-    /// Reads the body, or the query when there is no body.
+    /// Reads the body, or the query if there is no body.
     pub(super) fn read(ask: &Ask, body: &[u8]) -> Result<Self, Refusal> {
         let given: Value = if body.is_empty() {
             json!({"propagationPolicy": Some(ask.text("propagationPolicy")).filter(|text| !text.is_empty())})
@@ -84,7 +85,7 @@ impl Options {
     }
 }
 
-/// Answers DELETE of one object.
+/// Handles DELETE of one object.
 pub(super) fn delete(
     store: &mut Store,
     ask: &Ask,
@@ -144,7 +145,7 @@ pub(super) fn delete(
     Ok((StatusCode::OK, status))
 }
 
-/// Answers DELETE of a collection: the deleted objects, as a list.
+/// Handles DELETE of a collection; responds with the deleted objects as a list.
 pub(super) fn delete_collection(
     store: &mut Store,
     ask: &mut Ask,
@@ -192,7 +193,7 @@ fn check_preconditions(ask: &Ask, options: &Options, old: &Value) -> Result<(), 
     Ok(())
 }
 
-/// The finalizers that the garbage collector would answer for come and go with the propagation policy.
+/// Adds or removes the garbage collector's finalizers according to the propagation policy.
 fn finalizers_after(old: &Value, options: &Options) -> Value {
     let mut finalizers = metadata::finalizers(old);
     let (orphan, foreground) = match options.propagation.as_deref() {

@@ -1,11 +1,10 @@
-//! The documents about the server itself: version, health and which resources there are. Nothing here depends on
-//! what is stored.
+//! Documents about the server itself: version, health and available resources. Independent of the stored objects.
 
 use serde_json::{Value, json};
 
 use super::kinds::{self, Kind};
 
-/// What a path outside the resources answers.
+/// The response to a path outside the resources.
 pub(super) enum Document {
     /// A JSON object.
     Json(Value),
@@ -13,7 +12,7 @@ pub(super) enum Document {
     Text(&'static str),
 }
 
-/// The document at a path, if there is one; `custom` says whether kinds are defined that no server has by itself.
+/// The document at a path, if any; `custom` includes the custom kinds.
 pub(super) fn document(path: &str, custom: bool) -> Option<Document> {
     let json = match path.trim_end_matches('/') {
         "/readyz" | "/livez" | "/healthz" => return Some(Document::Text("ok")),

@@ -1,4 +1,4 @@
-//! What can be made to go wrong, and how often. A fault changes what the client sees of a request, never what the
+//! Injectable faults and the requests they affect. A fault changes what the client sees of a request, never what the
 //! server would have done with it.
 
 use std::time::Duration;
@@ -6,27 +6,27 @@ use std::time::Duration;
 use super::Verb;
 use super::ask::Place;
 
-/// A fault that waits for the requests it is meant for.
+/// An injected fault and the requests it affects.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// Which verb; `None`: any.
+    /// The verb; `None`: any.
     pub verb: Option<Verb>,
     /// The plural name of the resource, such as `nodes`.
     pub resource: String,
-    /// The subresource; empty: the object itself, not its status.
+    /// The subresource; empty: only requests on the object itself, not its status.
     pub subresource: String,
-    /// Which object; `None`: any.
+    /// The object's name; `None`: any.
     pub name: Option<String>,
-    /// Whose requests; `None`: anybody's.
+    /// The client's identity; `None`: any.
     pub identity: Option<String>,
-    /// How many requests it hits before it is gone.
+    /// Number of requests it affects before it is removed.
     pub times: u32,
-    /// What happens to them.
+    /// The effect on these requests.
     pub effect: FaultEffect,
 }
 
 impl Fault {
-    /// A fault for the next request of a verb on a resource.
+    /// A fault for the next request with this verb on this resource.
     pub fn next(verb: Verb, resource: &str, effect: FaultEffect) -> Self {
         Self {
             verb: Some(verb),
@@ -39,25 +39,25 @@ impl Fault {
         }
     }
 
-    /// The same for a subresource.
+    /// Limits it to a subresource.
     pub fn on(mut self, subresource: &str) -> Self {
         self.subresource = subresource.to_owned();
         self
     }
 
-    /// The same for one object only.
+    /// Limits it to one object.
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// The same for one identity's requests only.
+    /// Limits it to one identity's requests.
     pub fn sent_by(mut self, identity: &str) -> Self {
         self.identity = Some(identity.to_owned());
         self
     }
 
-    /// The same for so many requests.
+    /// Sets the number of affected requests.
     pub fn times(mut self, times: u32) -> Self {
         self.times = times;
         self
@@ -76,25 +76,25 @@ impl Fault {
     }
 }
 
-/// What happens to a request that a fault hits.
+/// The effect of a fault on a request.
 #[derive(Clone, Debug)]
 pub enum FaultEffect {
-    /// It is refused with this HTTP status, and nothing is done.
+    /// The server refuses it with this HTTP status and does nothing.
     Refused {
-        /// Such as 409, 429, 500 or 503.
+        /// For example 409, 429, 500 or 503.
         code: u16,
         /// Whole seconds for a `Retry-After` header.
         retry_after: Option<u32>,
     },
-    /// The connection breaks before the server did anything.
+    /// The connection breaks before the server does anything.
     LostBeforeCommit,
-    /// The server does what was asked, and the connection breaks before the client hears of it.
+    /// The server executes the request, and the connection breaks before the client gets the response.
     LostAfterCommit,
-    /// The answer takes this much longer, on tokio's clock.
+    /// The response is delayed by this time, on tokio's clock.
     Delayed(Duration),
 }
 
-/// Takes the effect of the oldest fault that is meant for this request.
+/// Takes the effect of the oldest fault that matches this request.
 pub(super) fn take(
     faults: &mut Vec<Fault>,
     identity: &str,

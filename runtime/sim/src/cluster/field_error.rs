@@ -1,8 +1,8 @@
-//! Broken rules of single fields, in upstream's words. It never decides whether a rule is broken.
+//! Field validation errors, in upstream's wording. Never decides whether a rule is violated.
 
 use serde_json::{Value, json};
 
-/// One broken rule of one field.
+/// One violated rule of one field.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FieldError {
     reason: &'static str,
@@ -11,7 +11,7 @@ pub(super) struct FieldError {
 }
 
 impl FieldError {
-    /// The value is not allowed; strings are quoted, everything else is shown as JSON.
+    /// The value is not allowed; strings are quoted, other values shown as JSON.
     pub(super) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         Self {
             reason: "FieldValueInvalid",
@@ -20,7 +20,7 @@ impl FieldError {
         }
     }
 
-    /// The value may not stand here, or may not change.
+    /// The field is not allowed here or may not change.
     pub(super) fn forbidden(field: impl Into<String>, detail: &str) -> Self {
         Self {
             reason: "FieldValueForbidden",
@@ -43,7 +43,7 @@ impl FieldError {
         }
     }
 
-    /// The value is there twice.
+    /// The value occurs twice.
     pub(super) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self {
             reason: "FieldValueDuplicate",
@@ -52,7 +52,7 @@ impl FieldError {
         }
     }
 
-    /// The value is none of the few that are allowed.
+    /// The value is not one of the allowed ones.
     pub(super) fn unsupported(field: impl Into<String>, value: &Value, allowed: &[&str]) -> Self {
         let quoted: Vec<String> = allowed.iter().map(|one| format!("\"{one}\"")).collect();
         Self {
@@ -65,7 +65,7 @@ impl FieldError {
         }
     }
 
-    /// The value has another type; `found` is its own.
+    /// The value has the wrong type; `found` is its type.
     pub(super) fn wrong_type(field: impl Into<String>, found: &str, wanted: &str) -> Self {
         let field = field.into();
         Self {
@@ -95,18 +95,18 @@ impl FieldError {
         }
     }
 
-    /// Adds the reason that stands after the value.
+    /// Appends the reason after the value.
     pub(super) fn because(mut self, detail: &str) -> Self {
         self.body = format!("{}: {detail}", self.body);
         self
     }
 
-    /// The rule as it stands in a message.
+    /// The error as in a message.
     pub(super) fn text(&self) -> String {
         format!("{}: {}", self.field, self.body)
     }
 
-    /// The rule as it stands among the causes of a `Status`.
+    /// The error as in the causes of a `Status`.
     pub(super) fn cause(&self) -> Value {
         json!({"reason": self.reason, "message": self.body, "field": self.field})
     }

@@ -1,5 +1,5 @@
-//! The kinds this server knows, as one table: what a generic handler must know about each of them.
-//! It holds facts only; rules that need code stand in `node`, `service` and `small`.
+//! Table of the kinds this server supports: what the generic handlers need for each. Holds only facts; rules that need
+//! code are in `node`, `service` and `small`.
 
 use k8s_openapi::api::{coordination, core, events};
 use serde::{Serialize, de::DeserializeOwned};
@@ -9,53 +9,53 @@ use super::field_error::FieldError;
 use super::names::NameRule;
 use super::{node, provider, service, service_rules, small};
 
-/// What the generic handlers must know about one kind.
+/// The properties of one kind.
 pub(super) struct Kind {
     pub(super) group: &'static str,
     pub(super) version: &'static str,
-    /// The resource, as it stands in paths.
+    /// The resource name in paths.
     pub(super) plural: &'static str,
     pub(super) kind: &'static str,
     pub(super) namespaced: bool,
     /// Whether there is a `/status` subresource.
     pub(super) status: bool,
-    /// Where its objects are kept. The two Event kinds share one room, as upstream's do.
+    /// Name of the collection that stores its objects. The two Event kinds share one, as upstream's do.
     pub(super) room: &'static str,
-    /// The key prefix in etcd, which some conflicts quote.
+    /// The key prefix in etcd, which some conflict messages quote.
     pub(super) registry: &'static str,
-    /// Whether a PUT of something absent creates it.
+    /// Whether a PUT of a missing object creates it.
     pub(super) create_on_update: bool,
     /// Whether a PUT without resourceVersion overwrites.
     pub(super) unconditional_update: bool,
-    /// Whether DELETE answers with the object instead of a `Status`.
+    /// Whether DELETE returns the object instead of a `Status`.
     pub(super) returns_deleted: bool,
     pub(super) name_rule: NameRule,
     /// Lists that a strategic merge patch merges, with their merge key (`None`: a list of plain values).
     pub(super) merge_lists: &'static [(&'static str, Option<&'static str>)],
-    /// Fields that a field selector may name, besides metadata.name and metadata.namespace.
+    /// Fields allowed in field selectors, besides metadata.name and metadata.namespace.
     pub(super) selectable: &'static [&'static str],
-    /// Fields that every answer has, even when nobody set them.
+    /// Fields present in every response, even when unset.
     pub(super) always: fn() -> Value,
-    /// Reads the object as its type and writes it back: unknown fields are gone, wrong types are errors.
+    /// Decodes the object as its type and encodes it again: drops unknown fields, reports wrong types as errors.
     pub(super) typed: fn(Value) -> Result<Value, String>,
-    /// Fills in defaults, as decoding does upstream.
+    /// Sets defaults, as upstream's decoding does.
     pub(super) default: fn(&mut Value),
-    /// Sets or resets what clients may not choose: `(new, old, is it the status subresource)`.
+    /// Sets or resets fields that clients may not choose: `(new, old, is it the status subresource)`.
     pub(super) prepare: fn(&mut Value, Option<&Value>, bool),
-    /// The rules of the kind itself, with the same arguments.
+    /// The kind's own validation, with the same arguments.
     pub(super) validate: fn(&Value, Option<&Value>, bool) -> Vec<FieldError>,
-    /// The same for the elements of lists.
+    /// Like `always`, for the elements of lists.
     pub(super) always_each: &'static [ListOf],
-    /// Fields that this version leaves out when they are empty, though the kept form has them.
+    /// Fields that this version omits when they are empty, although the stored form has them.
     pub(super) terse: &'static [&'static str],
-    /// Whether the kind is defined by a CustomResourceDefinition: its objects are kept as they were sent, items of lists
-    /// carry their type, changes of what is wished are counted, and there are no strategic merge patches.
+    /// Whether a CustomResourceDefinition defines the kind: objects are stored as sent, list items carry their type,
+    /// changes of the desired state increase the generation, and strategic merge patches are not supported.
     pub(super) is_custom: bool,
-    /// Field names that differ between this version and the kept form: `(here, kept)`.
+    /// Field names that differ between this version and the stored form: `(here, stored)`.
     pub(super) renamed: &'static [(&'static str, &'static str)],
 }
 
-/// Where a list is, and what each of its elements has in every answer.
+/// The path of a list, and the fields that each element has in every response.
 type ListOf = (&'static str, fn() -> Value);
 
 impl Kind {
@@ -69,7 +69,7 @@ impl Kind {
         join_group(self.kind, self.rules_group())
     }
 
-    /// The group that broken rules are reported under: that of the kept form.
+    /// The group under which validation errors are reported: that of the stored form.
     pub(super) fn rules_group(&self) -> &'static str {
         if self.renamed.is_empty() {
             self.group
@@ -87,7 +87,7 @@ impl Kind {
         }
     }
 
-    /// The key of one object in its room.
+    /// The key of one object in its collection.
     pub(super) fn key(&self, namespace: &str, name: &str) -> String {
         if self.namespaced {
             format!("{namespace}/{name}")
@@ -96,7 +96,7 @@ impl Kind {
         }
     }
 
-    /// How the list at this path is merged: `Some(key)` when a strategic merge patch merges it.
+    /// How a strategic merge patch merges the list at this path; `None`: it replaces the list.
     pub(super) fn merge_list(&self, path: &str) -> Option<Option<&'static str>> {
         METADATA_LISTS
             .iter()
@@ -105,7 +105,7 @@ impl Kind {
             .map(|(_, key)| *key)
     }
 
-    /// This version's form of a kept object, with kind and apiVersion.
+    /// Converts a stored object to this version, with kind and apiVersion.
     pub(super) fn present(&self, kept: &Value) -> Value {
         let mut object = kept.clone();
         if let Value::Object(fields) = &mut object {
@@ -121,7 +121,7 @@ impl Kind {
         object
     }
 
-    /// The kept form of an object of this version, without kind and apiVersion.
+    /// Converts an object of this version to the stored form, without kind and apiVersion.
     pub(super) fn keep(&self, mut object: Value) -> Value {
         if let Value::Object(fields) = &mut object {
             fields.remove("kind");
@@ -144,7 +144,7 @@ fn join_group(name: &str, group: &str) -> String {
     }
 }
 
-/// The kind behind a group, version and plural name.
+/// Finds a kind by group, version and plural name.
 pub(super) fn find(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
     KINDS
         .iter()
@@ -158,7 +158,7 @@ pub(super) fn serves(group: &str, version: &str) -> bool {
         .any(|kind| kind.group == group && kind.version == version)
 }
 
-/// Every kind, in the order of discovery documents. Without those that are `custom`, if nobody has defined them.
+/// All kinds, in the order of discovery documents; custom ones only if `custom`.
 pub(super) fn all(custom: bool) -> impl Iterator<Item = &'static Kind> {
     KINDS.iter().filter(move |kind| custom || !kind.is_custom)
 }
@@ -173,7 +173,7 @@ const METADATA_LISTS: &[(&str, Option<&str>)] = &[
     ("metadata.finalizers", None),
 ];
 
-/// What most kinds share; each entry of the table says where it differs.
+/// The defaults of most kinds; each table entry overrides what differs.
 const PLAIN: Kind = Kind {
     group: "",
     version: "v1",

@@ -1,5 +1,5 @@
-//! Writes with everything that can be said about them, so that laws can be checked on recorded traffic: what was
-//! sent, and the object before and after. It judges nothing.
+//! Records writes in full (body, object before and after), so that tests can check invariants on recorded traffic.
+//! Judges nothing.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use super::ask::{Ask, Verb};
 use super::store::Store;
 use super::{Request, World};
 
-/// One request that could have changed something.
+/// A request that could have changed something.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// As it stands in the log.
+    /// The request, as logged.
     pub request: Request,
-    /// What was sent; null when that was nothing, or no JSON.
+    /// The request body; null if it is empty or no JSON.
     pub body: Value,
-    /// The named object before; `None` when there was none, and where a request names none, as creations do.
+    /// The named object before; `None` if it did not exist, or if the request names none, as creations do.
     pub before: Option<Arc<Value>>,
     /// The named object after.
     pub after: Option<Arc<Value>>,
-    /// When, on tokio's clock.
+    /// The time of the write, on tokio's clock.
     pub at: Instant,
 }
 
-/// The named object as it is now, if this is a write and writes are kept.
+/// The current state of the named object, if this is a write and writes are recorded.
 pub(super) fn look(world: &World, ask: &Ask) -> Option<Arc<Value>> {
     is_kept(world, ask).then(|| named(&world.store, ask))?
 }
 
-/// Keeps the write that was put into the log last.
+/// Records the last logged write.
 pub(super) fn keep(world: &mut World, ask: &Ask, body: &[u8], before: Option<Arc<Value>>) {
     if !is_kept(world, ask) {
         return;

@@ -1,5 +1,4 @@
-//! The rules of `metadata` that hold for every kind: what is filled in, what may not change, what is valid.
-//! It never looks at spec or status.
+//! Rules of `metadata` common to all kinds: defaults, immutable fields, validation. Never reads spec or status.
 
 use serde_json::{Map, Value};
 
@@ -7,10 +6,10 @@ use super::field_error::FieldError;
 use super::kinds::Kind;
 use super::names::{self, NameRule};
 
-/// All annotations of one object together, in bytes: keys and values.
+/// Maximum total size of an object's annotations (keys and values), in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// A string of `metadata`; empty when it is not there.
+/// A string field of `metadata`; empty if absent.
 pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object
         .get("metadata")
@@ -47,7 +46,7 @@ pub(super) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     };
 }
 
-/// Copies one field of `metadata` from another object, also its absence.
+/// Copies one field of `metadata` from another object; removes it if absent there.
 pub(super) fn copy(object: &mut Value, from: &Value, field: &str) {
     let value = from
         .get("metadata")
@@ -56,7 +55,7 @@ pub(super) fn copy(object: &mut Value, from: &Value, field: &str) {
     set(object, field, value.unwrap_or(Value::Null));
 }
 
-/// What a client may never choose at creation.
+/// Sets the fields that a client may never choose at creation.
 pub(super) fn fill_for_create(object: &mut Value, uid: &str, now: &str) {
     set(object, "uid", uid);
     set(object, "creationTimestamp", now);
@@ -71,7 +70,7 @@ pub(super) fn fill_for_create(object: &mut Value, uid: &str, now: &str) {
     }
 }
 
-/// What an update keeps from the stored object, whatever the client sent.
+/// Keeps the fields that an update may not change, whatever the client sent.
 pub(super) fn carry_for_update(object: &mut Value, old: &Value) {
     for field in ["generation", "creationTimestamp"] {
         copy(object, old, field);
@@ -87,7 +86,7 @@ pub(super) fn carry_for_update(object: &mut Value, old: &Value) {
     set(object, "selfLink", Value::Null);
 }
 
-/// The rules that hold for every object, at creation and at update.
+/// Validation for creation and update of any object.
 pub(super) fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let name = text(object, "name");
@@ -125,7 +124,7 @@ pub(super) fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The rules that compare with the stored object.
+/// Validation against the stored object.
 pub(super) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !text(old, "deletionTimestamp").is_empty() {
@@ -155,7 +154,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The rules of a map of labels, wherever it stands.
+/// Validates a map of labels.
 pub(super) fn labels(field: &str, labels: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
@@ -179,7 +178,7 @@ fn annotations(object: &Value) -> Vec<FieldError> {
         .flatten()
     {
         size += key.len() + value.as_str().unwrap_or_default().len();
-        // Annotation keys follow the rule of label keys, except that case does not matter.
+        // Annotation keys follow the rule for label keys, except that case is ignored.
         for error in names::qualified_name_errors(&key.to_lowercase()) {
             errors.push(FieldError::invalid(
                 "metadata.annotations",
@@ -215,7 +214,7 @@ fn owner_references(object: &Value) -> Vec<FieldError> {
                 .unwrap_or_default()
                 .is_empty()
             {
-                // Without an index, as upstream writes it.
+                // Without an index, as in upstream's messages.
                 let path = format!("metadata.ownerReferences.{field}");
                 errors.push(FieldError::invalid(path, &"".into(), detail));
             }

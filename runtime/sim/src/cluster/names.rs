@@ -1,22 +1,22 @@
-//! The syntax of names, label keys and label values, with upstream's words for what is wrong.
-//! It looks at single strings only and knows no object.
+//! Syntax of names, label keys and label values, with upstream's error messages. Checks single strings only and knows
+//! no object.
 
 const LABEL_FORMAT: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN_FORMAT: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const KEY_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
-/// Which names a kind allows.
+/// The names that a kind allows.
 #[derive(Clone, Copy)]
 pub(super) enum NameRule {
     /// RFC 1123 subdomain, at most 253 characters.
     Subdomain,
     /// RFC 1123 label, at most 63 characters.
     Label,
-    /// Anything that can be one segment of a path.
+    /// Anything that is valid as one path segment.
     PathSegment,
 }
 
-/// What is wrong with a name; empty when it is fine.
+/// Errors of a name; empty if valid.
 pub(super) fn name_errors(rule: NameRule, name: &str) -> Vec<String> {
     match rule {
         NameRule::Subdomain => subdomain_errors(name),
@@ -25,7 +25,7 @@ pub(super) fn name_errors(rule: NameRule, name: &str) -> Vec<String> {
     }
 }
 
-/// What is wrong with a DNS subdomain.
+/// Errors of a DNS subdomain.
 pub(super) fn subdomain_errors(name: &str) -> Vec<String> {
     let mut errors = too_long(name, 253);
     if !name.split('.').all(is_dns_label) {
@@ -37,7 +37,7 @@ pub(super) fn subdomain_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a DNS label.
+/// Errors of a DNS label.
 pub(super) fn label_errors(name: &str) -> Vec<String> {
     let mut errors = too_long(name, 63);
     if !is_dns_label(name) {
@@ -49,7 +49,7 @@ pub(super) fn label_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a label key, a taint key, an annotation key or a finalizer.
+/// Errors of a label key, a taint key, an annotation key or a finalizer.
 pub(super) fn qualified_name_errors(key: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let name = match key.split_once('/') {
@@ -93,7 +93,7 @@ pub(super) fn qualified_name_errors(key: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a label value or a taint value.
+/// Errors of a label value or a taint value.
 pub(super) fn label_value_errors(value: &str) -> Vec<String> {
     let mut errors = too_long(value, 63);
     if !value.is_empty() && !is_key_name(value) {
@@ -105,7 +105,7 @@ pub(super) fn label_value_errors(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a key of a ConfigMap or a Secret.
+/// Errors of a key of a ConfigMap or a Secret.
 pub(super) fn config_key_errors(key: &str) -> Vec<String> {
     let mut errors = too_long(key, 253);
     let legal = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
@@ -119,7 +119,7 @@ pub(super) fn config_key_errors(key: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a segment of a path.
+/// Errors of a path segment.
 pub(super) fn segment_errors(name: &str) -> Vec<String> {
     match name {
         "." => vec!["may not be '.'".to_owned()],

@@ -1,4 +1,4 @@
-//! The rules of Node: what is filled in, what may never change, what is valid.
+//! Rules of Node: defaults, immutable fields, validation.
 
 use std::net::IpAddr;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::field_error::FieldError;
 use super::names;
 
-/// The taint that admission gives to every new node, until a node controller sees it ready.
+/// The taint that admission sets on every new node, until a node controller sees it ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// What every Node in an answer has.
+/// Fields that every Node has in responses.
 pub(super) fn always() -> Value {
     json!({
         "spec": {},
@@ -25,12 +25,13 @@ pub(super) fn always() -> Value {
     })
 }
 
-/// What every condition of a Node in an answer has.
+/// Fields that every condition of a Node has in responses.
 pub(super) fn always_in_a_condition() -> Value {
     json!({"lastHeartbeatTime": null, "lastTransitionTime": null})
 }
 
-/// podCIDR is a copy of the first of podCIDRs, and wins where they differ; allocatable defaults to capacity.
+/// Sets podCIDR to the first of podCIDRs and vice versa; podCIDR wins where they differ. Allocatable defaults to
+/// capacity.
 pub(super) fn default(node: &mut Value) {
     let one = node.pointer("/spec/podCIDR").cloned();
     let many = node.pointer("/spec/podCIDRs/0").cloned();
@@ -53,7 +54,7 @@ pub(super) fn default(node: &mut Value) {
     }
 }
 
-/// The status subresource keeps the spec, everything else keeps the status; a new node is tainted not-ready.
+/// Writes of the status keep the spec, all others keep the status; a new node gets the not-ready taint.
 pub(super) fn prepare(node: &mut Value, old: Option<&Value>, status: bool) {
     let Some(old) = old else {
         taint_not_ready(node);
@@ -65,7 +66,7 @@ pub(super) fn prepare(node: &mut Value, old: Option<&Value>, status: bool) {
     }
 }
 
-/// All rules that a write must keep.
+/// Validates a write.
 pub(super) fn validate(node: &Value, old: Option<&Value>, status: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !status {
@@ -97,7 +98,7 @@ fn taint_not_ready(node: &mut Value) {
     }
 }
 
-/// The paths say `metadata.taints`, as upstream's do.
+/// Validates the taints. The paths say `metadata.taints`, as upstream's do.
 fn taints(node: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
@@ -162,7 +163,7 @@ fn pod_cidrs(node: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a CIDR is IPv6; `None` when it is no CIDR.
+/// Whether a CIDR is IPv6; `None` if it is invalid.
 fn family(cidr: &str) -> Option<bool> {
     let (address, length) = cidr.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
@@ -181,7 +182,7 @@ fn addresses(node: &Value) -> Vec<FieldError> {
         .collect()
 }
 
-/// podCIDRs and providerID may be set once.
+/// podCIDRs and providerID may be set only once.
 fn immutable(node: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let changed = |pointer: &str| {

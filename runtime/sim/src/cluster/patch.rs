@@ -1,5 +1,5 @@
-//! The three patch types this server applies, each to an object in the request's version. Server-side apply is
-//! refused with 415, because field ownership is not simulated.
+//! The three supported patch types, each applied to an object in the request's version. Server-side apply is refused
+//! with 415, because field ownership is not simulated.
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ use super::strategic;
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-/// How many operations one JSON patch may have, as upstream.
+/// Maximum number of operations in a JSON patch, as upstream.
 const OPERATIONS_LIMIT: usize = 10_000;
 
-/// Refuses a type before the object is looked up, as upstream does.
+/// Refuses an unsupported type before the object is looked up, as upstream does.
 pub(super) fn check_type(kind: &Kind, content_type: &str) -> Result<(), Refusal> {
     match content_type {
         STRATEGIC if kind.is_custom => Err(Refusal::unsupported_media(&[

@@ -1,5 +1,5 @@
-//! Our own kind Provider, as the CustomResourceDefinition that users apply defines it. Only what servers do with any
-//! such kind: nothing here knows what a provider is.
+//! Our own kind Provider, as defined by the CustomResourceDefinition that users apply. Contains only generic behaviour
+//! of custom kinds: nothing here knows what a provider is.
 
 use std::sync::LazyLock;
 
@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 use super::field_error::FieldError;
 use super::schema;
 
-/// The definition that users apply.
+/// The CustomResourceDefinition that users apply.
 const DEFINITION: &str = include_str!("../../../../deploy/kustomize/base/crd.yaml");
-/// Where its only version has the schema.
+/// Path of the schema of its only version.
 const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
 
-/// The schema of the kind. A definition that cannot be read has none, and everything is pruned: the rows of the
-/// agreement table tell.
+/// The schema of the kind. If the definition cannot be read, the schema is empty and every field is pruned, which the
+/// table in `tests/api.rs` would show.
 static OF_PROVIDER: LazyLock<Value> = LazyLock::new(|| {
     let definition: Value = serde_saphyr::from_str(DEFINITION).unwrap_or_default();
     definition.pointer(SCHEMA).cloned().unwrap_or_default()
 });
 
-/// Drops what the schema does not name. Types are checked by [`validate`], as upstream does.
+/// Drops fields that the schema does not name. [`validate`] checks types, as upstream does.
 pub(super) fn typed(mut object: Value) -> Result<Value, String> {
     let Some(fields) = object.as_object_mut() else {
         return Err("not an object".to_owned());
@@ -53,7 +53,7 @@ pub(super) fn typed(mut object: Value) -> Result<Value, String> {
     Ok(object)
 }
 
-/// A new object has no status yet. The status subresource changes nothing else, and everything else keeps the status.
+/// A new object has no status. Writes of the status change nothing else, and all others keep the status.
 pub(super) fn prepare(object: &mut Value, old: Option<&Value>, status: bool) {
     let Some(old) = old else {
         object["metadata"]["generation"] = json!(1);
@@ -69,12 +69,12 @@ pub(super) fn prepare(object: &mut Value, old: Option<&Value>, status: bool) {
     }
 }
 
-/// What the schema says.
+/// Validates the object against the schema.
 pub(super) fn validate(object: &Value, _: Option<&Value>, _: bool) -> Vec<FieldError> {
     schema::check(object, &OF_PROVIDER)
 }
 
-/// The generation counts changes of everything but metadata and status.
+/// Increases the generation if anything but metadata and status has changed.
 pub(super) fn count_wishes(object: &mut Value, old: &Value) {
     let wishes = |object: &Value| {
         let mut wishes = object.clone();

@@ -1,4 +1,4 @@
-//! GET and LIST: one object, consistent lists and their pages. It never writes.
+//! GET and LIST: one object, consistent lists and their pages. Never writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::field_error::FieldError;
 use super::refusal::Refusal;
 use super::store::Store;
 
-/// Answers GET of one object.
+/// Handles GET of one object.
 pub(super) fn get(store: &Store, ask: &Ask) -> Result<Value, Refusal> {
     not_in_the_future(store, ask)?;
     let object = store
@@ -19,7 +19,7 @@ pub(super) fn get(store: &Store, ask: &Ask) -> Result<Value, Refusal> {
     Ok(ask.shape.object(ask.kind, object))
 }
 
-/// Answers LIST: `limit` and `continue`, selectors, and the three meanings of resourceVersion.
+/// Handles LIST: `limit` and `continue`, selectors, and the three meanings of resourceVersion.
 pub(super) fn list(store: &Store, ask: &Ask) -> Result<Value, Refusal> {
     let selector = ask.selector()?;
     check_options(ask)?;
@@ -52,14 +52,14 @@ pub(super) fn list(store: &Store, ask: &Ask) -> Result<Value, Refusal> {
         }
     }
     if ask.kind.is_custom && metadata.get("continue").is_none() {
-        // Lists of such kinds are written without a type that would leave it out.
+        // Lists of custom kinds always contain the field: they are encoded without a type that would omit it.
         metadata["continue"] = json!("");
     }
     let items = rest.iter().take(shown).map(|(_, object)| object.as_ref());
     Ok(ask.shape.list(ask.kind, metadata, items))
 }
 
-/// Refuses a resourceVersion that this server has not reached.
+/// Refuses a resourceVersion in the future.
 pub(super) fn not_in_the_future(store: &Store, ask: &Ask) -> Result<(), Refusal> {
     let asked = ask.revision()?;
     if asked > store.revision() {
@@ -68,13 +68,13 @@ pub(super) fn not_in_the_future(store: &Store, ask: &Ask) -> Result<(), Refusal>
     Ok(())
 }
 
-/// What a list is limited to.
+/// The requested part of a list.
 struct Page {
-    /// Zero: everything.
+    /// Maximum number of items; zero: no limit.
     limit: usize,
-    /// The key after which it goes on.
+    /// The key after which the page continues.
     resumed: Option<String>,
-    /// The revision that must be shown; `None`: the newest.
+    /// The revision to show; `None`: the newest.
     revision: Option<u64>,
 }
 
@@ -94,11 +94,11 @@ impl Page {
             return Ok(Self {
                 limit,
                 resumed: Some(last),
-                // Zero stands in tokens that an expired list can go on with.
+                // Tokens for continuing an expired list contain revision zero.
                 revision: Some(revision).filter(|revision| *revision > 0),
             });
         }
-        // From the cache, everything is answered at once.
+        // Reads from the cache ignore the limit.
         if ask.text("resourceVersion") == "0" {
             limit = 0;
         }
@@ -158,7 +158,8 @@ fn check_options(ask: &Ask) -> Result<(), Refusal> {
     }
 }
 
-/// A continue token; revision 0 stands for the newest. It is opaque to clients, as upstream's is, and hexadecimal so that nobody is tempted to read it.
+/// A continue token; revision 0 means the newest. Opaque to clients, as upstream's is; hexadecimal discourages clients
+/// from parsing it.
 fn token(revision: u64, last: &str) -> String {
     hex::encode(format!("{revision}:{last}"))
 }

@@ -1,23 +1,23 @@
-//! The refusals of an API server as values: HTTP code, reason, message and details, and the `Status` object
-//! that carries them. It never decides when to refuse.
+//! Errors of an API server as values: HTTP code, reason, message and details, and the `Status` object that carries
+//! them. Never decides when to refuse.
 
 use serde_json::{Map, Value, json};
 
 use super::field_error::FieldError;
 use super::kinds::Kind;
 
-/// One refused request, in the words that kube-apiserver 1.36 uses.
+/// A refused request, in the wording of kube-apiserver 1.36.
 #[derive(Debug)]
 pub(super) struct Refusal {
     /// The HTTP status code.
     pub(super) code: u16,
-    /// The machine-readable reason; a few failures have none.
+    /// The machine-readable reason; empty for a few failures.
     reason: &'static str,
     message: String,
     details: Value,
-    /// Whether the answer is the bare message instead of a `Status` object.
+    /// Whether the response is the plain message instead of a `Status` object.
     bare: bool,
-    /// With which token an expired list can go on; empty elsewhere.
+    /// The token that continues an expired list; otherwise empty.
     resume: String,
     /// Whole seconds for the `Retry-After` header.
     pub(super) retry_after: Option<u32>,
@@ -47,14 +47,14 @@ impl Refusal {
         self
     }
 
-    /// The server knows no such path at all, and says so in plain text.
+    /// The path does not exist; answered in plain text.
     pub(super) fn no_such_path() -> Self {
         let mut refusal = Self::new(404, "", "404 page not found\n");
         refusal.bare = true;
         refusal
     }
 
-    /// The group is served, the resource is not.
+    /// The group is served, but not the resource.
     pub(super) fn no_such_resource() -> Self {
         Self::new(
             404,
@@ -64,13 +64,13 @@ impl Refusal {
         .about("", "", "")
     }
 
-    /// No object of that name.
+    /// The object does not exist.
     pub(super) fn not_found(kind: &Kind, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", kind.qualified());
         Self::new(404, "NotFound", message).about(kind.group, kind.plural, name)
     }
 
-    /// An object of that name is there already; `deleting` says that it only waits for its finalizers.
+    /// An object of that name exists already; `deleting` means that it only waits for its finalizers.
     pub(super) fn already_exists(kind: &Kind, name: &str, deleting: bool) -> Self {
         let prefix = if deleting {
             "object is being deleted: "
@@ -81,7 +81,7 @@ impl Refusal {
         Self::new(409, "AlreadyExists", message).about(kind.group, kind.plural, name)
     }
 
-    /// The write was made against another state than the stored one.
+    /// The write is based on another state than the stored one.
     pub(super) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} \"{name}\": {why}",
@@ -90,14 +90,14 @@ impl Refusal {
         Self::new(409, "Conflict", message).about(kind.group, kind.plural, name)
     }
 
-    /// A precondition of a deletion does not hold. These name the kind, not the resource, as upstream does.
+    /// A precondition of a deletion failed. The message names the kind, not the resource, as upstream does.
     pub(super) fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
         let qualified = kind.qualified_kind();
         let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
         Self::new(409, "Conflict", message).about(kind.rules_group(), kind.kind, name)
     }
 
-    /// The object breaks rules; `kind` is the kind as quoted in the message.
+    /// The object is invalid; `kind` is the kind as quoted in the message.
     pub(super) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for error in errors {
@@ -124,12 +124,12 @@ impl Refusal {
         refusal
     }
 
-    /// The request itself cannot be understood.
+    /// The request is malformed.
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// A patch that is well formed, and cannot be applied to the stored object.
+    /// A well-formed patch cannot be applied to the stored object.
     pub(super) fn inapplicable_patch() -> Self {
         Self::new(
             422,
@@ -139,12 +139,12 @@ impl Refusal {
         .about("", "", "")
     }
 
-    /// The resourceVersion is older than what the server still keeps.
+    /// The resourceVersion is older than the retained history.
     pub(super) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// The resourceVersion lies in the future of this server.
+    /// The resourceVersion lies in the future.
     pub(super) fn too_large(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let mut refusal = Self::new(504, "Timeout", message);
@@ -156,7 +156,7 @@ impl Refusal {
         refusal
     }
 
-    /// The body is of a type that is not accepted here.
+    /// The type of the body is not accepted here.
     pub(super) fn unsupported_media(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -165,7 +165,7 @@ impl Refusal {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// None of the answers that the client accepts can be produced.
+    /// No accepted response type can be produced.
     pub(super) fn not_acceptable() -> Self {
         Self::new(
             406,
@@ -175,12 +175,12 @@ impl Refusal {
         .about("", "", "")
     }
 
-    /// The patch is of a type that is not applied here.
+    /// The patch type is not supported.
     pub(super) fn unsupported_patch() -> Self {
         Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").about("", "", "")
     }
 
-    /// The path is known, this method on it is not.
+    /// The path exists, but not with this method.
     pub(super) fn method_not_allowed() -> Self {
         Self::new(
             405,
@@ -190,12 +190,12 @@ impl Refusal {
         .about("", "", "")
     }
 
-    /// A mistake of the client that upstream reports as its own failure, and without a reason. So do we.
+    /// A client error that upstream, and therefore this server, reports as a server error without a reason.
     pub(super) fn failed(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    /// The list that a continue token belongs to is forgotten; with `token` it can go on, inconsistently.
+    /// The list of a continue token has expired; `token` allows to continue inconsistently.
     pub(super) fn expired_page(token: String) -> Self {
         let mut refusal = Self::expired(
             "The provided continue parameter is too old to display a consistent list result. You can start a new \
@@ -208,7 +208,7 @@ impl Refusal {
         refusal
     }
 
-    /// Content cannot be created in a namespace that goes away.
+    /// The namespace is terminating and accepts no new content.
     pub(super) fn terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
         let message = format!(
             "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
@@ -225,7 +225,7 @@ impl Refusal {
         refusal
     }
 
-    /// A refusal that a test asked for, with the reason that belongs to the code.
+    /// An injected refusal, with the reason that belongs to the code.
     pub(super) fn injected(code: u16, retry_after: Option<u32>) -> Self {
         let (reason, message) = match code {
             401 => ("Unauthorized", "Unauthorized"),
@@ -256,7 +256,7 @@ impl Refusal {
         refusal
     }
 
-    /// The text of an answer that carries no `Status` object.
+    /// The text of a response without `Status` object.
     pub(super) fn plain_text(&self) -> Option<&str> {
         self.bare.then_some(self.message.as_str())
     }

@@ -1,5 +1,5 @@
-//! The part of structural schemas that our definitions use: pruning, types, required fields, limits, patterns and
-//! enumerations. Knows no kind.
+//! The subset of structural schemas that our definitions use: pruning, types, required fields, limits, patterns and
+//! enumerations. Independent of any kind.
 
 use k8s_openapi::jiff::Timestamp;
 use regex::Regex;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::field_error::FieldError;
 
-/// Drops fields that the schema does not name, and nulls where it does not allow them.
+/// Drops fields that the schema does not name, and nulls that it does not allow.
 pub(super) fn prune(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(fields) => {
@@ -32,7 +32,7 @@ pub(super) fn prune(value: &mut Value, schema: &Value) {
     }
 }
 
-/// What breaks the schema. The metadata has rules of its own.
+/// Violations of the schema. Metadata is validated elsewhere.
 pub(super) fn check(object: &Value, schema: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, below) in schema["properties"].as_object().into_iter().flatten() {

@@ -1,5 +1,4 @@
-//! The selectors of a request: those by label, with the API server's rules for keys, and those by field. It never reads the
-//! store.
+//! Label selectors, with the API server's rules for keys, and field selectors of a request. Never reads the store.
 
 use serde_json::Value;
 
@@ -8,7 +7,7 @@ use super::names;
 use super::refusal::Refusal;
 use crate::label_selector::{self, Requirement};
 
-/// Which objects a list, a watch or a collection delete is about.
+/// Selects the objects of a list, a watch or a collection delete.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selector {
     labels: Vec<Requirement>,
@@ -23,7 +22,7 @@ struct FieldRule {
 }
 
 impl Selector {
-    /// Reads both selectors of a request; empty strings select everything.
+    /// Parses both selectors of a request; empty strings select everything.
     pub(super) fn parse(kind: &Kind, labels: &str, fields: &str) -> Result<Self, Refusal> {
         Ok(Self {
             labels: parse_labels(labels)?,
@@ -36,7 +35,7 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether an object, in its kept form, is selected.
+    /// Whether an object in its stored form is selected.
     pub(super) fn matches(&self, object: &Value) -> bool {
         self.labels_match(object) && self.fields.iter().all(|rule| rule.matches(object))
     }
@@ -63,7 +62,7 @@ impl FieldRule {
             None if self.path == "spec.unschedulable" => "false".to_owned(),
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
-            // Events select by the component of their source under the name of the source.
+            // For Events, the selector `source` matches the component of the source.
             Some(Value::Object(source)) => source
                 .get("component")
                 .and_then(Value::as_str)

@@ -1,5 +1,5 @@
-//! From an HTTP request to an HTTP answer: faults, the lock, the log, and which handler answers.
-//! The handlers know no HTTP beyond status codes; this file knows no kind.
+//! Maps HTTP requests to responses: faults, the lock, the log, and the choice of handler. Handlers know no HTTP beyond
+//! status codes; this file knows no kind.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use super::{Inner, Request, World, read, write};
 /// The largest request body, in bytes: kube-apiserver's own limit.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// The body of an answer.
+/// The response type.
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// What a handler hands back.
+/// The result of a handler.
 enum Reply {
     Object(StatusCode, Value),
     Text(&'static str),
@@ -89,7 +89,7 @@ pub(super) async fn answer(
                 Some(Err(Refusal::injected(code, retry_after)))
             }
             Some(FaultEffect::LostAfterCommit) => {
-                // What the server thinks of it is of no interest to anybody: the client never hears it.
+                // Discard the response: the client never receives it.
                 drop(handle(&inner, &mut world, &mut ask, &body));
                 None
             }
@@ -177,7 +177,7 @@ fn respond(reply: Result<Reply, Refusal>) -> Result<Answer, BoxError> {
     Ok(response)
 }
 
-/// What a client sees when the connection breaks.
+/// The error that a client sees when the connection breaks.
 fn lost() -> BoxError {
     std::io::Error::new(
         std::io::ErrorKind::TimedOut,

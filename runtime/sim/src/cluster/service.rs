@@ -1,9 +1,9 @@
-//! What a Service has without being asked: defaults, what the subresources keep, what follows a changed type.
-//! Its rules stand in `service_rules`; addresses and ports, unique among all Services, come from `service_ports`.
+//! Defaults of a Service, fields kept by the subresources, and the consequences of a changed type. Validation is in
+//! `service_rules`; cluster-wide unique addresses and ports come from `service_ports`.
 
 use serde_json::{Value, json};
 
-/// A string of `spec`; empty when it is not there.
+/// A string field of `spec`; empty if absent.
 pub(super) fn spec<'a>(service: &'a Value, field: &str) -> &'a str {
     service
         .get("spec")
@@ -31,12 +31,12 @@ pub(super) fn has_node_ports(service: &Value) -> bool {
     }
 }
 
-/// Whether load balancers probe a port of its own on every node.
+/// Whether load balancers probe a separate health check port on every node.
 pub(super) fn has_health_port(service: &Value) -> bool {
     spec(service, "type") == "LoadBalancer" && spec(service, "externalTrafficPolicy") == "Local"
 }
 
-/// Fills in defaults.
+/// Sets defaults.
 pub(super) fn default(service: &mut Value) {
     if !service["spec"].is_object() {
         service["spec"] = json!({});
@@ -77,7 +77,7 @@ pub(super) fn default(service: &mut Value) {
     });
 }
 
-/// The status subresource keeps the spec, everything else keeps the status; a changed type drops what it had.
+/// Writes of the status keep the spec, all others keep the status; a changed type drops fields of the old one.
 pub(super) fn prepare(service: &mut Value, old: Option<&Value>, status: bool) {
     let Some(old) = old else {
         service["status"] = json!({"loadBalancer": {}});
@@ -129,17 +129,17 @@ pub(super) fn prepare(service: &mut Value, old: Option<&Value>, status: bool) {
     }
 }
 
-/// Whether the type has a cluster IP, be it `None`.
+/// Whether the type has a cluster IP, including `None`.
 pub(super) fn needs_cluster_ip(service: &Value) -> bool {
     spec(service, "type") != "ExternalName"
 }
 
-/// Whether a load balancer belongs to it.
+/// Whether the type is LoadBalancer.
 pub(super) fn is_load_balancer(service: &Value) -> bool {
     spec(service, "type") == "LoadBalancer"
 }
 
-/// Whether traffic reaches it from outside the cluster.
+/// Whether it is reachable from outside the cluster.
 pub(super) fn is_exposed(service: &Value) -> bool {
     matches!(spec(service, "type"), "LoadBalancer" | "NodePort")
         || service.pointer("/spec/externalIPs").is_some()

@@ -1,5 +1,5 @@
-//! What Services must not share: cluster IPs and node ports. It gives them out and never takes one away by itself;
-//! what no stored Service holds is free.
+//! Allocates the cluster IPs and node ports, which Services must not share. Never takes one away by itself; whatever no
+//! stored Service holds is free.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -10,14 +10,14 @@ use super::field_error::FieldError;
 use super::service::{has_health_port, has_node_ports, ports, spec};
 use super::store::Store;
 
-/// The range of node ports, which is kube-apiserver's default.
+/// The node port range: kube-apiserver's default.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// The first two octets of the Service range, 10.0.0.0/16.
 const NETWORK: (u8, u8) = (10, 0);
-/// Addresses below are left out: the range's own and that of the API server's Service.
+/// Lower addresses are not allocated: the network's own and that of the API server's Service.
 const FIRST_HOST: u16 = 10;
 
-/// Keeps what the stored Service has, then fills in what is missing. `key` is the Service's own key.
+/// Keeps what the stored Service has, then allocates what is missing. `key` is the Service's own key.
 pub(super) fn allocate(
     store: &Store,
     key: &str,
@@ -34,7 +34,7 @@ pub(super) fn allocate(
     errors
 }
 
-/// Copies addresses and ports that an update left out.
+/// Copies addresses and ports that an update omitted.
 pub(super) fn inherit(service: &mut Value, old: &Value) {
     if spec(service, "type") != "ExternalName" && spec(old, "type") != "ExternalName" {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
@@ -73,7 +73,7 @@ pub(super) fn inherit(service: &mut Value, old: &Value) {
     }
 }
 
-/// What all other Services hold.
+/// Addresses and ports that all other Services hold.
 struct Taken {
     addresses: BTreeSet<String>,
     ports: BTreeSet<i64>,

@@ -1,4 +1,4 @@
-//! The rules of Service that look at one object and its predecessor. They change nothing.
+//! Validation of a Service against itself and its stored predecessor. Changes nothing.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use super::service::{
 
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
-/// All rules that a write must keep.
+/// Validates a write.
 pub(super) fn validate(service: &Value, old: Option<&Value>, status: bool) -> Vec<FieldError> {
     if status {
         return ingress(service);
@@ -70,7 +70,7 @@ pub(super) fn validate(service: &Value, old: Option<&Value>, status: bool) -> Ve
     errors
 }
 
-/// The primary cluster IP and the load balancer class may be set once.
+/// The primary cluster IP and the load balancer class may be set only once.
 fn immutable(service: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let both = |needs: fn(&Value) -> bool| needs(old) && needs(service);
@@ -170,7 +170,7 @@ fn source_ranges(service: &Value) -> Vec<FieldError> {
     let ranges = service
         .pointer("/spec/loadBalancerSourceRanges")
         .and_then(Value::as_array);
-    // The path is written with a capital letter, as upstream writes it.
+    // The path starts with a capital letter, as in upstream's messages.
     let path = "spec.LoadBalancerSourceRanges";
     if ranges.is_some() && !is_load_balancer(service) {
         let detail = "may only be used when `type` is 'LoadBalancer'";

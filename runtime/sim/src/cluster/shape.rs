@@ -1,21 +1,21 @@
-//! The shapes in which objects leave the server: full objects, metadata only, lists, and the same without
-//! the fields that an encoder omits. It changes representation, never meaning.
+//! Forms of objects in responses: full objects, metadata only, lists, and all of them without the fields that an
+//! encoder omits. Changes the representation, never the meaning.
 
 use serde_json::{Map, Value, json};
 
 use super::kinds::Kind;
 use super::refusal::Refusal;
 
-/// What the client asked to be answered with.
+/// The form of response that the client requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// The object itself.
+    /// The full object.
     Full,
     /// `PartialObjectMetadata`.
     Metadata,
 }
 
-/// Maps of free strings: their values are kept, also when they are empty.
+/// Maps of free strings, whose values are kept even if empty.
 const STRING_MAPS: &[&str] = &[
     "labels",
     "annotations",
@@ -25,9 +25,9 @@ const STRING_MAPS: &[&str] = &[
     "capacity",
     "allocatable",
 ];
-/// Plain strings that are written even when they are empty.
+/// Strings that are encoded even if empty.
 const KEPT_STRINGS: &[&str] = &["key", "effect", "type", "status", "address", "reason"];
-/// Numbers and flags that are not written when they are zero or false.
+/// Numbers and flags that are omitted if zero or false.
 const OMITTED_ZEROS: &[&str] = &[
     "unschedulable",
     "publishNotReadyAddresses",
@@ -38,7 +38,7 @@ const OMITTED_ZEROS: &[&str] = &[
 ];
 
 impl Shape {
-    /// Reads an `Accept` header; the first type that can be produced wins.
+    /// Parses an `Accept` header; the first supported type wins.
     pub(super) fn accepted(header: &str) -> Result<Self, Refusal> {
         if header.trim().is_empty() {
             return Ok(Self::Full);
@@ -61,7 +61,7 @@ impl Shape {
         Err(Refusal::not_acceptable())
     }
 
-    /// One kept object, as an answer.
+    /// Converts one stored object to a response.
     pub(super) fn object(self, kind: &Kind, kept: &Value) -> Value {
         match self {
             Self::Full => kind.present(kept),
@@ -73,7 +73,7 @@ impl Shape {
         }
     }
 
-    /// Kept objects, as a list.
+    /// Converts stored objects to a list.
     pub(super) fn list<'a>(
         self,
         kind: &Kind,
@@ -83,7 +83,7 @@ impl Shape {
         let items: Vec<Value> = objects
             .map(|object| {
                 let mut item = self.object(kind, object);
-                // Items of a typed list carry no type of their own.
+                // Items of a typed list have no kind and apiVersion of their own.
                 if self == Self::Full
                     && !kind.is_custom
                     && let Value::Object(fields) = &mut item
@@ -105,10 +105,10 @@ impl Shape {
     }
 }
 
-/// Removes what an encoder with `omitempty` would not write, and adds what it always writes.
+/// Removes fields that an encoder with `omitempty` omits, and adds those it always writes.
 pub(super) fn normalise(kind: &Kind, object: &mut Value) {
     if kind.is_custom {
-        // Only the metadata has a type there.
+        // Only the metadata of custom kinds is typed.
         if let Some(metadata) = object.get_mut("metadata") {
             compact(metadata);
         }

@@ -1,4 +1,4 @@
-//! The rules of the kinds that have few: Namespace, ConfigMap, Secret, Event and Lease.
+//! Rules of the kinds that have few: Namespace, ConfigMap, Secret, Event and Lease.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -8,7 +8,7 @@ use super::field_error::FieldError;
 use super::metadata;
 use super::names;
 
-/// A new namespace carries its own name as a label.
+/// Labels a new namespace with its own name.
 pub(super) fn default_namespace(namespace: &mut Value) {
     let name = metadata::text(namespace, "name").to_owned();
     if !name.is_empty() {
@@ -16,7 +16,7 @@ pub(super) fn default_namespace(namespace: &mut Value) {
     }
 }
 
-/// Namespaces start active and with the finalizer of the namespace controller.
+/// A new namespace is active and has the namespace controller's finalizer.
 pub(super) fn prepare_namespace(namespace: &mut Value, old: Option<&Value>, status: bool) {
     match old {
         None => {
@@ -32,10 +32,10 @@ pub(super) fn prepare_namespace(namespace: &mut Value, old: Option<&Value>, stat
     }
 }
 
-/// All values of one ConfigMap or Secret together, in bytes.
+/// Maximum total size of the values of one ConfigMap or Secret, in bytes.
 const DATA_LIMIT: usize = 1024 * 1024;
 
-/// Keys are file names and stand in one of the maps, there is not too much of it, and what is immutable stays.
+/// Keys must be valid file names and unique across both maps; the size is limited; immutable maps may not change.
 pub(super) fn validate_config_map(map: &Value, old: Option<&Value>, _: bool) -> Vec<FieldError> {
     let mut errors = keys_and_immutability(map, old, &["data", "binaryData"]);
     let text = map["data"].as_object().into_iter().flatten();
@@ -58,7 +58,7 @@ pub(super) fn validate_config_map(map: &Value, old: Option<&Value>, _: bool) -> 
     errors
 }
 
-/// Reads a Secret and moves `stringData` into `data`, as the server does on every write.
+/// Decodes a Secret and moves `stringData` into `data`, as the server does on every write.
 pub(super) fn typed_secret(object: Value) -> Result<Value, String> {
     let mut secret: Secret = serde_json::from_value(object).map_err(|error| error.to_string())?;
     if let Some(plain) = secret.string_data.take() {
@@ -72,14 +72,14 @@ pub(super) fn typed_secret(object: Value) -> Result<Value, String> {
     serde_json::to_value(secret).map_err(|error| error.to_string())
 }
 
-/// A Secret without a type is opaque.
+/// The type defaults to `Opaque`.
 pub(super) fn default_secret(secret: &mut Value) {
     if secret.get("type").is_none() {
         secret["type"] = json!("Opaque");
     }
 }
 
-/// Keys are file names, there is not too much of it, the type never changes, and what is immutable stays.
+/// Keys must be valid file names; the size is limited; the type and immutable Secrets may not change.
 pub(super) fn validate_secret(secret: &Value, old: Option<&Value>, _: bool) -> Vec<FieldError> {
     let mut errors = keys_and_immutability(secret, old, &["data"]);
     if strings(&secret["data"]).map(decoded_length).sum::<usize>() > DATA_LIMIT {
@@ -97,7 +97,7 @@ pub(super) fn validate_secret(secret: &Value, old: Option<&Value>, _: bool) -> V
     errors
 }
 
-/// Durations are positive, transitions are counted from zero.
+/// The duration must be positive, the number of transitions not negative.
 pub(super) fn validate_lease(lease: &Value, _: Option<&Value>, _: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let number = |field: &str| lease["spec"].get(field).and_then(Value::as_i64);
@@ -118,7 +118,7 @@ pub(super) fn validate_lease(lease: &Value, _: Option<&Value>, _: bool) -> Vec<F
     errors
 }
 
-/// What every Event in an answer has.
+/// Fields that every Event has in responses.
 pub(super) fn event_always() -> Value {
     json!({
         "involvedObject": {}, "source": {}, "firstTimestamp": null, "lastTimestamp": null,
@@ -126,12 +126,12 @@ pub(super) fn event_always() -> Value {
     })
 }
 
-/// The rules of both Event versions.
+/// Validation common to both Event versions.
 pub(super) fn validate_event(event: &Value, _: Option<&Value>, _: bool) -> Vec<FieldError> {
     event_rules(event, "reportingComponent")
 }
 
-/// The stricter rules of events.k8s.io.
+/// The stricter validation of events.k8s.io.
 pub(super) fn validate_new_event(event: &Value, old: Option<&Value>, _: bool) -> Vec<FieldError> {
     let mut errors = event_rules(event, "reportingController");
     let Some(old) = old else {
@@ -263,7 +263,7 @@ fn strings(map: &Value) -> impl Iterator<Item = &str> {
     values.filter_map(|(_, value)| value.as_str())
 }
 
-/// How many bytes stand in base64.
+/// The decoded length of base64, in bytes.
 fn decoded_length(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }

@@ -1,5 +1,5 @@
-//! Objects, revisions and a bounded history: what etcd and the watch cache are to an API server.
-//! It knows no rules of any kind; whoever writes has validated before.
+//! Objects, revisions and a bounded history: the counterpart of etcd and the watch cache. Knows no rules of any kind;
+//! callers validate before they write.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::metadata;
 
-/// How many changes are kept for watches and consistent pages. The real server keeps five minutes of them; 10 000
-/// is more than any test here writes between two looks, and at most some 100 MB of node objects.
+/// Number of changes kept for watches and consistent pages. The real server keeps five minutes of them; 10 000 exceeds
+/// what any test here writes between two reads, and takes at most some 100 MB of node objects.
 const HISTORY_LIMIT: usize = 10_000;
 
-/// What happened to an object.
+/// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Added,
@@ -28,25 +28,25 @@ pub(super) struct Change {
     pub(super) room: &'static str,
     pub(super) key: String,
     pub(super) action: Action,
-    /// The object after the write; for a deletion, its last state under the revision of the deletion.
+    /// The object after the write; for a deletion, its last state with the revision of the deletion.
     pub(super) object: Arc<Value>,
     /// The object before the write.
     pub(super) previous: Option<Arc<Value>>,
 }
 
-/// The objects of all kinds under one revision counter.
+/// The objects of all kinds, with one revision counter.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     revision: u64,
     rooms: BTreeMap<&'static str, BTreeMap<String, Arc<Value>>>,
     history: VecDeque<Change>,
-    /// Changes up to this revision are forgotten.
+    /// Changes up to this revision are dropped.
     compacted: u64,
-    /// How often all watches were told that they are too old.
+    /// Number of forced expiries of all watches.
     expiries: u64,
-    /// How often all watches were asked to send a bookmark.
+    /// Number of bookmark requests to all watches.
     bookmarks: u64,
-    /// How often all watches were ended.
+    /// Number of forced ends of all watches.
     endings: u64,
 }
 
@@ -56,32 +56,32 @@ impl Store {
         self.revision
     }
 
-    /// The revision up to which changes are forgotten.
+    /// The revision up to which changes are dropped.
     pub(super) fn compacted(&self) -> u64 {
         self.compacted
     }
 
-    /// How often watches were expired on purpose.
+    /// Number of forced expiries of all watches.
     pub(super) fn expiries(&self) -> u64 {
         self.expiries
     }
 
-    /// How often bookmarks were asked for.
+    /// Number of bookmark requests to all watches.
     pub(super) fn bookmarks(&self) -> u64 {
         self.bookmarks
     }
 
-    /// How often watches were ended on purpose.
+    /// Number of forced ends of all watches.
     pub(super) fn endings(&self) -> u64 {
         self.endings
     }
 
-    /// One object.
+    /// The current state of one object.
     pub(super) fn get(&self, room: &str, key: &str) -> Option<&Arc<Value>> {
         self.rooms.get(room)?.get(key)
     }
 
-    /// The objects of a room whose keys start with a prefix, in key order.
+    /// The objects of a collection whose keys start with a prefix, in key order.
     pub(super) fn scan<'a>(
         &'a self,
         room: &str,
@@ -96,7 +96,7 @@ impl Store {
             .take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// The same, as it was at an earlier revision; `None` when that is forgotten.
+    /// The same at an earlier revision; `None` if that has been dropped.
     pub(super) fn scan_at(
         &self,
         revision: u64,
@@ -125,7 +125,7 @@ impl Store {
         Some(objects)
     }
 
-    /// The changes of a room after a revision; the caller has compared with [`Store::compacted`].
+    /// The changes of a collection after a revision; the caller must have checked [`Store::compacted`].
     pub(super) fn changes_after(&self, revision: u64, room: &str) -> impl Iterator<Item = &Change> {
         let start = self
             .history
@@ -135,7 +135,7 @@ impl Store {
             .filter(move |change| change.room == room)
     }
 
-    /// Writes an object under the next revision and returns it.
+    /// Stores an object under the next revision and returns it.
     pub(super) fn put(&mut self, room: &'static str, key: String, mut object: Value) -> Arc<Value> {
         self.revision += 1;
         metadata::set(&mut object, "resourceVersion", self.revision.to_string());
@@ -154,7 +154,7 @@ impl Store {
         object
     }
 
-    /// Removes an object; its last state is returned, as it was stored.
+    /// Removes an object; returns its last stored state.
     pub(super) fn remove(&mut self, room: &'static str, key: &str) -> Option<Arc<Value>> {
         let previous = self.rooms.get_mut(room)?.remove(key)?;
         self.revision += 1;
@@ -170,16 +170,16 @@ impl Store {
         Some(previous)
     }
 
-    /// Forgets the whole history, and ends every open watch with 410.
+    /// Drops the whole history and ends every open watch with 410.
     pub(super) fn expire(&mut self) {
-        // One revision more, so that even the newest list that anybody holds is too old.
+        // Increase the revision, so that even the newest list is too old.
         self.revision += 1;
         self.history.clear();
         self.compacted = self.revision;
         self.expiries += 1;
     }
 
-    /// Ends every open watch after what it still has to send.
+    /// Ends every open watch after its pending events.
     pub(super) fn end(&mut self) {
         self.endings += 1;
     }

@@ -1,5 +1,5 @@
-//! Strategic merge patch: merging by the kind's merge keys, with all directives (`$patch`, `$setElementOrder`,
-//! `$retainKeys`, `$deleteFromPrimitiveList`). It changes values only; whether the result is valid is for others.
+//! Strategic merge patch: merges by the kind's merge keys, with all directives (`$patch`, `$setElementOrder`,
+//! `$retainKeys`, `$deleteFromPrimitiveList`). Changes values only and does not validate the result.
 
 use serde_json::{Map, Value};
 
@@ -61,7 +61,7 @@ fn merge_map(
     Ok(original)
 }
 
-/// `$retainKeys` removes what it does not name, and must name everything that the patch sets.
+/// `$retainKeys` removes all fields it does not name, and must name every field that the patch sets.
 fn retain_keys(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -81,7 +81,7 @@ fn retain_keys(
     Ok(())
 }
 
-/// Merges every list that comes with a `$setElementOrder`, and puts it into that order.
+/// Merges every list with a `$setElementOrder` and sorts it accordingly.
 fn ordered_lists(
     kind: &Kind,
     path: &str,
@@ -131,7 +131,7 @@ fn ordered_lists(
     Ok(())
 }
 
-/// The items of the patch must stand in the order list, in the same order.
+/// The items of the patch must be in the order list, in the same order.
 fn check_order(given: &[Value], order: &[Value], merge_key: Option<&str>) -> Result<(), Refusal> {
     if order.is_empty() {
         return Ok(());
@@ -186,7 +186,7 @@ fn merge_list(
     Ok(arrange(live, &given, &server_order, Some(key)))
 }
 
-/// Carries out `$patch: delete` and `$patch: replace` elements; returns the live list and the ordinary elements.
+/// Applies `$patch: delete` and `$patch: replace` elements; returns the live list and the ordinary elements.
 fn special_elements(
     mut live: Vec<Value>,
     patch: Vec<Value>,
@@ -214,8 +214,8 @@ fn special_elements(
     }
 }
 
-/// Puts a merged list into upstream's order: items named by `order` in that order, the others in the order of
-/// the live list, and the two interleaved so that neither order is broken where both are known.
+/// Sorts a merged list as upstream does: items named by `order` in that order, the others in the order of the live
+/// list, interleaved so that neither order is broken where both are known.
 fn arrange(merged: Vec<Value>, order: &[Value], live: &[Value], key: Option<&str>) -> Vec<Value> {
     let index = |list: &[Value], item: &Value| list.iter().position(|one| same(one, item, key));
     let (mut named, mut others): (Vec<Value>, Vec<Value>) = merged
@@ -250,7 +250,7 @@ fn same(one: &Value, other: &Value, key: Option<&str>) -> bool {
     }
 }
 
-/// A value that meets nothing to merge with: nulls and directives go, the rest is taken as it is.
+/// A value that has no counterpart to merge with: drops nulls and directives, keeps the rest.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) => {

@@ -1,5 +1,5 @@
 //! WATCH: initial objects, changes, bookmarks and the end with 410, as a stream of lines. A watch only reads the
-//! history; it never holds the lock while it waits, and a slow reader costs nobody memory.
+//! history; it never holds the lock while it waits, and a slow reader uses no memory.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use super::shape::Shape;
 use super::store::{Action, Change, Store};
 use super::{Inner, kinds::Kind};
 
-/// The annotation of the bookmark that ends the initial events.
+/// The annotation of the bookmark after the initial events.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
 
 /// One open watch.
@@ -31,7 +31,7 @@ pub(super) struct Watch {
     selector: Selector,
     shape: Shape,
     wants_bookmarks: bool,
-    /// The revision up to which everything was sent.
+    /// The revision up to which all changes were sent.
     sent: u64,
     expiries: u64,
     bookmarks: u64,
@@ -41,7 +41,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Opens a watch; what it shows first is fixed while the caller holds the store.
+    /// Opens a watch; its initial events are fixed while the caller holds the store.
     pub(super) fn open(inner: &Arc<Inner>, store: &Store, ask: &Ask) -> Result<Self, Refusal> {
         check_options(ask)?;
         let mut opened = Self {
@@ -73,7 +73,7 @@ impl Watch {
         Ok(opened)
     }
 
-    /// The body of the answer.
+    /// The response body.
     pub(super) fn stream(self) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> {
         futures::stream::unfold(self, |mut open| async move {
             let line = open.next().await?;
@@ -89,7 +89,7 @@ impl Watch {
             if self.ended {
                 return None;
             }
-            // Seen before the look, so that a write between the look and the wait wakes us.
+            // Mark as seen before reading, so that a write between reading and waiting wakes the watch.
             self.wake.borrow_and_update();
             let inner = self.inner.clone();
             self.look(&inner.lock().store);
@@ -99,7 +99,7 @@ impl Watch {
         }
     }
 
-    /// Turns what happened since the last look into lines.
+    /// Converts the changes since the last call into lines.
     fn look(&mut self, store: &Store) {
         if self.expiries != store.expiries() || self.sent < store.compacted() {
             let message = format!(
@@ -129,7 +129,7 @@ impl Watch {
         }
     }
 
-    /// What a selector sees of a change: an object that enters the selection is added, one that leaves is deleted.
+    /// Applies the selector to a change: an object that enters the selection is added, one that leaves it is deleted.
     fn change(&mut self, change: &Change) {
         let before = change
             .previous
@@ -141,7 +141,7 @@ impl Watch {
             (false, true) => self.object("ADDED", &change.object),
             (true, true) => self.object("MODIFIED", &change.object),
             (true, false) => {
-                // The last state that was selected, under the revision of the change.
+                // The last selected state, with the revision of the change.
                 let mut last = change.previous.as_deref().cloned().unwrap_or_default();
                 super::metadata::set(&mut last, "resourceVersion", change.revision.to_string());
                 self.object("DELETED", &last);

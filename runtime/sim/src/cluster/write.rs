@@ -1,5 +1,5 @@
-//! CREATE, UPDATE and PATCH: decoding, defaults, preconditions, rules, and the one commit. It never deletes, except
-//! for the object whose last finalizer an update takes away.
+//! CREATE, UPDATE and PATCH: decoding, defaults, preconditions, validation, and the only commit. Deletes nothing,
+//! except an object whose last finalizer an update removes.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use super::service_ports;
 use super::shape;
 use super::store::Store;
 
-/// What only the server knows at the moment of a write.
+/// Values that the server supplies for a write.
 pub(super) struct Moment {
-    /// The time, as it stands in creationTimestamp.
+    /// The current time, formatted as in creationTimestamp.
     pub(super) now: String,
-    /// A number that was never used before, for uids and generated names.
+    /// A unique number, for UIDs and generated names.
     pub(super) serial: u64,
 }
 
 impl Moment {
-    /// The uid for this write: shaped like a UUID, and the same in every run. Its beginning alone tells it from others,
-    /// as with real ones: clouds cut names that are made of them.
+    /// The UID for this write: shaped like a UUID, and the same in every run. Its beginning alone is unique, as with
+    /// real ones, because clouds truncate names made from UIDs.
     fn uid(&self) -> String {
         let serial = self.serial;
         format!("{:08x}-0000-4000-8000-{serial:012x}", serial & 0xffff_ffff)
     }
 
-    /// Five characters that no word is made of.
+    /// Five random-looking characters, without vowels.
     fn suffix(&self) -> String {
         const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut rest = self.serial.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
@@ -46,7 +46,7 @@ impl Moment {
     }
 }
 
-/// Answers POST.
+/// Handles POST.
 pub(super) fn create(
     store: &mut Store,
     ask: &Ask,
@@ -57,7 +57,7 @@ pub(super) fn create(
     create_object(store, ask, object, moment)
 }
 
-/// Answers PUT, which creates where the kind allows it.
+/// Handles PUT, which creates the object if the kind allows it.
 pub(super) fn update(
     store: &mut Store,
     ask: &Ask,
@@ -87,7 +87,7 @@ pub(super) fn update(
     replace(store, ask, &old, object)
 }
 
-/// Answers PATCH of any type.
+/// Handles PATCH of any type.
 pub(super) fn patch(
     store: &mut Store,
     ask: &Ask,
@@ -143,7 +143,7 @@ fn create_object(
     Ok((StatusCode::CREATED, ask.shape.object(kind, &stored)))
 }
 
-/// Replaces a stored object by a new state, if preconditions and rules allow.
+/// Replaces a stored object, if preconditions and validation allow.
 fn replace(
     store: &mut Store,
     ask: &Ask,
@@ -198,7 +198,7 @@ fn replace(
     Ok((StatusCode::OK, ask.shape.object(kind, &stored)))
 }
 
-/// The last steps of every write: what must be unique is given out, the shape is made canonical, the rules are asked.
+/// The last steps of every write: allocates unique values, normalises the object, validates it.
 fn finish(
     store: &Store,
     ask: &Ask,
@@ -233,7 +233,7 @@ fn finish(
     }
 }
 
-/// The body of a POST or PUT in its kept form.
+/// Decodes the body of a POST or PUT into the stored form.
 fn decode(ask: &Ask, body: &[u8]) -> Result<Value, Refusal> {
     if !matches!(ask.content_type.as_str(), "" | "application/json") {
         return Err(Refusal::unsupported_media(&[
@@ -257,7 +257,7 @@ fn decode(ask: &Ask, body: &[u8]) -> Result<Value, Refusal> {
     read_typed(ask, object).map_err(|error| unreadable(&error))
 }
 
-/// Reads an object of the kind's own version; unknown fields are dropped, or refused where the client is strict.
+/// Decodes an object of the kind's own version; unknown fields are dropped, or refused if the client is strict.
 fn read_typed(ask: &Ask, object: Value) -> Result<Value, String> {
     let mut typed = (ask.kind.typed)(object.clone())?;
     if ask.strict
@@ -268,7 +268,7 @@ fn read_typed(ask: &Ask, object: Value) -> Result<Value, String> {
     if let Value::Object(fields) = &mut typed {
         fields.entry("metadata").or_insert_with(|| json!({}));
     }
-    // Ready-made empty strings and zeros are the same as absence for everything that follows.
+    // From here on, empty strings and zeros set by the types count as absent.
     let mut kept = ask.kind.keep(typed);
     shape::normalise(ask.kind, &mut kept);
     Ok(kept)
@@ -300,7 +300,7 @@ fn unknown_field(sent: &Value, read: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// The namespace in the object must be that of the request, or absent.
+/// The object's namespace must be that of the request, or absent.
 fn place(ask: &Ask, object: &mut Value) -> Result<(), Refusal> {
     let given = text(object, "namespace");
     if !given.is_empty() && ask.kind.namespaced && given != ask.namespace {
@@ -334,7 +334,7 @@ fn same_name(ask: &Ask, object: &Value) -> Result<(), Refusal> {
     )))
 }
 
-/// Nothing is created in a namespace that is not there, or that goes away.
+/// Refuses creations in a namespace that does not exist or is terminating.
 fn namespace_is_open(store: &Store, ask: &Ask, name: &str) -> Result<(), Refusal> {
     if !ask.kind.namespaced {
         return Ok(());

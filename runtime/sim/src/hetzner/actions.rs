@@ -1,6 +1,7 @@
-//! Actions: what a write request started, whether it has ended, and what it changes when it ends well.
+//! Actions: asynchronous operations started by write requests, their state, and what they change on success.
 //!
-//! An action that fails changes nothing, apart from the making of load balancers and certificates. While an action runs, the objects it names are busy.
+//! A failed action changes nothing, except when it creates a load balancer or a certificate. While an action runs, its
+//! objects are busy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use super::load_balancer_state::Change;
 use super::objects::{Member, PrivateNet, Route, ServerStatus, Subnet};
 
-/// Ended actions beyond this many are forgotten, the oldest first.
+/// Maximum number of kept ended actions; the oldest are dropped first.
 const KEPT: usize = 20_000;
 
 /// An object that an action works on.
@@ -35,7 +36,7 @@ impl Resource {
     }
 }
 
-/// What a successful action changes.
+/// The change made by a successful action.
 #[derive(Clone, Debug)]
 pub(super) enum Effect {
     Nothing,
@@ -61,30 +62,30 @@ pub(super) enum Effect {
         subnet: Subnet,
     },
     LoadBalancer(u64, Change),
-    /// How the issuing of a managed certificate ended.
+    /// The issuance of a managed certificate ended with this result.
     Issue(u64, Result<(), Failure>),
 }
 
-/// Why an action failed, in the vendor's words.
+/// Why an action failed, as vendor error code and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) code: String,
     pub(super) message: String,
 }
 
-/// How an action that still runs will end.
+/// The future end of a running action.
 struct Ahead {
     /// `None`: never.
     at: Option<Instant>,
     end: End,
 }
 
-/// The end of an action.
+/// How an action ends.
 #[derive(Clone, Debug)]
 pub(super) struct End {
-    /// Why it fails, if it does.
+    /// The failure, if it fails.
     pub(super) failure: Option<Failure>,
-    /// What it changes; of an action that fails mostly nothing.
+    /// The change it makes; usually nothing if it fails.
     pub(super) effect: Effect,
 }
 
@@ -169,7 +170,7 @@ impl Actions {
         id
     }
 
-    /// Ends every action that is due, earliest first, and hands back what they change.
+    /// Ends every due action, earliest first, and returns the changes.
     pub(super) fn end_due(&mut self, now: Instant, finished: Timestamp) -> Vec<Effect> {
         let mut due: Vec<(Instant, u64)> = self
             .running
@@ -199,13 +200,13 @@ impl Actions {
             .any(|action| action.resources.contains(&resource))
     }
 
-    /// Whether such an action runs on the object.
+    /// Whether an action with this command runs on the object.
     pub(super) fn runs(&self, command: &str, resource: Resource) -> bool {
         self.running()
             .any(|action| action.command == command && action.resources.contains(&resource))
     }
 
-    /// Addresses that running attachments will take.
+    /// Addresses reserved by running attachments.
     pub(super) fn promised_addresses(&self, network: u64) -> impl Iterator<Item = Ipv4Addr> {
         self.running()
             .filter_map(move |action| match &action.state {

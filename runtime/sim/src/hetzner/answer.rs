@@ -1,6 +1,6 @@
-//! Answers as they leave: the API's reply, or what a trouble makes of it.
+//! Responses: the API's reply, or its distortion by a trouble.
 //!
-//! It knows no socket; how bytes travel is only described here.
+//! Knows no socket; only describes how the body is sent.
 
 use std::io::Write;
 
@@ -18,14 +18,14 @@ use crate::loopback::{Answer, Delivery, refusing};
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Self {
         match reply.body {
-            // Indented: a server then takes about as many bytes on the wire as one of the vendor's.
+            // Indented, so that a server takes about as many bytes as in the vendor's responses.
             Some(json) => Self::json(reply.status, format!("{json:#}")),
             None => Self::plain(reply.status.as_u16(), Bytes::new()),
         }
     }
 }
 
-/// The answer that stands in for carrying the request out, for troubles that do that.
+/// The response of troubles that replace the execution of the request.
 pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
     match trouble {
         Trouble::TooManyRequests { retry_after } => {
@@ -57,7 +57,7 @@ pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
     }
 }
 
-/// The right answer as a trouble lets it through.
+/// The correct response as distorted by a trouble.
 pub(super) fn distort(trouble: &Trouble, mut reply: Reply) -> Answer {
     match trouble {
         Trouble::RefuseAfter { status, code } => {
@@ -119,7 +119,7 @@ fn gzip(blanks: usize, body: &[u8]) -> std::io::Result<Bytes> {
     Ok(encoder.finish()?.into())
 }
 
-/// The entries of a list reply: the one array beside `meta`.
+/// The entries of a list reply: the only array beside `meta`.
 fn entries(reply: &mut Reply) -> Option<&mut Vec<Value>> {
     let fields = reply.body.as_mut()?.as_object_mut()?;
     fields.contains_key("meta").then_some(())?;

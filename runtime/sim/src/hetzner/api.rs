@@ -1,6 +1,6 @@
-//! The API as a function: one call and the project's state in, one reply out.
+//! The API as a function of one call and the project's state.
 //!
-//! It knows the vendor's paths and envelopes and nothing of sockets, faults, tokens or budgets.
+//! Knows the vendor's paths and envelopes, but no sockets, faults, tokens or budgets.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ use super::server_types::ServerType;
 use super::world::World;
 use super::{certificates, load_balancer_types, load_balancers, networks, query, servers};
 
-/// One request, read and authorised.
+/// A parsed and authorised request.
 pub(super) struct Call {
     pub(super) method: Method,
-    /// The path after `/v1/`, without the query; empty when the path does not begin so.
+    /// The path after `/v1/`, without the query; empty if the path has another prefix.
     pub(super) path: String,
     pub(super) query: Query,
     pub(super) body: bytes::Bytes,
     pub(super) now: Instant,
-    /// Set when a fault wants the action of this call to fail.
+    /// Set if a fault makes the action of this call fail.
     pub(super) doom: Option<Failure>,
 }
 
-/// An answer with the vendor's JSON, or with no body.
+/// A response with the vendor's JSON, or without a body.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: StatusCode,
@@ -83,7 +83,7 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// A field of the request that cannot be used, and why.
+    /// An invalid field of the request, and why.
     pub(super) fn invalid(field: &str, why: &str) -> Self {
         Self {
             details: json!({"fields": [{"name": field, "messages": [why]}]}),
@@ -95,7 +95,7 @@ impl Refusal {
         }
     }
 
-    /// A name that another object of the project has.
+    /// The name is already used in the project.
     pub(super) fn not_unique(what: &str) -> Self {
         Self {
             details: json!({"fields": [{"name": "name"}]}),
@@ -107,7 +107,7 @@ impl Refusal {
         }
     }
 
-    /// One more than an account, or an object, may have.
+    /// A limit of the account or object is exceeded.
     pub(super) fn over_limit(limit: &str) -> Self {
         Self {
             details: json!({"limits": [{"name": limit}]}),
@@ -139,7 +139,7 @@ impl Refusal {
     }
 }
 
-/// Answers one call. Actions that are due end first, so a reply never shows stale state.
+/// Answers one call. Ends due actions first, so that a reply never shows stale state.
 pub(super) fn answer(world: &mut World, call: &Call) -> Reply {
     world.settle(call.now);
     dispatch(world, call).unwrap_or_else(Refusal::into_reply)
@@ -147,7 +147,7 @@ pub(super) fn answer(world: &mut World, call: &Call) -> Reply {
 
 fn dispatch(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
     let segments: Vec<&str> = call.path.split('/').collect();
-    // A HEAD is a GET whose body the server drops.
+    // HEAD is handled as GET; the server drops the body.
     let method = if call.method == Method::HEAD {
         "GET"
     } else {
@@ -210,7 +210,7 @@ pub(super) fn get_action(world: &World, id: &str) -> Result<Reply, Refusal> {
     Ok(Reply::ok(json!({"action": action.json()})))
 }
 
-/// Starts an action for this call and shows it.
+/// Starts an action for this call and returns its view.
 pub(super) fn start(
     world: &mut World,
     call: &Call,
@@ -224,7 +224,7 @@ pub(super) fn start(
     })
 }
 
-/// The same for an action that changes something even when it fails.
+/// The same for an action that changes something even if it fails.
 pub(super) fn start_with(
     world: &mut World,
     call: &Call,
@@ -248,8 +248,8 @@ pub(super) fn start_with(
         .map_or(Value::Null, |action| action.json())
 }
 
-/// Reads a JSON body of a known shape: what is no JSON at all is a `json_error`, a field that is missing, unknown or of
-/// the wrong type is `invalid_input`.
+/// Parses a JSON body: malformed JSON is a `json_error`, a missing or unknown field or one of the wrong type is
+/// `invalid_input`.
 pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Refusal> {
     serde_json::from_slice(&call.body).map_err(|error| {
         let message = error.to_string();
@@ -265,7 +265,7 @@ pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Refusal> {
     })
 }
 
-/// A duration too long to add means that the action never ends.
+/// If the sum overflows, the action never ends.
 fn ends_at(now: Instant, duration: Duration) -> Option<Instant> {
     now.checked_add(duration)
 }
@@ -278,7 +278,7 @@ fn named<T: Copy>(all: &[T], call: &Call, name: impl Fn(T) -> &'static str) -> V
         .collect()
 }
 
-/// Without a resource the vendor lists only actions that are asked for by id.
+/// Lists actions. Without a resource the vendor lists only actions requested by ID.
 pub(super) fn list_actions(
     world: &World,
     call: &Call,
@@ -297,7 +297,7 @@ pub(super) fn list_actions(
     })
 }
 
-/// The actions that a list is about, as far as the request wants them.
+/// Lists the actions that match `about` and the request's filters.
 pub(super) fn list_some_actions(
     world: &World,
     call: &Call,

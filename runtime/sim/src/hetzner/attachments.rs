@@ -1,4 +1,4 @@
-//! Servers in networks: attaching, detaching and the private addresses that come with it.
+//! Servers in networks: attaching, detaching and their private addresses.
 
 use std::net::Ipv4Addr;
 
@@ -42,7 +42,7 @@ pub(super) fn attach(world: &mut World, call: &Call, id: &str) -> Result<Value, 
     ))
 }
 
-/// The address a server would get in a network, or why it cannot be attached.
+/// The address that a server would get in a network, or why it cannot be attached.
 pub(super) fn place_in(
     world: &World,
     id: u64,

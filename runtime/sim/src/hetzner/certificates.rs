@@ -1,6 +1,6 @@
-//! The certificate endpoints: uploaded certificates, and those that the vendor has issued.
+//! The certificate endpoints: uploaded and managed certificates.
 //!
-//! An uploaded certificate is kept as it came and never read, so its names, times and fingerprint stay unknown.
+//! An uploaded certificate is stored as sent and never parsed, so that its names, times and fingerprint stay unknown.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use super::labels;
 use super::query::{self, LabelSelector};
 use super::world::{World, in_whole_seconds};
 
-/// How long an issued certificate holds.
+/// Validity period of an issued certificate.
 const VALIDITY: Duration = Duration::from_secs(90 * 24 * 3_600);
 
-/// What stands for the chain of an issued certificate; nobody holds its key.
+/// Placeholder for the chain of an issued certificate; it has no key.
 const ISSUED: &str = "-----BEGIN CERTIFICATE-----\nc2ltdWxhdGVk\n-----END CERTIFICATE-----\n";
 
-/// A certificate as the project holds it.
+/// A certificate of the project.
 pub(super) struct Certificate {
     id: u64,
     name: String,
@@ -41,7 +41,7 @@ enum Kind {
     },
 }
 
-/// Where the issuing of a managed certificate stands.
+/// State of the issuance of a managed certificate.
 enum Issuance {
     Pending,
     Completed(Timestamp),
@@ -49,7 +49,7 @@ enum Issuance {
 }
 
 impl World {
-    /// The issuing of a certificate has ended.
+    /// Stores the result of an issuance.
     pub(super) fn issue(&mut self, id: u64, result: Result<(), Failure>) {
         let now = self.timestamp();
         let certificate = self.certificates.get_mut(&id);
@@ -62,7 +62,7 @@ impl World {
     }
 }
 
-/// Everything below `/certificates`.
+/// Handles everything below `/certificates`.
 pub(super) fn answer(
     world: &mut World,
     call: &Call,
@@ -168,7 +168,7 @@ fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
     ))
 }
 
-/// Text that begins as a PEM file of that sort does.
+/// Checks that the text begins like a PEM file of this type.
 fn pem(field: &str, wish: Option<String>, sort: &str) -> Result<String, Refusal> {
     let first_line = |text: &String| text.trim_start().lines().next().map(str::to_owned);
     let is_pem = |text: &String| {
@@ -179,7 +179,7 @@ fn pem(field: &str, wish: Option<String>, sort: &str) -> Result<String, Refusal>
     text.ok_or_else(|| Refusal::invalid(field, "must be in PEM format"))
 }
 
-/// Starts the issuing, which a fault may let fail.
+/// Starts the issuance, which a fault may make fail.
 fn issue(world: &mut World, call: &Call, id: u64, command: &'static str) -> Value {
     let resources = vec![Resource::Certificate(id)];
     api::start_with(world, call, command, resources, |failure| {
@@ -187,7 +187,7 @@ fn issue(world: &mut World, call: &Call, id: u64, command: &'static str) -> Valu
     })
 }
 
-/// Only of use after a failure, as documented.
+/// Retries an issuance; allowed only after a failure, as documented.
 fn retry(world: &mut World, call: &Call, id: &str) -> Result<Reply, Refusal> {
     let id = find(world, id)?.id;
     let certificate = world.certificates.get_mut(&id).map(|one| &mut one.kind);
@@ -257,7 +257,7 @@ fn find<'w>(world: &'w World, id: &str) -> Result<&'w Certificate, Refusal> {
     certificate.ok_or_else(|| Refusal::not_found("certificate", id))
 }
 
-/// The load balancers with a service that uses the certificate.
+/// IDs of the load balancers with a service that uses the certificate.
 fn users(world: &World, id: u64) -> impl Iterator<Item = u64> {
     let balancers = world.load_balancers.values();
     balancers
@@ -277,7 +277,7 @@ impl Kind {
     }
 }
 
-/// A certificate with every field the vendor has.
+/// The certificate with all of the vendor's fields.
 fn show(world: &World, certificate: &Certificate) -> Value {
     let used_by: Vec<Value> = users(world, certificate.id)
         .map(|id| json!({"id": id, "type": "load_balancer"}))

@@ -1,7 +1,6 @@
-//! What the owner of the handle may do to the project: change it behind the clients' backs, inject
-//! faults, and read the records.
+//! Direct control of the project through the handle: change it without requests, inject faults, and read the records.
 //!
-//! None of this counts as a request, waits, or spends budget.
+//! None of this counts as a request, waits, or uses budget.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -16,18 +15,17 @@ use super::locations::Location;
 use super::objects::{Member, PrivateNet, ServerSpec, ServerStatus};
 use super::{Hetzner, Request, attachments, networks, servers};
 
-/// Why the owner of the handle could not have it.
+/// Why a control operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// The server or the network does not exist, the server is in the network already, or no
-    /// address is free.
+    /// The server or the network does not exist, the server is already in the network, or no address is free.
     #[error("cannot attach server {server} to network {network}: {why}")]
     Attach {
         /// The server's id.
         server: u64,
         /// The network's id.
         network: u64,
-        /// What a client would have been told.
+        /// The error message that a client would get.
         why: String,
     },
 }
@@ -44,23 +42,23 @@ impl Hetzner {
         self.state(|state| specs.map(|spec| state.world.add_server(spec)).collect())
     }
 
-    /// Takes a server out of the project at once, without an action. Says whether it was there.
+    /// Removes a server at once, without an action. Returns whether it existed.
     pub fn remove_server(&self, id: u64) -> bool {
         self.state(|state| state.world.remove_server(id))
     }
 
-    /// Puts a server into a state. Says whether the server is there.
+    /// Sets a server's status. Returns whether the server exists.
     pub fn set_status(&self, id: u64, status: ServerStatus) -> bool {
         self.change_server(id, |spec| spec.status = status)
     }
 
-    /// Gives a server another name. Says whether the server is there.
+    /// Renames a server. Returns whether the server exists.
     pub fn rename(&self, id: u64, name: impl Into<String>) -> bool {
         let name = name.into();
         self.change_server(id, |spec| spec.name = name)
     }
 
-    /// Changes anything about a server. Says whether the server is there.
+    /// Changes any property of a server. Returns whether the server exists.
     pub fn change_server(&self, id: u64, change: impl FnOnce(&mut ServerSpec)) -> bool {
         self.state(|state| {
             let server = state.world.servers.get_mut(&id);
@@ -68,22 +66,21 @@ impl Hetzner {
         })
     }
 
-    /// Adds a network with one subnet that spans all of it, in the zone of a location. Returns its id.
+    /// Adds a network with one subnet that spans all of it, in the zone of a location. Returns its ID.
     pub fn add_network(&self, name: impl Into<String>, range: Ipv4Net, zone_of: Location) -> u64 {
         self.add_network_with_subnet(name, range, range, zone_of)
     }
 
-    /// Takes a network out of the project and all servers and load balancers out of the network. Says whether it was there.
+    /// Removes a network and detaches its servers and load balancers. Returns whether it existed.
     pub fn remove_network(&self, id: u64) -> bool {
         self.state(|state| state.world.remove_network(id))
     }
 
-    /// Attaches a server to a network at once, with the wanted address or the lowest free one, and
-    /// returns the address.
+    /// Attaches a server to a network at once, with the given address or the lowest free one, and returns the address.
     ///
     /// # Errors
     ///
-    /// When a client could not have attached it either.
+    /// The API would refuse it, too.
     pub fn attach(
         &self,
         server: u64,
@@ -106,12 +103,12 @@ impl Hetzner {
         })
     }
 
-    /// Takes a server out of a network at once. Says whether it was in there.
+    /// Detaches a server from a network at once. Returns whether it was attached.
     pub fn detach(&self, server: u64, network: u64) -> bool {
         self.state(|state| state.world.detach(Member::Server(server), network))
     }
 
-    /// A server as a client would see it.
+    /// A server as clients see it.
     #[must_use]
     pub fn server(&self, id: u64) -> Option<Value> {
         self.state(|state| {
@@ -120,13 +117,13 @@ impl Hetzner {
         })
     }
 
-    /// The ids of all servers, in their order.
+    /// The IDs of all servers, in ascending order.
     #[must_use]
     pub fn server_ids(&self) -> Vec<u64> {
         self.state(|state| state.world.servers.keys().copied().collect())
     }
 
-    /// A network as a client would see it.
+    /// A network as clients see it.
     #[must_use]
     pub fn network(&self, id: u64) -> Option<Value> {
         self.state(|state| {
@@ -135,8 +132,8 @@ impl Hetzner {
         })
     }
 
-    /// Keeps servers and load balancers out of lists until they are so old, by the simulator's clock; asked for by its id each
-    /// one is there at once. Real clouds show their newest objects to some readers later than to others.
+    /// Hides servers and load balancers from lists until they have this age, by the simulator's clock; reads by ID find
+    /// them at once. Real clouds, too, show new objects to some readers later than to others.
     pub fn set_listing_delay(&self, delay: Duration) {
         self.state(|state| state.world.listing_delay = delay);
     }
@@ -147,7 +144,7 @@ impl Hetzner {
         self.state(|state| state.token = token);
     }
 
-    /// Opens the project for reading only, to clients that send this token.
+    /// Sets a second token that allows only reading.
     pub fn set_read_token(&self, token: impl Into<String>) {
         let token = token.into();
         self.state(|state| state.read_token = Some(token));
@@ -163,8 +160,7 @@ impl Hetzner {
         self.state(|state| state.faults.clear());
     }
 
-    /// Every request recorded since the last clearing, in the order of arrival. Only the youngest
-    /// 200 000 are kept.
+    /// All requests recorded since they were last cleared, in the order of arrival. Only the newest 200 000 are kept.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.state(|state| state.journal.all())
@@ -176,18 +172,18 @@ impl Hetzner {
         self.state(|state| state.journal.since(sequence))
     }
 
-    /// Forgets the recorded requests; their numbering goes on.
+    /// Clears the recorded requests; their numbering continues.
     pub fn clear_requests(&self) {
         self.state(|state| state.journal.clear());
     }
 
-    /// How many connections were accepted so far, for all projects.
+    /// Number of connections accepted so far, for all projects.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.running.loopback.connections()
     }
 
-    /// Looks at the state after ending the actions that are due.
+    /// Accesses the state after ending the due actions.
     pub(super) fn state<T>(&self, look: impl FnOnce(&mut Project) -> T) -> T {
         let mut state = lock(&self.project);
         state.world.settle(Instant::now());

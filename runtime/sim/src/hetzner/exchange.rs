@@ -1,7 +1,7 @@
-//! One request and its answer.
+//! Processing of one request.
 //!
-//! The order is: record the request, look for a fault, check the token, take from the budget, carry
-//! it out, distort the answer. Nothing is decided about the project here.
+//! The order is: record the request, look for a fault, check the token, take from the budget, execute, distort the
+//! response. Makes no decisions about the project.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -23,27 +23,27 @@ use super::rate::Bucket;
 use super::world::World;
 use crate::loopback::{self, Answer, Body, Journal, Line, PATIENCE, Respond};
 
-/// The largest request body; the vendor's user data is at most 32 KiB.
+/// The largest request body, in bytes; the vendor's user data is at most 32 KiB.
 const MAX_BODY: usize = 1 << 20;
 
-/// How far the ids and addresses of two projects are apart.
+/// Distance between the IDs and addresses of two projects.
 const PROJECT_SIZE: u32 = 32_768;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// What all connections share.
+/// State shared by all connections.
 pub(super) struct Shared {
     options: Options,
-    /// Never empty once a request can arrive: the simulator opens its first project before it listens.
+    /// Not empty once requests can arrive: the simulator opens its first project before it listens.
     projects: Mutex<Vec<Arc<Mutex<Project>>>>,
 }
 
-/// What one lock guards.
+/// One project's state, protected by one lock.
 pub(super) struct Project {
     pub(super) token: String,
-    /// Opens the project for reading only.
+    /// The token that allows only reading.
     pub(super) read_token: Option<String>,
     pub(super) world: World,
     pub(super) journal: Journal,
@@ -51,7 +51,7 @@ pub(super) struct Project {
     bucket: Option<Bucket>,
 }
 
-/// A lock; a panic of another holder does not spoil it for us.
+/// Locks a mutex, ignoring poisoning by a panic elsewhere.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -87,7 +87,7 @@ impl Shared {
         project
     }
 
-    /// The project that a request is for: the one that its token opens, or the first one.
+    /// The project of a request: the one that its token opens, or the first one.
     fn project_of(&self, head: &Parts) -> Option<Arc<Mutex<Project>>> {
         let projects = lock(&self.projects);
         let mut opened = projects.iter();
@@ -102,13 +102,13 @@ impl Project {
         sent.is_some() && (sent == Some(self.token.as_str()) || sent == self.read_token.as_deref())
     }
 
-    /// Whether this is a change, and its token only allows reading.
+    /// Whether this is a change whose token allows only reading.
     fn is_read_only(&self, head: &Parts) -> bool {
         let changes = !matches!(head.method, Method::GET | Method::HEAD);
         changes && bearer(head) != Some(self.token.as_str())
     }
 
-    /// Records a request and finds the fault that meets it.
+    /// Records a request and finds the fault for it.
     fn receive(&mut self, line: &Line, head: &Parts) -> (u64, Option<Trouble>) {
         let path = local_path(head);
         let query = Query::parse(head.uri.query().unwrap_or_default());
@@ -161,7 +161,7 @@ impl Respond for Shared {
 }
 
 impl Shared {
-    /// Checks token and budget, and lets the API answer.
+    /// Checks token and budget, and executes the request.
     fn carry_out(
         &self,
         project: &Mutex<Project>,
@@ -227,7 +227,7 @@ fn bearer(head: &Parts) -> Option<&str> {
     header.to_str().ok()?.strip_prefix("Bearer ")
 }
 
-/// Path and query after the endpoint's `/v1`; a path without it stays whole.
+/// Path and query after the endpoint's `/v1`; other paths unchanged.
 fn local_path(head: &Parts) -> String {
     let sent = head.uri.path_and_query().map_or("/", |path| path.as_str());
     sent.strip_prefix("/v1")

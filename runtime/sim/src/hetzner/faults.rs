@@ -1,94 +1,92 @@
-//! Faults on demand: what the client gets to see instead of the right answer.
+//! Injectable faults: what the client gets instead of the correct response.
 //!
-//! A fault distorts the answer or the transport. Whether the project changed is said for each one;
-//! apart from failing actions none of them changes what a request does to the project. How the
-//! distorted answers look is in the module `answer`.
+//! A fault distorts the response or the transport. Each variant says whether the request is executed; apart from
+//! failing actions, no fault changes the effect of a request. The module `answer` builds the distorted responses.
 
 use std::time::Duration;
 
 use super::actions::Failure;
 use crate::loopback;
 
-/// A trouble and the requests it meets.
+/// A trouble and the requests it applies to.
 pub type Fault = loopback::Fault<Trouble>;
 
-/// What goes wrong.
+/// The type of a fault.
 #[derive(Clone, Debug)]
 pub enum Trouble {
-    /// The budget is spent, with this `Retry-After` (seconds or an HTTP date) or without. Nothing is
-    /// carried out.
+    /// 429, with this `Retry-After` (seconds or an HTTP date) or without. Not executed.
     TooManyRequests {
         /// The header's value.
         retry_after: Option<String>,
     },
-    /// An error in the vendor's envelope, for example 403 `token_readonly`. Nothing is carried out.
+    /// An error in the vendor's envelope, for example 403 `token_readonly`. Not executed.
     Refuse {
         /// The HTTP status, 400 to 599. Others become 500.
         status: u16,
         /// The vendor's error code.
         code: String,
     },
-    /// The same error, but the request is carried out first.
+    /// The same error, but after the request is executed.
     RefuseAfter {
         /// The HTTP status, 400 to 599. Others become 500.
         status: u16,
         /// The vendor's error code.
         code: String,
     },
-    /// An answer of a proxy in between: any status, any type, any body. Nothing is carried out.
+    /// The response of an intermediate proxy: any status, content type and body. Not executed.
     Foreign {
         /// The HTTP status, 200 to 999. Others become 500.
         status: u16,
         /// The `Content-Type`.
         content_type: String,
-        /// The body, as it is.
+        /// The body, sent unchanged.
         body: Vec<u8>,
     },
-    /// A redirect to any URL. Nothing is carried out.
+    /// A redirect to any URL. Not executed.
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: u16,
         /// The `Location` header's value.
         location: String,
     },
-    /// The connection is reset (TCP RST) before the request is carried out.
+    /// The connection is reset (TCP RST) before the request is executed.
     ResetBefore,
-    /// The request is carried out, then the connection is reset without an answer.
+    /// The request is executed, then the connection is reset without a response.
     ResetAfter,
-    /// Nothing happens for a while, then the request is carried out and answered.
+    /// The request is executed and answered after a delay.
     SlowBefore(Duration),
-    /// The request is carried out at once, and answered after a while.
+    /// The request is executed at once, and answered after a delay.
     SlowAfter(Duration),
-    /// The right answer in small pieces.
+    /// The correct response in small pieces.
     Drip {
-        /// Bytes at a time; 0 counts as 1.
+        /// Bytes per piece; 0 counts as 1.
         piece: usize,
         /// The pause before each piece.
         pause: Duration,
     },
-    /// The first half of the right answer, sent as if it were whole.
+    /// The first half of the correct response, sent as if it were complete.
     Truncated,
-    /// The first half of the right answer, then the connection ends.
+    /// The first half of the correct response, then the connection ends.
     Cut,
-    /// The right answer after so many blanks, which JSON allows.
+    /// The correct response preceded by blanks, which JSON allows.
     Oversize {
-        /// How many blanks.
+        /// Number of blanks.
         blanks: u64,
-        /// Whether `Content-Length` tells the size beforehand.
+        /// Whether `Content-Length` announces the size.
         declared: bool,
     },
-    /// The right answer after so many blanks, compressed, whatever the client accepts.
+    /// The correct response preceded by blanks, gzip-compressed regardless of what the client accepts.
     Gzip {
-        /// How many blanks, at most 256 MiB.
+        /// Number of blanks, at most 256 MiB.
         blanks: usize,
     },
-    /// A list without entries, and with numbers that agree.
+    /// A list without entries, with consistent totals.
     EmptyList,
-    /// A list without the second half of its entries, and with numbers that do not agree.
+    /// A list without the second half of its entries, with inconsistent totals.
     PartialPage,
-    /// A page that names itself as the next one.
+    /// A page that names itself as the next page.
     NextPageIsThisPage,
-    /// The action that a write starts fails in the end and changes nothing.
+    /// The action started by a write fails in the end and changes nothing.
     ActionFails {
         /// The vendor's error code.
         code: String,
@@ -97,7 +95,7 @@ pub enum Trouble {
     },
 }
 
-/// The failure that a trouble wants for the action of a request.
+/// The failure that a trouble imposes on the action of a request.
 pub(super) fn doom(trouble: Option<&Trouble>) -> Option<Failure> {
     match trouble {
         Some(Trouble::ActionFails { code, message }) => Some(Failure {

@@ -1,10 +1,10 @@
-//! Which labels and names the vendor takes.
+//! The vendor's rules for labels and names.
 
 use std::collections::BTreeMap;
 
 use super::api::Refusal;
 
-/// Labels are refused as a whole when one of them breaks the vendor's rules.
+/// Validates labels; one invalid label refuses all of them.
 pub(super) fn allowed(
     labels: BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, Refusal> {
@@ -30,7 +30,7 @@ pub(super) fn allowed(
     Ok(labels)
 }
 
-/// Names of load balancers and certificates: text that neither begins nor ends with a blank.
+/// Validates the name of a load balancer or certificate: 1 to 128 characters without leading or trailing blanks.
 pub(super) fn allowed_name(name: String) -> Result<String, Refusal> {
     let length = name.chars().count();
     if name.trim() == name && (1..=128).contains(&length) {
@@ -41,7 +41,7 @@ pub(super) fn allowed_name(name: String) -> Result<String, Refusal> {
     }
 }
 
-/// At most 63 characters that begin and end with a letter or a digit; empty is fine.
+/// At most 63 characters that begin and end with a letter or a digit; may be empty.
 fn is_segment(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let end = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
-//! The actions of load balancers: which there are, and the small ones.
+//! The actions of load balancers: their dispatch, and the small ones.
 
 use std::net::IpAddr;
 
@@ -72,7 +72,7 @@ struct TypeWish {
     load_balancer_type: Value,
 }
 
-/// What the load balancer has must fit into the new type.
+/// Changes the type; services, targets and certificates must fit into the new one.
 fn change_type(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
     let wish: TypeWish = api::body(call)?;
     let size = LoadBalancerType::ordered(world, &id_or_name(&wish.load_balancer_type))?;

@@ -1,7 +1,7 @@
-//! What the owner of the handle may do with load balancers: look at them, change them behind the clients' backs, and set
-//! how the cloud treats them.
+//! Direct control of load balancers through the handle: read them, change them without requests, and configure the
+//! cloud's behaviour.
 //!
-//! None of this counts as a request, waits, or spends budget.
+//! None of this counts as a request, waits, or uses budget.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,12 +21,12 @@ impl Hetzner {
         self.state(|state| state.world.add_load_balancer(spec))
     }
 
-    /// Takes a load balancer out of the project at once, without an action, protected or not. Says whether it was there.
+    /// Removes a load balancer at once, without an action, even if protected. Returns whether it existed.
     pub fn remove_load_balancer(&self, id: u64) -> bool {
         self.state(|state| state.world.remove_load_balancer(id))
     }
 
-    /// Changes anything about a load balancer. Says whether it is there.
+    /// Changes any property of a load balancer. Returns whether it exists.
     pub fn change_load_balancer(
         &self,
         id: u64,
@@ -40,7 +40,7 @@ impl Hetzner {
         })
     }
 
-    /// A load balancer as plain data.
+    /// The specification of a load balancer.
     #[must_use]
     pub fn load_balancer_spec(&self, id: u64) -> Option<LoadBalancerSpec> {
         self.state(|state| {
@@ -49,7 +49,7 @@ impl Hetzner {
         })
     }
 
-    /// A load balancer as a client would see it.
+    /// A load balancer as clients see it.
     #[must_use]
     pub fn load_balancer(&self, id: u64) -> Option<Value> {
         self.state(|state| {
@@ -58,7 +58,7 @@ impl Hetzner {
         })
     }
 
-    /// All load balancers as a client would see them, in the order of their ids, whatever lists hide.
+    /// All load balancers as clients see them, in the order of their IDs, including those hidden from lists.
     #[must_use]
     pub fn load_balancers(&self) -> Vec<Value> {
         self.state(|state| {
@@ -67,13 +67,13 @@ impl Hetzner {
         })
     }
 
-    /// The ids of all load balancers, in their order.
+    /// The IDs of all load balancers, in ascending order.
     #[must_use]
     pub fn load_balancer_ids(&self) -> Vec<u64> {
         self.state(|state| state.world.load_balancers.keys().copied().collect())
     }
 
-    /// The commands of the actions that worked on a load balancer, in their order; it may be gone.
+    /// The commands of a load balancer's actions, in order; it may be deleted already.
     #[must_use]
     pub fn load_balancer_actions(&self, id: u64) -> Vec<&'static str> {
         let resource = Resource::LoadBalancer(id);
@@ -85,45 +85,45 @@ impl Hetzner {
         })
     }
 
-    /// How long actions run that begin from now on, as in [`super::Options::action_duration`].
+    /// Sets the duration of actions that begin from now on, as in [`super::Options::action_duration`].
     pub fn set_action_duration(&self, duration: Duration) {
         self.state(|state| state.world.action_duration = duration);
     }
 
-    /// Whether actions that take no time have ended already in the answer that shows them first. Without this, and to
-    /// begin with, they run there, and have ended when somebody asks again.
+    /// Whether actions without duration have already ended in the response that shows them first. By default they are
+    /// still running there and have ended in the next response.
     pub fn set_prompt_actions(&self, prompt: bool) {
         self.state(|state| state.world.prompt_actions = prompt);
     }
 
-    /// How many load balancers requests may make; 1 000 to begin with.
+    /// Sets how many load balancers requests may create; 1 000 by default.
     pub fn set_load_balancer_quota(&self, quota: usize) {
         self.rules(|rules| rules.quota = quota);
     }
 
-    /// What a load balancer answers to a change while an action runs on it.
+    /// Sets the response to a change of a load balancer while an action runs on it.
     pub fn set_load_balancer_locking(&self, locking: Locking) {
         self.rules(|rules| rules.locking = locking);
     }
 
-    /// Whether the addresses of a load balancer stay unknown until the action that makes it has ended.
+    /// Whether the addresses of a load balancer stay unknown until its creation has ended.
     pub fn set_late_addresses(&self, late: bool) {
         self.rules(|rules| rules.late_addresses = late);
     }
 
-    /// Whether a deletion is answered with 204 and nothing else, as the vendor did before October 2026.
+    /// Whether a deletion is answered with 204 and no body, as the vendor did before October 2026.
     pub fn set_old_load_balancer_deletion(&self, old: bool) {
         self.rules(|rules| rules.old_deletion = old);
     }
 
-    /// Whether a load balancer type may be ordered. Those in use stay.
+    /// Sets whether a load balancer type may be ordered. Existing load balancers stay.
     pub fn set_offer(&self, size: LoadBalancerType, offer: Offer) {
         self.rules(|rules| {
             rules.offers.insert(size, offer);
         });
     }
 
-    /// Makes the owner of the project rent a machine with this address, which may be a target from now on.
+    /// Registers this address as a machine rented by the project's owner, which may then be a target.
     pub fn own_address(&self, ip: IpAddr) {
         self.rules(|rules| {
             rules.owned_addresses.insert(ip);

@@ -1,4 +1,4 @@
-//! Load balancers in networks, and their public interface.
+//! Networks and public interface of load balancers.
 
 use std::net::Ipv4Addr;
 
@@ -26,13 +26,13 @@ fn not_attached() -> Refusal {
     unprocessable("load_balancer_not_attached_to_network", message)
 }
 
-/// The network that a load balancer is in.
+/// The network that a load balancer is attached to.
 pub(super) fn network_of(balancer: &LoadBalancer) -> Result<u64, Refusal> {
     let net = balancer.private_net.ok_or_else(not_attached)?;
     Ok(net.network)
 }
 
-/// A network that exists, and that no action is changing.
+/// Requires that the network exists and that no action runs on it.
 pub(super) fn quiet(world: &World, network: u64) -> Result<(), Refusal> {
     if !world.networks.contains_key(&network) {
         return Err(Refusal::not_found("network", &network.to_string()));
@@ -73,7 +73,7 @@ pub(super) fn place_in(
     Err(unprocessable("ip_not_available", "the IP is not available"))
 }
 
-/// Addresses stay text here: the vendor answers a wrong one with `invalid_input`.
+/// Addresses are strings here: the vendor answers invalid ones with `invalid_input`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Attachment {
@@ -129,7 +129,7 @@ pub(super) fn detach(world: &mut World, call: &Call, id: &str) -> Result<Value, 
     Ok(api::start(world, call, command, resources, effect))
 }
 
-/// Turns the public interface on or off. Off needs another way in, and targets that are reached through it.
+/// Turns the public interface on or off. Off requires a network through which all targets are reached.
 pub(super) fn set_public_interface(
     world: &mut World,
     call: &Call,

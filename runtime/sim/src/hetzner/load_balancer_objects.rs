@@ -1,6 +1,6 @@
-//! Load balancers as plain data: what a request may ask for, what a project holds, what a test may change.
+//! Load balancers as plain data, used in requests, in the project's state and by tests.
 //!
-//! Nothing here knows a rule; the modules of the requests do.
+//! Contains no rules; those are in the modules of the requests.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,18 +11,18 @@ use super::load_balancer_types::LoadBalancerType;
 use super::locations::Location;
 use super::objects::PrivateNet;
 
-/// How a load balancer chooses the target of a connection.
+/// The algorithm that selects the target of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// One after the other.
+    /// Each target in turn.
     #[default]
     RoundRobin,
-    /// The one with the fewest connections.
+    /// The target with the fewest connections.
     LeastConnections,
 }
 
 impl Algorithm {
-    /// The word in the API.
+    /// The name in the API.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -37,19 +37,19 @@ impl Algorithm {
     }
 }
 
-/// What a service understands of its traffic.
+/// The protocol of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Bytes.
+    /// Plain TCP.
     Tcp,
-    /// Requests.
+    /// HTTP.
     Http,
-    /// Requests inside TLS, which ends here or at the target.
+    /// HTTPS, with TLS terminated here or at the target.
     Https,
 }
 
 impl Protocol {
-    /// The word in the API.
+    /// The name in the API.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,37 +65,37 @@ impl Protocol {
     }
 }
 
-/// One port that a load balancer listens on.
+/// A service: one port that a load balancer listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// What it understands.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Where it listens. No two services of a load balancer share this.
+    /// The listening port, unique within a load balancer.
     pub listen_port: u16,
-    /// Where its targets listen.
+    /// The port of its targets.
     pub destination_port: u16,
-    /// Whether targets are told the client's address by the PROXY protocol.
+    /// Whether the PROXY protocol tells targets the client's address.
     pub proxyprotocol: bool,
-    /// Shown, and of use, only with [`Protocol::Http`] and [`Protocol::Https`].
+    /// Shown and used only with [`Protocol::Http`] and [`Protocol::Https`].
     pub http: HttpOptions,
-    /// When a target counts as healthy.
+    /// How the health of targets is checked.
     pub health_check: HealthCheck,
 }
 
-/// What a service does with HTTP.
+/// HTTP options of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpOptions {
     /// The cookie of sticky sessions.
     pub cookie_name: String,
-    /// Its life in seconds.
+    /// The cookie's lifetime in seconds.
     pub cookie_lifetime: u32,
-    /// Idle connections end after so many seconds.
+    /// Timeout of idle connections in seconds.
     pub timeout_idle: u32,
-    /// Certificates, by id.
+    /// The IDs of the certificates.
     pub certificates: Vec<u64>,
     /// Whether port 80 answers with a redirect to HTTPS.
     pub redirect_http: bool,
-    /// Whether a client stays with its target.
+    /// Whether requests of one client go to the same target.
     pub sticky_sessions: bool,
 }
 
@@ -113,23 +113,23 @@ impl Default for HttpOptions {
     }
 }
 
-/// How a service finds out whether a target is well.
+/// The health check of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// Present when the check asks over HTTP, absent when it only connects.
+    /// Set for HTTP checks; `None` for TCP checks.
     pub http: Option<HttpCheck>,
-    /// The port of the check.
+    /// The port to check.
     pub port: u16,
-    /// Seconds from one check to the next.
+    /// Interval between checks in seconds.
     pub interval: u32,
-    /// Seconds until one check has failed.
+    /// Timeout of one check in seconds.
     pub timeout: u32,
-    /// Checks in a row that change the verdict.
+    /// Number of consecutive results that change the state.
     pub retries: u32,
 }
 
 impl HealthCheck {
-    /// The vendor's default: connect to the service's destination.
+    /// The vendor's default: a TCP check of the service's destination port.
     #[must_use]
     pub fn connects_to(port: u16) -> Self {
         Self {
@@ -142,18 +142,18 @@ impl HealthCheck {
     }
 }
 
-/// What a health check asks over HTTP, and what it wants to hear.
+/// Request of an HTTP health check and its expected response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpCheck {
     /// The host header.
     pub domain: Option<String>,
     /// The path.
     pub path: String,
-    /// What the answer must contain.
+    /// Text that the response must contain.
     pub response: String,
-    /// The statuses that are fine, such as `2??`.
+    /// The accepted status codes, such as `2??`.
     pub status_codes: Vec<String>,
-    /// Whether it asks inside TLS.
+    /// Whether the check uses TLS.
     pub tls: bool,
 }
 
@@ -170,29 +170,29 @@ impl Default for HttpCheck {
     }
 }
 
-/// Where a load balancer sends connections.
+/// A target of a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One server.
     Server {
         /// Its id.
         id: u64,
-        /// Whether it is reached through the network that both are in.
+        /// Whether it is reached through the private network of both.
         use_private_ip: bool,
     },
-    /// Every server whose labels match.
+    /// All servers whose labels match.
     LabelSelector {
         /// The selector's text.
         selector: String,
-        /// Whether they are reached through the network that all are in.
+        /// Whether they are reached through the private network.
         use_private_ip: bool,
     },
-    /// A machine of the owner's outside the project.
+    /// A machine of the project's owner outside the project.
     Ip(IpAddr),
 }
 
 impl Target {
-    /// Whether both name the same target; how it is reached does not matter.
+    /// Whether both name the same target, regardless of how it is reached.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Server { id: left, .. }, Self::Server { id: right, .. }) => left == right,
@@ -220,32 +220,32 @@ impl Target {
 /// A load balancer to add. Start from [`LoadBalancerSpec::named`] and change what matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadBalancerSpec {
-    /// The name. Uniqueness is not checked here, so that a trial can break it.
+    /// The name. Uniqueness is not checked here, so that a test can violate it.
     pub name: String,
-    /// The size.
+    /// The type.
     pub load_balancer_type: LoadBalancerType,
-    /// The place.
+    /// The location.
     pub location: Location,
     /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// How targets are chosen.
+    /// The algorithm that selects targets.
     pub algorithm: Algorithm,
-    /// Whether the public addresses work.
+    /// Whether the public interface is enabled.
     pub public_interface: bool,
-    /// The ports. Limits are not checked here.
+    /// The services. Limits are not checked here.
     pub services: Vec<Service>,
     /// The targets. Limits are not checked here.
     pub targets: Vec<Target>,
-    /// Whether requests may delete it.
+    /// Whether requests to delete it are refused.
     pub delete_protected: bool,
-    /// The name of the IPv4 address, when it is not the vendor's own.
+    /// The reverse DNS name of the IPv4 address; `None`: the vendor's own.
     pub ipv4_dns_ptr: Option<String>,
-    /// The name of the IPv6 address.
+    /// The reverse DNS name of the IPv6 address.
     pub ipv6_dns_ptr: Option<String>,
 }
 
 impl LoadBalancerSpec {
-    /// The smallest one in Falkenstein, public, without services and targets.
+    /// A load balancer of the smallest type in Falkenstein, public, without services and targets.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -263,30 +263,30 @@ impl LoadBalancerSpec {
     }
 }
 
-/// A load balancer as the project holds it.
+/// A load balancer of the project.
 pub(super) struct LoadBalancer {
     pub(super) id: u64,
     pub(super) spec: LoadBalancerSpec,
     pub(super) created: Timestamp,
-    /// Counts the load balancers of the simulator from 0; its addresses are made from it.
+    /// Number of the load balancer in the simulator, from 0; determines its addresses.
     pub(super) number: u32,
-    /// The one network that it is in.
+    /// The network that it is attached to; at most one.
     pub(super) private_net: Option<PrivateNet>,
 }
 
 impl LoadBalancer {
-    /// From the last quarter of RFC 2544's benchmarking range, which servers reach only in the fourth project.
+    /// From the last quarter of RFC 2544's benchmarking range, which servers use only from the fourth project on.
     pub(super) fn public_ipv4(&self) -> Ipv4Addr {
         Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 19, 192, 1)).wrapping_add(self.number))
     }
 
-    /// From a part of RFC 3849's documentation range that servers never reach.
+    /// From a part of RFC 3849's documentation range that servers never use.
     pub(super) fn public_ipv6(&self) -> Ipv6Addr {
         let prefix = u128::from(Ipv6Addr::new(0x2001, 0xdb8, 0xfffe, 0, 0, 0, 0, 1));
         Ipv6Addr::from(prefix | u128::from(self.number) << 64)
     }
 
-    /// The name that the vendor gives the IPv4 address.
+    /// The reverse DNS name of the IPv4 address.
     pub(super) fn ipv4_dns_ptr(&self) -> String {
         let own = || format!("static.{}.clients.simulated.example", self.public_ipv4());
         self.spec.ipv4_dns_ptr.clone().unwrap_or_else(own)

@@ -1,15 +1,15 @@
-//! A service as a request describes it: reading it, with the vendor's bounds and defaults. Whether a load balancer may have
-//! it is not decided here.
+//! Parses services in requests, with the vendor's bounds and defaults. Does not decide whether a load balancer may have
+//! them.
 
 use serde::{Deserialize, Deserializer};
 
 use super::api::Refusal;
 use super::load_balancer_objects::{HealthCheck, HttpCheck, HttpOptions, Protocol, Service};
 
-/// The port of HTTP, which needs no telling.
+/// The HTTP port, which may be omitted in requests.
 pub(super) const HTTP_PORT: u16 = 80;
 
-/// A service as a request describes it. What is absent gets the vendor's default, or stays as it is.
+/// A service in a request. Absent fields get the vendor's default, or stay unchanged.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServiceWish {
@@ -46,7 +46,7 @@ struct HealthCheckWish {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HttpCheckWish {
-    /// Absent: as it is. Null: none.
+    /// Absent: unchanged. Null: none.
     #[serde(default, deserialize_with = "present")]
     domain: Option<Option<String>>,
     path: Option<String>,
@@ -59,7 +59,7 @@ fn present<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Option<String>
     Option::deserialize(reader).map(Some)
 }
 
-/// A number of a request within the vendor's bounds, or the default.
+/// A number in a request within the vendor's bounds, or the default.
 fn within<T: TryFrom<i64>>(
     field: &str,
     wish: Option<i64>,
@@ -81,7 +81,7 @@ fn port(field: &str, wish: Option<i64>, default: Option<u16>) -> Result<u16, Ref
     within(field, wish, default, (1, 65_535))
 }
 
-/// Text of a request that is not empty and not too long.
+/// A non-empty string in a request of limited length, or the default.
 fn text(field: &str, wish: Option<String>, default: String, max: usize) -> Result<String, Refusal> {
     let Some(text) = wish else {
         return Ok(default);
@@ -93,7 +93,7 @@ fn text(field: &str, wish: Option<String>, default: String, max: usize) -> Resul
     Ok(text)
 }
 
-/// The service that a request describes, in place of this one or as a new one.
+/// Converts the request into a service, based on `known` for an update.
 pub(super) fn read(wish: ServiceWish, known: Option<&Service>) -> Result<Service, Refusal> {
     let protocol = match (wish.protocol, known) {
         (Some(word), _) => Protocol::named(&word)
@@ -101,7 +101,7 @@ pub(super) fn read(wish: ServiceWish, known: Option<&Service>) -> Result<Service
         (None, Some(known)) => known.protocol,
         (None, None) => return Err(Refusal::invalid("protocol", "is missing")),
     };
-    // Protocols that have well-known ports need not name any.
+    // Protocols with well-known ports may omit them.
     let (listen, destination) = match protocol {
         Protocol::Tcp => (None, None),
         Protocol::Http => (Some(HTTP_PORT), Some(HTTP_PORT)),

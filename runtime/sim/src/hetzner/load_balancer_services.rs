@@ -1,4 +1,4 @@
-//! Which services a load balancer may have, as the vendor documents it, and the three actions that change them.
+//! The vendor's documented rules for services of a load balancer, and the three actions that change them.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::load_balancer_state::Change;
 use super::load_balancers::{find, idle};
 use super::world::World;
 
-/// What the protocol must allow, what must exist, and what no other service may have.
+/// Checks that the protocol allows the options, that certificates exist, and that ports are free.
 fn check(world: &World, spec: &LoadBalancerSpec, service: &Service) -> Result<(), Refusal> {
     let http = &service.http;
     if http.redirect_http && service.protocol != Protocol::Https {
@@ -47,20 +47,20 @@ fn check(world: &World, spec: &LoadBalancerSpec, service: &Service) -> Result<()
     Ok(())
 }
 
-/// Every port that a service takes: a redirect takes one more.
+/// All ports that a service uses: a redirect takes one more.
 fn ports(service: &Service) -> impl Iterator<Item = u16> {
     let redirect = service.http.redirect_http.then_some(HTTP_PORT);
     std::iter::once(service.listen_port).chain(redirect)
 }
 
-/// Whether another service has one of its ports.
+/// Whether another service uses one of its ports.
 fn clashes(spec: &LoadBalancerSpec, service: &Service, but: Option<u16>) -> bool {
     let others = spec
         .services
         .iter()
         .filter(|other| Some(other.listen_port) != but);
     let taken: BTreeSet<u16> = others.flat_map(ports).collect();
-    // A service may be the one that its own redirect leads away from, but then nothing could be served.
+    // A service on the port of its own redirect clashes, too: it could serve nothing.
     let own: Vec<u16> = ports(service).collect();
     own.iter().any(|port| taken.contains(port)) || (own.len() == 2 && own[0] == own[1])
 }
@@ -70,7 +70,7 @@ fn port_used(status: StatusCode) -> Refusal {
     Refusal::new(status, "source_port_already_used", message)
 }
 
-/// The service that a request adds to a load balancer, or why it cannot.
+/// Validates a service to be added to a load balancer.
 pub(super) fn allowed(
     world: &World,
     spec: &LoadBalancerSpec,
@@ -106,7 +106,7 @@ pub(super) fn add(world: &mut World, call: &Call, id: &str) -> Result<Value, Ref
     start(world, call, id, "add_service", Change::PutService(service))
 }
 
-/// The listening port names the service that changes, and does not change itself.
+/// Updates the service with this listening port; the port itself cannot change.
 pub(super) fn update(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
     let wish: ServiceWish = api::body(call)?;
     let spec = &find(world, id)?.spec;

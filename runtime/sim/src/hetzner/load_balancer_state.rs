@@ -1,5 +1,5 @@
-//! What a project does with its load balancers: holding them, changing them when an action ends, forgetting targets
-//! that are gone. It also holds what a test may set about them.
+//! State of a project's load balancers: adds them, changes them when an action ends, and removes deleted targets. Also
+//! holds the behaviour that tests configure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,30 +10,30 @@ use super::load_balancer_types::{LoadBalancerType, Offer};
 use super::objects::PrivateNet;
 use super::world::World;
 
-/// What a load balancer answers to a change while an action runs on it.
+/// The response to a change of a load balancer while an action runs on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Locking {
-    /// 423 `locked`, as the vendor documents it for everything on which an action runs.
+    /// 423 `locked`, as the vendor documents for every object with a running action.
     #[default]
     Locked,
     /// 409 `conflict`, which the vendor documents for objects that change during the request.
     Conflict,
-    /// The change is taken on, and ends after the one before.
+    /// The change is accepted and ends after the previous one.
     Off,
 }
 
-/// What a test may set about the load balancers of a project.
+/// Configurable behaviour of a project's load balancers.
 pub(super) struct LoadBalancerRules {
-    /// How many requests may make; the owner of the handle may add more.
+    /// How many load balancers requests may create; the handle may add more.
     pub(super) quota: usize,
     pub(super) locking: Locking,
-    /// Whether public addresses stay unknown until the load balancer is made.
+    /// Whether public addresses stay unknown until the creation has ended.
     pub(super) late_addresses: bool,
     /// Whether a deletion is answered without an action, as before October 2026.
     pub(super) old_deletion: bool,
-    /// Offers other than the default.
+    /// Offers that differ from the default.
     pub(super) offers: BTreeMap<LoadBalancerType, Offer>,
-    /// Addresses of machines outside the project that its owner rents, too.
+    /// Addresses of machines outside the project that its owner also rents.
     pub(super) owned_addresses: BTreeSet<IpAddr>,
 }
 
@@ -50,10 +50,10 @@ impl Default for LoadBalancerRules {
     }
 }
 
-/// What an action changes about a load balancer when it ends.
+/// The change that an action makes to a load balancer when it ends.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// In place of the service with the same listening port, or as a new one.
+    /// Replaces the service with the same listening port, or adds a new one.
     PutService(Service),
     DeleteService(u16),
     AddTarget(Target),
@@ -64,7 +64,7 @@ pub(super) enum Change {
     SetIpv6Pointer(Option<String>),
     SetProtection(bool),
     SetPublicInterface(bool),
-    /// It could not be made: what is left has its name and its labels, and serves nothing.
+    /// The creation failed: keeps only the name and the labels.
     Strip,
 }
 
@@ -100,14 +100,14 @@ impl World {
         true
     }
 
-    /// Whether the action that makes it still runs.
+    /// Whether the action that creates it still runs.
     pub(super) fn is_being_made(&self, id: u64) -> bool {
         let resource = Resource::LoadBalancer(id);
         self.actions.runs("create_load_balancer", resource)
     }
 
-    /// Takes a load balancer out of a network, and with it every target that is reached through the network. Hands
-    /// back the address that it had there.
+    /// Detaches a load balancer from a network and removes every target that is reached through it. Returns the
+    /// attachment.
     pub(super) fn leave_network(&mut self, id: u64, network: u64) -> Option<PrivateNet> {
         let balancer = self.load_balancers.get_mut(&id)?;
         let net = balancer.private_net.take_if(|net| net.network == network)?;
@@ -116,7 +116,7 @@ impl World {
         Some(net)
     }
 
-    /// A server is gone, and is a target no more.
+    /// Removes a deleted server from all targets.
     pub(super) fn forget_target(&mut self, server: u64) {
         for balancer in self.load_balancers.values_mut() {
             let targets = &mut balancer.spec.targets;
@@ -140,7 +140,7 @@ impl World {
                 .into_iter()
                 .for_each(|net| self.release(net));
         }
-        // It may have gone while the action ran, and so may a server that is to become a target.
+        // The load balancer may have been deleted while the action ran, and so may a server to be added as a target.
         let is_gone = |target: &Target| matches!(target, Target::Server { id, .. } if !self.servers.contains_key(id));
         if matches!(&change, Change::AddTarget(target) if is_gone(target)) {
             return;

@@ -1,5 +1,5 @@
-//! Which targets a load balancer may have, as the vendor documents it: reading what a request asks for, and the two
-//! actions that change them.
+//! The vendor's documented rules for targets of a load balancer: parsing requests, and the two actions that change
+//! targets.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use super::load_balancers::{find, idle};
 use super::query::LabelSelector;
 use super::world::World;
 
-/// A target as a request describes it.
+/// A target in a request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TargetWish {
@@ -93,7 +93,7 @@ fn unprocessable(code: &str, message: &str) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
 }
 
-/// The target that a request adds to a load balancer, or why it cannot.
+/// Validates a target to be added to a load balancer.
 pub(super) fn allowed(
     world: &World,
     balancer: &LoadBalancer,
@@ -181,7 +181,7 @@ fn allowed_address(world: &World, balancer: &LoadBalancer, ip: IpAddr) -> Result
     reached_publicly(balancer)
 }
 
-/// Whether an address is a load balancer's or a server's of the project.
+/// Whether an address belongs to a load balancer or server of the project.
 fn is_of_project(world: &World, ip: IpAddr) -> bool {
     let mut servers = world.servers.values();
     let mut balancers = world.load_balancers.values();
@@ -191,7 +191,7 @@ fn is_of_project(world: &World, ip: IpAddr) -> bool {
                 || balancers.any(|balancer| balancer.public_ipv4() == ip)
         }
         IpAddr::V6(ip) => {
-            // A server has the whole /64.
+            // A server owns the whole /64.
             let half = u128::from(ip) >> 64;
             servers.any(|server| {
                 server.spec.public_ipv6 && u128::from(server.public_ipv6()) >> 64 == half

@@ -1,4 +1,4 @@
-//! The load balancer types that the vendor sells: their limits and prices as constants, and whether each may be ordered.
+//! The vendor's load balancer types: limits and prices as constants, and whether each may be ordered.
 
 use http::StatusCode;
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use super::query;
 use super::server_types::{included_traffic, price};
 use super::world::World;
 
-/// A size of load balancer. The default is the smallest one.
+/// A load balancer type. The default is the smallest one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LoadBalancerType {
     /// 5 services, 25 targets.
@@ -22,24 +22,24 @@ pub enum LoadBalancerType {
     Lb31,
 }
 
-/// Whether a load balancer type may be ordered. The default: it may, and nothing says that this will end.
+/// Whether a load balancer type may be ordered. By default it may, without an announced end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offer {
     /// It may be ordered.
     #[default]
     Current,
-    /// It may be ordered until the second of these times, and says so.
+    /// It may be ordered until `unavailable_after`, and is shown as deprecated.
     Deprecated {
-        /// When that was announced.
+        /// When the end was announced.
         announced: Timestamp,
-        /// From then on orders are refused.
+        /// Orders are refused from this time on.
         unavailable_after: Timestamp,
     },
-    /// Orders are refused, and nothing in the type says why.
+    /// Orders are refused, without a sign of it in the type.
     SoldOut,
 }
 
-/// What the vendor tells about one type; price in euro a month.
+/// The vendor's data about one type; price in euro per month.
 struct Facts {
     id: u64,
     name: &'static str,
@@ -61,25 +61,25 @@ impl LoadBalancerType {
         self.facts().name
     }
 
-    /// How many services one load balancer can have.
+    /// Maximum number of services of one load balancer.
     #[must_use]
     pub fn max_services(self) -> usize {
         self.facts().max_services
     }
 
-    /// How many targets one load balancer can have.
+    /// Maximum number of targets of one load balancer.
     #[must_use]
     pub fn max_targets(self) -> usize {
         self.facts().max_targets
     }
 
-    /// How many certificates all services of one load balancer can have together.
+    /// Maximum number of certificates of all services of one load balancer.
     #[must_use]
     pub fn max_certificates(self) -> usize {
         self.facts().max_certificates
     }
 
-    /// Looks a type up by its id or its name, as the vendor's write requests allow.
+    /// Finds a type by its ID or name, as the vendor's write requests allow.
     pub(super) fn find(id_or_name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -100,7 +100,7 @@ impl LoadBalancerType {
                 })
             })
             .collect();
-        // The older field is the announcement alone.
+        // The older field contains only the announcement.
         let (deprecated, deprecation) = match world.offer(self) {
             Offer::Current | Offer::SoldOut => (Value::Null, Value::Null),
             Offer::Deprecated {
@@ -120,7 +120,7 @@ impl LoadBalancerType {
         })
     }
 
-    /// The type that a request asks for by id or name, if it may be ordered.
+    /// The type requested by ID or name, if it may be ordered.
     pub(super) fn ordered(world: &World, id_or_name: &str) -> Result<Self, Refusal> {
         let size = Self::find(id_or_name)
             .ok_or_else(|| Refusal::invalid("load_balancer_type", "unknown load balancer type"))?;
@@ -178,7 +178,7 @@ impl LoadBalancerType {
     }
 }
 
-/// `GET /load_balancer_types` and what follows it.
+/// Handles `GET /load_balancer_types` and everything below it.
 pub(super) fn read(world: &World, call: &Call, rest: &[&str]) -> Result<Reply, Refusal> {
     match rest {
         [] => {

@@ -1,4 +1,4 @@
-//! How a load balancer looks to a client.
+//! JSON view of a load balancer.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::query::LabelSelector;
 use super::server_types::included_traffic;
 use super::world::{World, in_whole_seconds};
 
-/// A load balancer with every field the vendor has.
+/// The load balancer with all of the vendor's fields.
 pub(super) fn show(world: &World, balancer: &LoadBalancer) -> Value {
     let spec = &balancer.spec;
     let is_known = !(world.load_balancer_rules.late_addresses && world.is_being_made(balancer.id));
@@ -88,7 +88,7 @@ fn show_target(world: &World, balancer: &LoadBalancer, target: &Target) -> Value
             selector,
             use_private_ip,
         } => {
-            // It was read before it was stored, and one that a test wrote badly matches nothing.
+            // Requests were validated; an invalid selector set by a test matches nothing.
             let servers = world.servers.values().filter(|server| {
                 LabelSelector::read(selector).is_ok_and(|read| read.matches(&server.spec.labels))
             });
@@ -100,7 +100,7 @@ fn show_target(world: &World, balancer: &LoadBalancer, target: &Target) -> Value
                 "use_private_ip": use_private_ip, "targets": servers,
             })
         }
-        // Nobody here can tell how a machine outside the project is.
+        // The health of machines outside the project is unknown here.
         Target::Ip(ip) => json!({
             "type": "ip", "ip": {"ip": ip.to_string()},
             "health_status": health(balancer, "unknown"),
@@ -121,7 +121,7 @@ fn show_server(world: &World, balancer: &LoadBalancer, id: u64, use_private_ip: 
     })
 }
 
-/// What the checks of all services say of one target: a server that runs is well, one that does not cannot be reached.
+/// Health of one target by service: running servers are healthy, others unreachable.
 fn health(balancer: &LoadBalancer, word: &str) -> Vec<Value> {
     let detail = (word == "unhealthy").then_some("layer4_no_connection");
     let services = balancer.spec.services.iter();

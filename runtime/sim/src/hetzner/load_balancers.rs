@@ -1,9 +1,9 @@
-//! The load balancer endpoints: making, reading, renaming and deleting.
+//! The load balancer endpoints: create, read, rename and delete.
 //!
-//! Codes and bounds are the documented ones (August 2026, and the change of October 2026 that a deletion answers with an
-//! action). Where the documentation is silent it was decided here: what could not be made stays as a name with labels, an
-//! unknown service is `not_found`, an unknown target `load_balancer_target_not_found` (which clients of others know), and
-//! targets that are reached through a network leave it together with their load balancer.
+//! Codes and bounds are the documented ones (August 2026, and the change of October 2026 that a deletion returns an
+//! action). Where the documentation is silent, this simulator decides: after a failed creation only name and labels
+//! remain, an unknown service is `not_found`, an unknown target `load_balancer_target_not_found` (a code known to other
+//! clients), and a load balancer that leaves a network loses the targets reached through it.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use super::servers::id_or_name;
 use super::world::World;
 use super::{labels, load_balancer_actions, load_balancer_networks as networks};
 
-/// Everything below `/load_balancers`.
+/// Handles everything below `/load_balancers`.
 pub(super) fn answer(
     world: &mut World,
     call: &Call,
@@ -99,7 +99,7 @@ struct Creation {
     location: Option<Value>,
 }
 
-/// Primary IPs by id. The project has none, so any id is unknown.
+/// Primary IPs by ID. The project has none, so that every ID is unknown.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PublicNet {
@@ -147,7 +147,7 @@ fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
             Some(PrivateNet { network, ip })
         }
     };
-    // The request is checked whole, on a draft that no other request sees, before anything is made.
+    // The whole request is checked on a private draft before anything is created.
     let mut draft = LoadBalancer {
         id: 0,
         spec: LoadBalancerSpec {
@@ -240,7 +240,7 @@ fn delete(world: &mut World, call: &Call, id: &str) -> Result<Reply, Refusal> {
     let resources = vec![Resource::LoadBalancer(id)];
     let command = "delete_load_balancer";
     let action = api::start(world, call, command, resources, Effect::Nothing);
-    // As with servers it leaves the project at once; the action ends later.
+    // As with servers, it disappears at once; the action ends later.
     if call.doom.is_none() {
         world.remove_load_balancer(id);
     }
@@ -261,7 +261,7 @@ pub(super) fn find<'w>(world: &'w World, id: &str) -> Result<&'w LoadBalancer, R
     balancer.ok_or_else(|| Refusal::not_found("load balancer", id))
 }
 
-/// The id of a load balancer that exists and takes a change now.
+/// The ID of a load balancer that exists and accepts a change now.
 pub(super) fn idle(world: &World, id: &str) -> Result<u64, Refusal> {
     let id = find(world, id)?.id;
     if !world.actions.busy(Resource::LoadBalancer(id)) {

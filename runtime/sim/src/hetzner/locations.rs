@@ -1,8 +1,8 @@
-//! Where the vendor has servers, as constants.
+//! The vendor's locations, as constants.
 
 use serde_json::{Value, json};
 
-/// A place where servers stand. The default is Falkenstein.
+/// A location of servers. The default is Falkenstein.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Location {
     /// Falkenstein, Germany.
@@ -20,7 +20,7 @@ pub enum Location {
     Sin,
 }
 
-/// What the vendor tells about one location.
+/// The vendor's data about one location.
 struct LocationFacts {
     id: u64,
     name: &'static str,
@@ -59,7 +59,7 @@ impl Location {
         self.facts().id
     }
 
-    /// Looks a location up by its id or its name, as the vendor's write requests allow.
+    /// Finds a location by its ID or name, as the vendor's write requests allow.
     pub(super) fn find(id_or_name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()

@@ -1,4 +1,4 @@
-//! What the owner of the handle may do to networks: make them, and change their parts and routes behind the clients' backs.
+//! Direct control of networks through the handle: add them, and change their subnets and routes without requests.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use super::locations::Location;
 use super::objects::{Network, Route, Subnet};
 
 impl Hetzner {
-    /// Adds a network with one subnet, in the zone of a location, that need not span all of it. Returns its id.
+    /// Adds a network with one subnet, in the zone of a location, that need not span all of it. Returns its ID.
     pub fn add_network_with_subnet(
         &self,
         name: impl Into<String>,
@@ -31,7 +31,7 @@ impl Hetzner {
         })
     }
 
-    /// Adds a subnet for the dedicated servers of a vSwitch. Says whether the network is there.
+    /// Adds a subnet for the dedicated servers of a vSwitch. Returns whether the network exists.
     pub fn add_vswitch_subnet(&self, network: u64, range: Ipv4Net, vswitch: u64) -> bool {
         let subnet = Subnet {
             ip_range: range.trunc(),
@@ -41,7 +41,7 @@ impl Hetzner {
         self.change_network(network, |network| network.subnets.push(subnet))
     }
 
-    /// Adds a route at once, whatever it is: also one that no client could add. Says whether the network is there.
+    /// Adds any route at once, even one that the API would refuse. Returns whether the network exists.
     pub fn add_route(&self, network: u64, destination: Ipv4Net, gateway: Ipv4Addr) -> bool {
         let route = Route {
             destination,
@@ -50,7 +50,7 @@ impl Hetzner {
         self.change_network(network, |network| network.routes.push(route))
     }
 
-    /// Takes the routes to a destination away at once. Says whether there was one.
+    /// Removes the routes to a destination at once. Returns whether any existed.
     pub fn remove_route(&self, network: u64, destination: Ipv4Net) -> bool {
         let mut was_there = false;
         self.change_network(network, |network| {
@@ -63,7 +63,7 @@ impl Hetzner {
         was_there
     }
 
-    /// The routes of a network, each a destination and a gateway, in the order in which they were added.
+    /// The routes of a network as pairs of destination and gateway, in the order of their addition.
     #[must_use]
     pub fn routes(&self, network: u64) -> Vec<(Ipv4Net, Ipv4Addr)> {
         self.state(|state| {

@@ -1,4 +1,4 @@
-//! Which subnets and routes a network may have, as the vendor documents it.
+//! The vendor's documented rules for subnets and routes of a network.
 
 use std::net::Ipv4Addr;
 
@@ -14,11 +14,10 @@ use super::objects::{Network, Route, Subnet, first_address};
 const MAX_ROUTES: usize = 100;
 const MAX_SUBNETS: usize = 50;
 
-/// The gateway of every server's public interface, which no route may touch.
+/// The gateway of every server's public interface, which no route may cover.
 const PUBLIC_GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
 
-/// Ranges and addresses stay text here: the vendor answers a wrong one with `invalid_input`, not as
-/// broken JSON.
+/// Ranges and addresses are strings here: the vendor answers invalid ones with `invalid_input`, not as broken JSON.
 #[derive(Deserialize)]
 pub(super) struct SubnetWish {
     pub(super) ip_range: Option<String>,
@@ -40,7 +39,7 @@ pub(super) fn read_range(field: &str, text: &str) -> Result<Ipv4Net, Refusal> {
     Ok(range.trunc())
 }
 
-/// Whether all of it is in a private range of RFC 1918.
+/// Whether the whole range is private (RFC 1918).
 pub(super) fn is_private(range: Ipv4Net) -> bool {
     range.network().is_private() && range.broadcast().is_private()
 }
@@ -62,7 +61,7 @@ pub(super) fn allowed_route(network: &Network, wish: &RouteWish) -> Result<Route
     let to = route.destination;
     let everything = Ipv4Net::default();
     let overlaps = |range: Ipv4Net| range.contains(&to) || to.contains(&range);
-    // What the vendor writes has been seen in users' logs: no field is named.
+    // The vendor's message as seen in users' logs; it names no field.
     let refuse = |message| {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         Err(Refusal::new(status, "invalid_input", message))
@@ -74,7 +73,7 @@ pub(super) fn allowed_route(network: &Network, wish: &RouteWish) -> Result<Route
             "is not a private IPv4 range",
         ));
     }
-    // The default route overlaps with everything and is allowed all the same.
+    // The default route overlaps with everything but is allowed.
     let subnet = network
         .subnets
         .iter()
@@ -125,7 +124,7 @@ pub(super) fn allowed_subnet(network: &Network, wish: SubnetWish) -> Result<Subn
             return Err(Refusal::invalid("type", "must be cloud, server or vswitch"));
         }
     };
-    // Robot's vSwitches reach one zone only.
+    // Robot's vSwitches reach only one zone.
     if vswitch.is_some() && wish.network_zone != Location::Fsn1.network_zone() {
         return Err(Refusal::invalid("network_zone", "has no vSwitches"));
     }

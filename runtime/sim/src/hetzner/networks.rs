@@ -1,4 +1,4 @@
-//! The network endpoints with routes and subnets, and how a network looks.
+//! The network endpoints with routes and subnets, and the JSON view of a network.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::objects::{Member, Network};
 use super::query::{self, LabelSelector};
 use super::world::World;
 
-/// Networks that requests may create; the owner of the handle may add more.
+/// Maximum number of networks that requests may create; the handle may add more.
 const MAX_NETWORKS: usize = 50;
 
 pub(super) fn list(world: &World, call: &Call) -> Result<Reply, Refusal> {
@@ -86,7 +86,7 @@ pub(super) fn update(world: &mut World, call: &Call, id: &str) -> Result<Reply, 
     get(world, &id.to_string())
 }
 
-/// Whether a network, the one with the id if it is there, may be named so.
+/// Checks the name of a new network, or of the existing one with this ID.
 fn allowed_name(world: &World, name: &str, id: Option<u64>) -> Result<(), Refusal> {
     if name.is_empty() || name.len() > 64 {
         return Err(Refusal::invalid("name", "must have 1 to 64 characters"));
@@ -178,7 +178,7 @@ pub(super) fn act(
     Ok(Reply::created(json!({"action": action})))
 }
 
-/// The id of a network that exists.
+/// The ID of an existing network.
 pub(super) fn known(world: &World, id: &str) -> Result<u64, Refusal> {
     find(world, id).map(|network| network.id)
 }
@@ -188,8 +188,8 @@ fn find<'w>(world: &'w World, id: &str) -> Result<&'w Network, Refusal> {
     network.ok_or_else(|| Refusal::not_found("network", id))
 }
 
-/// The id of a network that exists and on which no action runs. The vendor calls this a conflict,
-/// where servers are locked.
+/// The ID of an existing network without a running action. The vendor answers `conflict` otherwise, unlike for servers,
+/// which are `locked`.
 fn idle(world: &World, id: &str) -> Result<u64, Refusal> {
     let id = known(world, id)?;
     if world.actions.busy(Resource::Network(id)) {
@@ -199,7 +199,7 @@ fn idle(world: &World, id: &str) -> Result<u64, Refusal> {
     Ok(id)
 }
 
-/// A network with every field the vendor has.
+/// The network with all of the vendor's fields.
 pub(super) fn show(world: &World, network: &Network) -> Value {
     let (mut servers, mut load_balancers) = (Vec::new(), Vec::new());
     for member in world.members_of(network.id) {

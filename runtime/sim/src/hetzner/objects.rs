@@ -1,4 +1,4 @@
-//! What a project holds: servers and networks, as plain data (load balancers have a module of their own).
+//! The servers and networks of a project, as plain data (load balancers have their own module).
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -29,12 +29,12 @@ pub enum ServerStatus {
     Rebuilding,
     /// Being moved to another host.
     Migrating,
-    /// The vendor does not know.
+    /// Unknown to the vendor.
     Unknown,
 }
 
 impl ServerStatus {
-    /// The word in the API.
+    /// The name in the API.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,19 +54,19 @@ impl ServerStatus {
 /// A server to add. Start from [`ServerSpec::named`] and change what matters.
 #[derive(Clone, Debug)]
 pub struct ServerSpec {
-    /// The name. Uniqueness is not checked here, so that a trial can break it.
+    /// The name. Uniqueness is not checked here, so that a test can violate it.
     pub name: String,
-    /// The size.
+    /// The server type.
     pub server_type: ServerType,
-    /// The place.
+    /// The location.
     pub location: Location,
-    /// The state.
+    /// The status.
     pub status: ServerStatus,
     /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// Whether the server gets a public IPv4 address.
+    /// Whether the server has a public IPv4 address.
     pub public_ipv4: bool,
-    /// Whether the server gets a public IPv6 network.
+    /// Whether the server has a public IPv6 network.
     pub public_ipv6: bool,
 }
 
@@ -85,17 +85,17 @@ impl ServerSpec {
     }
 }
 
-/// A server as the project holds it.
+/// A server of the project.
 pub(super) struct Server {
     pub(super) id: u64,
     pub(super) spec: ServerSpec,
     pub(super) created: Timestamp,
-    /// Counts the servers of the simulator from 0; its addresses are made from it.
+    /// Number of the server in the simulator, from 0; determines its addresses.
     pub(super) number: u32,
     pub(super) private_nets: Vec<PrivateNet>,
 }
 
-/// A server's place in one network.
+/// A member's attachment to one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PrivateNet {
     pub(super) network: u64,
@@ -103,26 +103,26 @@ pub(super) struct PrivateNet {
 }
 
 impl Server {
-    /// From the benchmarking range of RFC 2544, which is nobody's and holds 131 000 servers.
+    /// From RFC 2544's benchmarking range, which is publicly unused and has room for 131 000 servers.
     pub(super) fn public_ipv4(&self) -> Ipv4Addr {
         Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 1)).wrapping_add(self.number))
     }
 
-    /// The first address of the server's /64, from the documentation range of RFC 3849.
+    /// The first address of the server's /64, from RFC 3849's documentation range.
     pub(super) fn public_ipv6(&self) -> Ipv6Addr {
         let prefix = u128::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0));
         Ipv6Addr::from(prefix | (u128::from(self.number) + 1) << 64)
     }
 }
 
-/// What has an address in a network.
+/// A holder of an address in a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Member {
     Server(u64),
     LoadBalancer(u64),
 }
 
-/// A private network as the project holds it.
+/// A private network of the project.
 pub(super) struct Network {
     pub(super) id: u64,
     pub(super) name: String,
@@ -131,21 +131,21 @@ pub(super) struct Network {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) subnets: Vec<Subnet>,
     pub(super) routes: Vec<Route>,
-    /// Whether the machines behind a vSwitch are told of the routes.
+    /// Whether the routes are exposed to the machines behind a vSwitch.
     pub(super) exposes_routes: bool,
 }
 
-/// A part of a network in which servers and load balancers of one zone get their addresses, or dedicated servers theirs.
+/// A part of a network that provides the addresses of one zone's servers and load balancers, or of dedicated servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Subnet {
     pub(super) ip_range: Ipv4Net,
     pub(super) network_zone: String,
-    /// The vSwitch of Robot whose servers are in it, and nothing of the cloud's.
+    /// The Robot vSwitch of its dedicated servers; such a subnet holds no cloud servers.
     pub(super) vswitch: Option<u64>,
 }
 
 impl Subnet {
-    /// The vendor's gateway is always the first address.
+    /// The gateway, always the first address at this vendor.
     pub(super) fn gateway(&self) -> Ipv4Addr {
         first_address(self.ip_range)
     }
@@ -159,20 +159,20 @@ impl Subnet {
             && !ends.contains(&ip)
     }
 
-    /// Whether the address is that of a dedicated server, or may be.
+    /// Whether a dedicated server may have this address.
     pub(super) fn holds_behind_vswitch(&self, ip: Ipv4Addr) -> bool {
         self.vswitch.is_some() && self.ip_range.contains(&ip)
     }
 }
 
-/// Packets for `destination` go to `gateway`.
+/// Routes packets for `destination` to `gateway`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) destination: Ipv4Net,
     pub(super) gateway: Ipv4Addr,
 }
 
-/// The first address after the one that names the range.
+/// The first address after the network address.
 pub(super) fn first_address(range: Ipv4Net) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(range.network()).wrapping_add(1))
 }

@@ -1,6 +1,6 @@
-//! What every list has: paging, sorting and filters by label.
+//! Features of all lists: paging, sorting and label filters.
 //!
-//! It knows no object; each list says how its objects are compared and shown.
+//! Knows no object; each list supplies the comparison and the view of its objects.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 use super::api::{Call, Refusal, Reply};
 use crate::label_selector::{self, Requirement};
 
-/// The vendor's page size when a request names none.
+/// The vendor's default page size.
 const DEFAULT_PER_PAGE: u64 = 25;
-/// The vendor's largest page; larger wishes get this many.
+/// The vendor's largest page size; larger requests get this size.
 const MAX_PER_PAGE: u64 = 50;
 
-/// The decoded query of a request, in the order sent.
+/// The decoded query of a request, in its original order.
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -89,10 +89,10 @@ pub(super) fn list<T>(
     Ok(Reply::ok(Value::Object(body)))
 }
 
-/// How two objects of a list compare by one field.
+/// Compares two objects of a list by one field.
 type Comparison<T> = fn(&T, &T) -> Ordering;
 
-/// Orders a list by the request's `sort` values, of which the first counts most.
+/// Sorts a list by the request's `sort` values, the first being the most significant.
 pub(super) fn sort<T>(
     call: &Call,
     items: &mut [T],
@@ -122,17 +122,17 @@ pub(super) fn sort<T>(
     Ok(())
 }
 
-/// A label selector: all of its requirements must hold.
+/// A label selector: all requirements must match.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LabelSelector(Vec<Requirement>);
 
 impl LabelSelector {
-    /// Reads the request's `label_selector`; without one, everything matches.
+    /// Parses the request's `label_selector`; without one, everything matches.
     pub(super) fn of(call: &Call) -> Result<Self, Refusal> {
         Self::read(call.query.first("label_selector").unwrap_or_default())
     }
 
-    /// Reads a selector that came in some other way.
+    /// Parses a selector from another source.
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
         let selector = Self::parse(text);
         selector.ok_or_else(|| Refusal::invalid("label_selector", "cannot be read"))
@@ -142,7 +142,7 @@ impl LabelSelector {
         self.0.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// The vendor compares no numbers.
+    /// The vendor does not support number comparisons.
     fn parse(text: &str) -> Option<Self> {
         let requirements = label_selector::parse(text).ok()?;
         let is_readable =

@@ -1,22 +1,22 @@
-//! The request budget of a project: a bucket that refills at a steady pace.
+//! The request budget of a project: a token bucket that refills at a steady rate.
 //!
-//! It never sleeps and never refuses by itself; the caller says what a spent budget means.
+//! Never sleeps and never refuses by itself; the caller handles a spent budget.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many requests a project may send.
+/// The rate limit of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// The size of the bucket, in requests.
+    /// The bucket size, in requests.
     pub limit: u32,
-    /// How long one spent request takes to come back. Zero means at once.
+    /// Time to refill one request. Zero: at once.
     pub refill_every: Duration,
 }
 
 impl RateLimit {
-    /// The vendor's budget: 3600 requests, and one comes back each second.
+    /// The vendor's budget: 3600 requests, refilled at one per second.
     pub const VENDOR: Self = Self {
         limit: 3600,
         refill_every: Duration::from_secs(1),
@@ -30,7 +30,7 @@ pub(super) struct Bucket {
     refilled_at: Instant,
 }
 
-/// What one request found in the bucket, as the `RateLimit-*` headers tell it.
+/// The state of the bucket after one request, for the `RateLimit-*` headers.
 pub(super) struct Spent {
     pub(super) limit: u32,
     pub(super) remaining: u32,
@@ -48,7 +48,7 @@ impl Bucket {
         }
     }
 
-    /// Takes one request out of the bucket if there is one.
+    /// Takes one request from the bucket if there is one.
     pub(super) fn take(&mut self, now: Instant) -> Spent {
         self.refill(now);
         let allowed = self.remaining > 0;

@@ -1,10 +1,10 @@
-//! What the vendor offers: server types with their prices, and the system image, as constants.
+//! The vendor's offers as constants: server types with their prices, and the system image.
 
 use serde_json::{Value, json};
 
 use super::locations::Location;
 
-/// A size of server. The default is the smallest shared x86 one.
+/// A server type. The default is the smallest shared x86 one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ServerType {
     /// 2 shared x86 cores, 4 GB.
@@ -18,7 +18,7 @@ pub enum ServerType {
     Ccx13,
 }
 
-/// What the vendor tells about one server type; memory and disk in GB, price in euro a month.
+/// The vendor's data about one server type; memory and disk in GB, price in euro per month.
 struct ServerTypeFacts {
     id: u64,
     name: &'static str,
@@ -54,7 +54,7 @@ impl ServerType {
         self.facts().disk
     }
 
-    /// Looks a server type up by its id or its name, as the vendor's write requests allow.
+    /// Finds a server type by its ID or name, as the vendor's write requests allow.
     pub(super) fn find(id_or_name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -145,7 +145,7 @@ impl ServerType {
     }
 }
 
-/// Bytes of outgoing traffic a month that a server's price includes.
+/// Outgoing traffic per month included in a server's price, in bytes.
 pub(super) fn included_traffic(place: Location) -> u64 {
     const TB: u64 = 1_099_511_627_776;
     if place.network_zone() == "eu-central" {
@@ -155,7 +155,7 @@ pub(super) fn included_traffic(place: Location) -> u64 {
     }
 }
 
-/// The one system image on offer for an architecture, named as the vendor names it.
+/// The only system image, with the vendor's name.
 pub(super) const IMAGE: &str = "debian-13";
 
 pub(super) fn image_json(architecture: &str) -> Value {
@@ -174,7 +174,7 @@ pub(super) fn image_json(architecture: &str) -> Value {
     })
 }
 
-/// Prices travel as decimal text, without and with value-added tax.
+/// A price as decimal text, without and with value-added tax.
 pub(super) fn price(euro: f64) -> Value {
     json!({"net": format!("{euro:.10}"), "gross": format!("{:.16}", euro * 1.19)})
 }

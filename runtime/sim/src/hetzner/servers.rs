@@ -1,4 +1,4 @@
-//! The server endpoints, and how a server looks.
+//! The server endpoints, and the JSON view of a server.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::query::{self, LabelSelector};
 use super::server_types::{self, ServerType};
 use super::world::{World, in_whole_seconds};
 
-/// Servers that requests may create; the owner of the handle may add more.
+/// Maximum number of servers that requests may create; the handle may add more.
 const MAX_SERVERS: usize = 10_000;
 
 pub(super) fn list(world: &World, call: &Call) -> Result<Reply, Refusal> {
@@ -51,14 +51,14 @@ pub(super) fn delete(world: &mut World, call: &Call, id: &str) -> Result<Reply, 
     let id = idle(world, id)?;
     let resources = vec![Resource::Server(id)];
     let action = api::start(world, call, "delete_server", resources, Effect::Nothing);
-    // The vendor takes the server out of the project at once; the action ends later.
+    // At the vendor a deleted server disappears at once; the action ends later.
     if call.doom.is_none() {
         world.remove_server(id);
     }
     Ok(Reply::ok(json!({"action": action})))
 }
 
-/// The part of the vendor's request that means something here; other fields are accepted and unused.
+/// The fields of a creation request that are used here; others are accepted and ignored.
 #[derive(Deserialize)]
 struct Creation {
     name: String,
@@ -189,7 +189,7 @@ fn power(
     Ok(api::start(world, call, command, resources, effect))
 }
 
-/// The id of a server that exists.
+/// The ID of an existing server.
 pub(super) fn known(world: &World, id: &str) -> Result<u64, Refusal> {
     find(world, id).map(|server| server.id)
 }
@@ -199,7 +199,7 @@ pub(super) fn find<'w>(world: &'w World, id: &str) -> Result<&'w Server, Refusal
     server.ok_or_else(|| Refusal::not_found("server", id))
 }
 
-/// The id of a server that exists and on which no action runs.
+/// The ID of an existing server without a running action.
 pub(super) fn idle(world: &World, id: &str) -> Result<u64, Refusal> {
     let id = known(world, id)?;
     if world.actions.busy(Resource::Server(id)) {
@@ -209,7 +209,7 @@ pub(super) fn idle(world: &World, id: &str) -> Result<u64, Refusal> {
     Ok(id)
 }
 
-/// Host names as RFC 1123 has them, which is what the vendor asks of server names.
+/// Whether the text is a host name by RFC 1123, as the vendor requires of server names.
 fn is_host_name(text: &str) -> bool {
     let label = |part: &str| {
         let plain = part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
@@ -218,15 +218,14 @@ fn is_host_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(label)
 }
 
-/// Names travel as text, ids as text or number.
+/// Names are strings, IDs strings or numbers.
 pub(super) fn id_or_name(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A server with every field the vendor has (a `datacenter` no longer is one), which makes more than five
-/// kilobytes as it is sent.
+/// The server with all of the vendor's fields (without the removed `datacenter`), more than five kilobytes when sent.
 pub(super) fn show(world: &World, server: &Server) -> Value {
     let Server {
         id,

@@ -1,8 +1,8 @@
-//! The state of one project: its servers, its networks and the actions that change them. What it does with load
-//! balancers and certificates stands in modules of their own.
+//! The state of one project: its servers, networks and the actions that change them. Load balancers and certificates
+//! have their own modules.
 //!
-//! It knows no HTTP. Everything happens under one lock and at the moment a request (or the owner of
-//! the handle) looks, so that the same requests in the same order always give the same state.
+//! Knows no HTTP. Everything happens under one lock, during a request or an access through the handle, so that the same
+//! requests in the same order always give the same state.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -19,7 +19,7 @@ use super::load_balancer_state::LoadBalancerRules;
 use super::objects::{Member, Network, PrivateNet, Server, ServerSpec, Subnet};
 use crate::loopback::Clock;
 
-/// One project.
+/// The state of one project.
 pub(super) struct World {
     pub(super) servers: BTreeMap<u64, Server>,
     pub(super) networks: BTreeMap<u64, Network>,
@@ -27,12 +27,12 @@ pub(super) struct World {
     pub(super) certificates: BTreeMap<u64, Certificate>,
     pub(super) actions: Actions,
     pub(super) load_balancer_rules: LoadBalancerRules,
-    /// Who holds which address of which network; the members know the same from their side.
+    /// The holder of each address in each network; the members store the same relation.
     addresses: BTreeMap<(u64, Ipv4Addr), Member>,
     pub(super) action_duration: Duration,
-    /// Whether an action that is due at once has ended when its first answer shows it.
+    /// Whether an action without duration has already ended in its first response.
     pub(super) prompt_actions: bool,
-    /// Younger servers and load balancers are in no list.
+    /// Lists omit younger servers and load balancers.
     pub(super) listing_delay: Duration,
     clock: Clock,
     pub(super) first_id: u64,
@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    /// The given clock, in whole seconds as the vendor shows times.
+    /// The clock's time in whole seconds, as the vendor shows it.
     pub(super) fn timestamp(&self) -> Timestamp {
         in_whole_seconds(self.now())
     }
@@ -80,14 +80,14 @@ impl World {
         Timestamp::try_from((self.clock)()).unwrap_or_default()
     }
 
-    /// Whether lists show an object of that age yet.
+    /// Whether lists already show an object with this creation time.
     pub(super) fn lists(&self, created: Timestamp) -> bool {
         let age = self.now().duration_since(created);
-        // Of an object from the future the age is negative, and it is listed like one that is just made.
+        // The age of an object from the future is negative; it is listed like one just created.
         Duration::try_from(age).unwrap_or_default() >= self.listing_delay
     }
 
-    /// Ends every action whose time has come and applies what it was for.
+    /// Ends every due action and applies its effect.
     pub(super) fn settle(&mut self, now: Instant) {
         let finished = self.timestamp();
         for effect in self.actions.end_due(now, finished) {
@@ -152,7 +152,7 @@ impl World {
     }
 
     pub(super) fn attach(&mut self, member: Member, net: PrivateNet) {
-        // Both may have gone while the action ran.
+        // Both may have been deleted while the action ran.
         if !self.networks.contains_key(&net.network) {
             return;
         }
@@ -169,12 +169,12 @@ impl World {
         }
     }
 
-    /// Gives an address back.
+    /// Releases an address.
     pub(super) fn release(&mut self, net: PrivateNet) {
         self.addresses.remove(&(net.network, net.ip));
     }
 
-    /// Says whether the member was in the network.
+    /// Detaches a member; returns whether it was in the network.
     pub(super) fn detach(&mut self, member: Member, network: u64) -> bool {
         let net = match member {
             Member::Server(id) => self.servers.get_mut(&id).and_then(|server| {
@@ -187,7 +187,7 @@ impl World {
         net.inspect(|net| self.release(*net)).is_some()
     }
 
-    /// Who is in a network, in the order of their addresses.
+    /// The members of a network, ordered by address.
     pub(super) fn members_of(&self, network: u64) -> Vec<Member> {
         let ends = (network, Ipv4Addr::UNSPECIFIED)..=(network, Ipv4Addr::BROADCAST);
         self.addresses
@@ -196,8 +196,8 @@ impl World {
             .collect()
     }
 
-    /// An address in a subnet of the zone (the one of this range, if one is wanted): the one after the highest in
-    /// use, or the lowest free one when there is none above.
+    /// A free address in a subnet of the zone (in the given range, if any): the one after the highest in use, or the
+    /// lowest free one if there is none above.
     pub(super) fn free_address(
         &self,
         zone: &str,
@@ -219,7 +219,7 @@ impl World {
         })
     }
 
-    /// Whether a member holds the address, or will once a running action ends.
+    /// Whether a member holds the address, or will when a running action ends.
     pub(super) fn is_taken(&self, network: u64, ip: Ipv4Addr) -> bool {
         self.addresses.contains_key(&(network, ip))
             || self
@@ -238,7 +238,7 @@ impl World {
             }
             Effect::Attach { member, net } => self.attach(member, net),
             Effect::Detach { member, network } => {
-                // It may be gone already: the owner of the handle can be faster.
+                // It may be removed already through the handle.
                 self.detach(member, network);
             }
             Effect::AddRoute { network, route } => {
@@ -262,7 +262,7 @@ impl World {
     }
 }
 
-/// Times as the vendor shows them.
+/// Truncates a time to whole seconds, as the vendor shows it.
 pub(super) fn in_whole_seconds(exact: Timestamp) -> Timestamp {
     Timestamp::from_second(exact.as_second()).unwrap_or_default()
 }

@@ -1,9 +1,9 @@
-//! Which requests a fault meets. What goes wrong then is each cloud's own business.
+//! Selects the requests that a fault applies to. Each cloud defines its own troubles.
 
 use http::Method;
 
-/// A trouble and the requests it meets. Of the injected faults the first one that meets a request is
-/// used, and later ones do not count that request.
+/// A trouble and the requests it applies to. The first injected fault that applies to a request is used; later ones do
+/// not count that request.
 #[derive(Clone, Debug)]
 pub struct Fault<Trouble> {
     method: Option<Method>,
@@ -12,13 +12,13 @@ pub struct Fault<Trouble> {
     spared: u64,
     every: u64,
     times: Option<u32>,
-    /// How many fitting requests came by.
+    /// Number of matching requests so far.
     seen: u64,
     trouble: Trouble,
 }
 
 impl<Trouble> Fault<Trouble> {
-    /// A fault that meets every request until faults are cleared. Narrow it with the methods below.
+    /// A fault that applies to every request until faults are cleared. The methods below narrow it.
     #[must_use]
     pub fn new(trouble: Trouble) -> Self {
         Self {
@@ -40,42 +40,42 @@ impl<Trouble> Fault<Trouble> {
         self
     }
 
-    /// Only requests whose path (after the endpoint, with query) begins so, for example `/servers?name=`.
+    /// Only requests whose path (after the endpoint, with query) has this prefix, for example `/servers?name=`.
     #[must_use]
     pub fn path(mut self, prefix: impl Into<String>) -> Self {
         self.path_prefix = prefix.into();
         self
     }
 
-    /// Only this page of lists; a request that names no page asks for page 1.
+    /// Only this page of lists; a request without a page counts as page 1.
     #[must_use]
     pub fn page(mut self, page: u64) -> Self {
         self.page = Some(page);
         self
     }
 
-    /// Spares so many of the requests that it would meet, before the first one that it does.
+    /// Skips this number of matching requests first.
     #[must_use]
     pub fn after(mut self, spared: u64) -> Self {
         self.spared = spared;
         self
     }
 
-    /// Only every `k`-th of the requests that it would meet; 0 counts as 1.
+    /// Only every `k`-th matching request; 0 counts as 1.
     #[must_use]
     pub fn every(mut self, k: u64) -> Self {
         self.every = k.max(1);
         self
     }
 
-    /// Only so many requests; afterwards the fault is gone.
+    /// Only this number of requests; then the fault is removed.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// Whether the fault meets a request; counts it if it fits.
+    /// Whether the fault applies to a request; counts the request if it matches.
     fn meets(&mut self, method: &Method, path: &str, page: Option<u64>) -> bool {
         let fits = self.times != Some(0)
             && self.method.as_ref().is_none_or(|wanted| wanted == method)
@@ -88,7 +88,7 @@ impl<Trouble> Fault<Trouble> {
     }
 }
 
-/// Finds the fault for a request and counts it.
+/// Finds the fault for a request and counts the request.
 pub(crate) fn pick<Trouble: Clone>(
     faults: &mut Vec<Fault<Trouble>>,
     method: &Method,

@@ -1,6 +1,6 @@
-//! What clients asked: one record for each request, in the order of arrival.
+//! Record of all requests, in the order of arrival.
 //!
-//! It never holds a token or a body.
+//! Never holds a token or a body.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -12,32 +12,31 @@ use http::request::Parts;
 
 use super::serve::Line;
 
-/// Older records are dropped beyond this many; a run of the largest trial sends fewer.
+/// Maximum number of kept records, oldest dropped first; the largest test run sends fewer requests.
 const KEPT: usize = 200_000;
 
 /// One request that reached the simulator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Counts from 1 and never restarts, so that a gap shows what was cleared or dropped.
+    /// Number of the request from 1, never reset, so that gaps show cleared or dropped records.
     pub sequence: u64,
-    /// Counts the connections from 1: requests with the same number shared one.
+    /// Number of the connection from 1; requests with the same number shared a connection.
     pub connection: u64,
-    /// The address that the connection came from: clients that bind different ones can be told apart.
+    /// The client's IP address, which distinguishes clients that bind different ones.
     pub peer: IpAddr,
-    /// When its head had arrived, on the system's clock.
+    /// When its head had arrived, on the system clock.
     pub received: SystemTime,
     /// The method.
     pub method: Method,
-    /// Path and query as sent, after the path of the endpoint: `/servers?page=2`.
+    /// Path and query as sent, without the path of the endpoint: `/servers?page=2`.
     pub path: String,
-    /// The status that was answered; `None` when the connection was reset instead, or while the
-    /// answer is still being made.
+    /// The response status; `None` if the connection was reset, or while the response is pending.
     pub status: Option<u16>,
-    /// The value of the query's `page`, when it is a number.
+    /// The value of the query's `page`, if it is a number.
     pub page: Option<u64>,
     /// The `User-Agent` header.
     pub user_agent: Option<String>,
-    /// Whether the `Authorization` header held what opens the cloud.
+    /// Whether the `Authorization` header held valid credentials.
     pub authorized: bool,
     /// The names of all headers, in lower case, sorted, each once.
     pub header_names: Vec<String>,
@@ -53,7 +52,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Stores a record of a request, whose path the cloud has made local, and returns its sequence number.
+    /// Records a request with its local path and returns its sequence number.
     pub(crate) fn record(
         &mut self,
         line: &Line,
@@ -89,9 +88,9 @@ impl Journal {
         self.last
     }
 
-    /// Adds the status to a record, unless that was cleared meanwhile.
+    /// Adds the status to a record, unless it was cleared meanwhile.
     pub(crate) fn answered(&mut self, sequence: u64, status: u16) {
-        // Answers follow their requests closely, so the search from the end is short.
+        // Responses follow requests closely, so that the search from the end is short.
         let found = self
             .records
             .iter_mut()

@@ -1,6 +1,6 @@
 //! Connections: accepts them, speaks TLS and HTTP on them, and can reset them.
 //!
-//! It knows nothing of what is asked and answered.
+//! Knows nothing of the contents of requests and responses.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,14 +23,14 @@ use tokio_rustls::TlsAcceptor;
 
 use super::wire::Body;
 
-/// Connections beyond this many at a time are closed at once.
+/// Maximum number of concurrent connections; more are closed at once.
 const MAX_CONNECTIONS: usize = 4096;
-/// For a TLS handshake, for the head of a request, and for its body.
+/// Timeout for a TLS handshake, for the head of a request, and for its body.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cloud, as its connections see it.
+/// A simulated cloud that answers requests.
 pub(crate) trait Respond: Send + Sync + 'static {
-    /// Answers one request, unless it has the connection reset.
+    /// Answers one request, or resets its connection.
     fn respond(
         &self,
         line: &Line,
@@ -38,11 +38,11 @@ pub(crate) trait Respond: Send + Sync + 'static {
     ) -> impl Future<Output = Response<Body>> + Send;
 }
 
-/// Where connections come in.
+/// The listener and its settings.
 pub(super) struct Door {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<TlsAcceptor>,
-    /// Counts them.
+    /// Counts accepted connections.
     pub(super) connections: Arc<AtomicU64>,
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn listen(cloud: Arc<impl Respond>, door: Door, stop: Arc<Notif
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, peer)) = accepted else {
-            // Out of file descriptors, most likely: wait for some to come back.
+            // Probably out of file descriptors: wait until some are free.
             sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -78,7 +78,7 @@ pub(super) async fn listen(cloud: Arc<impl Respond>, door: Door, stop: Arc<Notif
     connections.shutdown().await;
 }
 
-/// A connection as its requests see it.
+/// The connection of a request.
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(super) number: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Has the connection reset. Never returns: the request ends with its connection.
+    /// Resets the connection. Never returns: the request ends with its connection.
     pub(crate) async fn reset(&self) -> Infallible {
         self.reset.notify_one();
         std::future::pending().await
@@ -101,7 +101,7 @@ async fn connection(
     tls: Option<TlsAcceptor>,
 ) {
     let reset = Arc::clone(&line.reset);
-    // A second descriptor outlives the protocol layers, so that a reset can reach the bare socket.
+    // The second descriptor outlives the protocol layers, so that a reset can reach the bare socket.
     let Ok((stream, bare)) = twin(stream) else {
         return;
     };
@@ -119,7 +119,7 @@ async fn connection(
         () = speech => {}
         () = reset.notified() => {
             if let Ok(bare) = TcpStream::from_std(bare) {
-                // Should this fail, the client sees an orderly end in place of a reset.
+                // If this fails, the client sees an orderly close instead of a reset.
                 let _ = bare.set_zero_linger();
             }
         }
@@ -147,7 +147,7 @@ where
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE);
-    // A broken connection concerns only its client.
+    // A broken connection affects only its client.
     let _ = builder
         .serve_connection(TokioIo::new(stream), service)
         .await;

@@ -1,4 +1,4 @@
-//! TLS with the certificate that whoever starts a simulator brings along. Nothing is made or judged here.
+//! TLS with a certificate supplied by the caller. Creates and verifies nothing.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// What a simulator needs to speak TLS, in PEM. There is no `Debug`: a key is among it.
+/// The simulator's TLS credentials, in PEM. There is no `Debug`, because they contain a key.
 #[derive(Clone)]
 pub struct Tls {
-    /// The certificate. Clients are sent to `localhost`, and may go to `127.0.0.1`: it should hold for both.
+    /// The certificate. Should be valid for `localhost`, which endpoints name, and for `127.0.0.1`.
     pub certificate_pem: String,
-    /// The certificate's key.
+    /// The certificate's private key.
     pub key_pem: String,
-    /// The authority that clients must trust. The simulator hands it on, and makes no use of it.
+    /// The CA that clients must trust. The simulator only passes it on.
     pub ca_pem: String,
 }
 
-/// Why a certificate could not be used.
+/// Why a certificate is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The certificate or its key is not PEM.
     #[error("cannot read the certificate")]
     Read(#[from] pem::Error),
-    /// The TLS library does not take the certificate.
+    /// The TLS library rejects the certificate.
     #[error("cannot use the certificate")]
     Configure(#[from] rustls::Error),
 }

@@ -1,4 +1,4 @@
-//! Answers as they leave, and HTTP responses whose bodies travel as described.
+//! Responses and the delivery of their bodies.
 
 use std::io;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use tokio::time::sleep;
 
-/// Long enough for half an answer to leave the process.
+/// Long enough for half a response to leave the process.
 const FLUSH: Duration = Duration::from_millis(50);
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// An answer ready for the wire.
+/// A response ready to send.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
@@ -25,7 +25,7 @@ pub(crate) struct Answer {
     pub(crate) delivery: Delivery,
 }
 
-/// How a body travels.
+/// How a body is delivered.
 pub(crate) enum Delivery {
     Whole,
     Drip { piece: usize, pause: Duration },
@@ -33,7 +33,7 @@ pub(crate) enum Delivery {
     Blanks { count: u64, declared: bool },
 }
 
-/// The status of a refusal on purpose. One that refuses nothing becomes 500.
+/// The status of an injected refusal. A status that is no error becomes 500.
 pub(crate) fn refusing(status: u16) -> StatusCode {
     StatusCode::from_u16(status)
         .ok()
@@ -42,7 +42,7 @@ pub(crate) fn refusing(status: u16) -> StatusCode {
 }
 
 impl Answer {
-    /// An answer without headers. A status that cannot be one becomes 500.
+    /// A response without headers. An invalid status becomes 500.
     pub(crate) fn plain(status: u16, body: impl Into<Bytes>) -> Self {
         let status = if status < 200 { 500 } else { status };
         Self {
@@ -53,13 +53,13 @@ impl Answer {
         }
     }
 
-    /// What a redirect on purpose looks like. A status that is none becomes 302.
+    /// An injected redirect. A status that is no redirect becomes 302.
     pub(crate) fn redirect(status: u16, location: &str) -> Self {
         let is_redirect = (300..400).contains(&status);
         Self::plain(if is_redirect { status } else { 302 }, Bytes::new()).header(LOCATION, location)
     }
 
-    /// An answer with a JSON text.
+    /// A JSON response.
     pub(crate) fn json(status: StatusCode, text: String) -> Self {
         let json = HeaderValue::from_static("application/json");
         Self {
@@ -68,7 +68,7 @@ impl Answer {
         }
     }
 
-    /// Adds a header, unless its value cannot stand in one.
+    /// Adds a header, unless its value is invalid.
     pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.push((name, value));
@@ -76,7 +76,7 @@ impl Answer {
         self
     }
 
-    /// Drops the second half of the body, as if there had never been one.
+    /// Drops the second half of the body without a trace.
     pub(crate) fn halve(&mut self) {
         self.body.truncate(self.body.len() / 2);
     }
@@ -106,7 +106,7 @@ pub(crate) fn response(answer: Answer) -> Response<Body> {
             let half = answer.body.slice(..answer.body.len() / 2);
             let pieces = stream::unfold(Some(half), |half| async move {
                 let Some(half) = half else {
-                    // An error at once would take the half back that is still in a buffer.
+                    // An immediate error would discard the half that is still buffered.
                     sleep(FLUSH).await;
                     return Some((Err(io::ErrorKind::ConnectionAborted.into()), None));
                 };

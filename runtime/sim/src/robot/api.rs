@@ -1,6 +1,6 @@
-//! The web service as a function: one call and the account's state in, one answer out.
+//! The web service as a function of one call and the account's state.
 //!
-//! It knows the vendor's paths and envelopes and nothing of sockets, faults, logins or limits.
+//! Knows the vendor's paths and envelopes, but no sockets, faults, logins or limits.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::servers::{Server, ServerSpec};
 use super::{resets, servers};
 use crate::loopback::Answer;
 
-/// The first server's number, as long as the vendor's are.
+/// The first server's number, with as many digits as the vendor's.
 const FIRST_NUMBER: u32 = 1_000_001;
 
-/// The servers of one customer.
+/// The servers of one account.
 #[derive(Default)]
 pub(super) struct Account {
     pub(super) servers: BTreeMap<u32, Server>,
@@ -31,7 +31,7 @@ impl Account {
         number
     }
 
-    /// A server by its number, or by its main IPv4 address as the vendor still allows.
+    /// Finds a server by its number, or by its main IPv4 address as the vendor still allows.
     pub(super) fn find(&self, id: &str) -> Result<&Server, Refusal> {
         let by_number = id.parse().ok().and_then(|number| self.servers.get(&number));
         let by_address = || {
@@ -46,7 +46,7 @@ impl Account {
     }
 }
 
-/// A form that was posted.
+/// A posted form.
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {

@@ -1,5 +1,4 @@
-//! What the owner of the handle may do to the account: change it behind the clients' backs, inject faults,
-//! and read the records.
+//! Direct control of the account through the handle: change it without requests, inject faults, and read the records.
 //!
 //! None of this counts as a request, waits, or is limited.
 
@@ -19,32 +18,32 @@ impl Robot {
         self.shared.lock().account.add(spec)
     }
 
-    /// Takes a server out of the account. Says whether it was there.
+    /// Removes a server. Returns whether it existed.
     pub fn remove_server(&self, number: u32) -> bool {
         let mut state = self.shared.lock();
         state.account.servers.remove(&number).is_some()
     }
 
-    /// Gives a server another name. Says whether the server is there.
+    /// Renames a server. Returns whether the server exists.
     pub fn rename(&self, number: u32, name: impl Into<String>) -> bool {
         let name = name.into();
         self.change_server(number, |spec| spec.name = name)
     }
 
-    /// Powers a server on or off. Says whether the server is there.
+    /// Powers a server on or off. Returns whether the server exists.
     pub fn set_operating_status(&self, number: u32, status: OperatingStatus) -> bool {
         self.change_server(number, |spec| spec.operating_status = status)
     }
 
-    /// Changes anything about a server but its addresses. Says whether the server is there.
+    /// Changes any property of a server except its addresses. Returns whether the server exists.
     pub fn change_server(&self, number: u32, change: impl FnOnce(&mut ServerSpec)) -> bool {
         let mut state = self.shared.lock();
         let server = state.account.servers.get_mut(&number);
         server.map(|server| change(&mut server.spec)).is_some()
     }
 
-    /// Gives a server other addresses: its main IPv4 address, and the first one of its IPv6 network. Says
-    /// whether the server is there.
+    /// Changes a server's addresses: its main IPv4 address, and the first one of its IPv6 network. Returns whether the
+    /// server exists.
     pub fn set_addresses(
         &self,
         number: u32,
@@ -58,20 +57,20 @@ impl Robot {
             .is_some()
     }
 
-    /// A server as a client would see it.
+    /// A server as clients see it.
     #[must_use]
     pub fn server(&self, number: u32) -> Option<Value> {
         let state = self.shared.lock();
         state.account.servers.get(&number).map(servers::detail)
     }
 
-    /// The numbers of all servers, in their order.
+    /// The numbers of all servers, in ascending order.
     #[must_use]
     pub fn server_numbers(&self) -> Vec<u32> {
         self.shared.lock().account.servers.keys().copied().collect()
     }
 
-    /// The resets of a server that clients had carried out, oldest first.
+    /// The resets of a server executed for clients, oldest first.
     #[must_use]
     pub fn resets(&self, number: u32) -> Vec<ResetType> {
         let state = self.shared.lock();
@@ -96,26 +95,25 @@ impl Robot {
         self.shared.lock().faults.clear();
     }
 
-    /// Every request recorded since the last clearing, in the order of arrival. Only the youngest
-    /// 200 000 are kept.
+    /// All requests recorded since they were last cleared, in the order of arrival. Only the newest 200 000 are kept.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.lock().journal.all()
     }
 
-    /// How many of the recorded requests had this method and this path.
+    /// Number of recorded requests with this method and path.
     #[must_use]
     pub fn count(&self, method: &Method, path: &str) -> usize {
         let fits = |request: &&Request| request.method == *method && request.path == path;
         self.requests().iter().filter(fits).count()
     }
 
-    /// Forgets the recorded requests; their numbering goes on.
+    /// Clears the recorded requests; their numbering continues.
     pub fn clear_requests(&self) {
         self.shared.lock().journal.clear();
     }
 
-    /// How many connections were accepted so far.
+    /// Number of connections accepted so far.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.loopback.connections()

@@ -1,7 +1,7 @@
-//! One request and its answer.
+//! Processing of one request.
 //!
-//! The order is: record the request, keep locked-out clients away, look for a fault, check the login, count
-//! the request, carry it out, distort the answer. Nothing is decided about the account here.
+//! The order is: record the request, reject locked-out clients, look for a fault, check the login, count the request,
+//! execute, distort the response. Makes no decisions about the account.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,17 +21,17 @@ use super::login::Login;
 use super::rate::{CallKind, Windows};
 use crate::loopback::{self, Answer, Body, Clock, Journal, Line, PATIENCE, Respond};
 
-/// The largest form; the vendor's own are a few hundred bytes.
+/// The largest form, in bytes; the vendor's own are a few hundred bytes.
 const MAX_BODY: usize = 1 << 16;
 
-/// What all connections share.
+/// State shared by all connections.
 pub(super) struct Shared {
     state: Mutex<State>,
     latency: Duration,
     clock: Clock,
 }
 
-/// What one lock guards.
+/// State protected by one lock.
 pub(super) struct State {
     pub(super) login: Login,
     pub(super) account: Account,
@@ -40,7 +40,7 @@ pub(super) struct State {
     windows: Option<Windows>,
 }
 
-/// How a request is met on arrival.
+/// The initial handling of a request.
 enum Arrival {
     LockedOut,
     Admitted {
@@ -65,7 +65,7 @@ impl Shared {
         }
     }
 
-    /// The state; a panic of another holder does not spoil it for us.
+    /// Locks the state, ignoring poisoning by a panic elsewhere.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,7 +83,7 @@ impl Shared {
         Arrival::Admitted { sequence, trouble }
     }
 
-    /// Checks login and limits, and lets the web service answer.
+    /// Checks login and limits, and executes the request.
     fn carry_out(&self, head: &Parts, body: &Bytes, trouble: Option<&Trouble>) -> Answer {
         let now = (self.clock)();
         let mut state = self.lock();

@@ -1,4 +1,4 @@
-//! Faults on demand: what the client gets to see instead of the right answer.
+//! Injectable faults: what the client gets instead of the correct response.
 
 use std::time::Duration;
 
@@ -10,49 +10,48 @@ use super::api::Refusal;
 use super::rate::RateLimits;
 use crate::loopback::{self, Answer, Delivery, refusing};
 
-/// A trouble and the requests it meets.
+/// A trouble and the requests it applies to.
 pub type Fault = loopback::Fault<Trouble>;
 
-/// What goes wrong.
+/// The type of a fault.
 #[derive(Clone, Debug)]
 pub enum Trouble {
-    /// The limit is reached, whatever was sent before: 403 in the vendor's words. Nothing is carried out.
+    /// The rate limit is exceeded, regardless of earlier requests: the vendor's 403. Not executed.
     RateLimited,
-    /// An error in the vendor's envelope, for example 403 `FORBIDDEN`. Nothing is carried out.
+    /// An error in the vendor's envelope, for example 403 `FORBIDDEN`. Not executed.
     Refuse {
         /// The HTTP status, 400 to 599. Others become 500.
         status: u16,
         /// The vendor's error code.
         code: String,
     },
-    /// Any status, any type, any body: a proxy, a login page, a maintenance notice, malformed JSON.
-    /// Nothing is carried out.
+    /// Any status, content type and body: a proxy, a login page, a maintenance notice, malformed JSON. Not executed.
     Foreign {
         /// The HTTP status, 200 to 999. Others become 500.
         status: u16,
         /// The `Content-Type`.
         content_type: String,
-        /// The body, as it is.
+        /// The body, sent unchanged.
         body: Vec<u8>,
     },
-    /// A redirect to any URL. Nothing is carried out.
+    /// A redirect to any URL. Not executed.
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: u16,
         /// The `Location` header's value.
         location: String,
     },
-    /// The connection is reset (TCP RST) before the request is carried out.
+    /// The connection is reset (TCP RST) before the request is executed.
     ResetBefore,
-    /// The request is carried out, then the connection is reset without an answer.
+    /// The request is executed, then the connection is reset without a response.
     ResetAfter,
-    /// Nothing happens for a while, then the request is carried out and answered.
+    /// The request is executed and answered after a delay.
     SlowBefore(Duration),
-    /// The request is carried out at once, and answered after a while.
+    /// The request is executed at once, and answered after a delay.
     SlowAfter(Duration),
-    /// The first half of the right answer, sent as if it were whole.
+    /// The first half of the correct response, sent as if it were complete.
     Truncated,
-    /// The first half of the right answer, then the connection ends.
+    /// The first half of the correct response, then the connection ends.
     Cut,
     /// A list without entries, which the vendor never sends.
     EmptyList,
@@ -60,7 +59,7 @@ pub enum Trouble {
     PartialList,
 }
 
-/// The answer that stands in for carrying the request out, for troubles that do that.
+/// The response of troubles that replace the execution of the request.
 pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
     match trouble {
         Trouble::RateLimited => {
@@ -83,7 +82,7 @@ pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
     }
 }
 
-/// The right answer as a trouble lets it through.
+/// The correct response as distorted by a trouble.
 pub(super) fn distort(trouble: &Trouble, mut right: Value) -> Answer {
     if let Some(entries) = right.as_array_mut() {
         match trouble {

@@ -1,31 +1,31 @@
-//! Who may ask: HTTP basic authentication, and the lockout after failed logins.
+//! HTTP basic authentication and the lockout after failed logins.
 
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// When failed logins shut the client out. The vendor blocks the address; here all clients share one, and
-/// their connections are reset.
+/// The lockout after failed logins. The vendor blocks the IP address; here all clients share one, and their connections
+/// are reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lockout {
-    /// So many failed logins in a row.
+    /// Number of consecutive failed logins that causes a lockout.
     pub failures: u32,
-    /// For so long.
+    /// Duration of the lockout.
     pub duration: Duration,
 }
 
 impl Lockout {
-    /// The vendor's: ten minutes after three failed logins.
+    /// The vendor's lockout: ten minutes after three failed logins.
     pub const VENDOR: Self = Self {
         failures: 3,
         duration: Duration::from_secs(600),
     };
 }
 
-/// The account's login, and who failed to know it.
+/// The account's login and its failed attempts.
 pub(super) struct Login {
-    /// What stands behind `Basic `.
+    /// The expected text after `Basic `.
     expected: String,
     lockout: Option<Lockout>,
     failures: u32,
@@ -51,7 +51,7 @@ impl Login {
         header.and_then(|value| value.strip_prefix("Basic ")) == Some(self.expected.as_str())
     }
 
-    /// Whether nobody may even try.
+    /// Whether a lockout is active.
     pub(super) fn is_shut(&mut self, now: SystemTime) -> bool {
         if self.shut_until.is_some_and(|until| now >= until) {
             self.shut_until = None;
@@ -60,7 +60,7 @@ impl Login {
         self.shut_until.is_some()
     }
 
-    /// Counts a login that was tried.
+    /// Counts a login attempt.
     pub(super) fn count(&mut self, fits: bool, now: SystemTime) {
         self.failures = if fits {
             0

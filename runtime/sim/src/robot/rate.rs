@@ -1,22 +1,22 @@
-//! How many requests an account may send: the youngest so many within an interval, counted per kind of call.
+//! Request limits of an account: a maximum number in a sliding interval, counted per kind of call.
 //!
-//! The vendor documents a number for each call, not whether calls share one; here the calls of one method
-//! on one collection do, which is the harsher reading.
+//! The vendor documents a number for each call, not whether calls share one; here the calls of one method on one
+//! collection do, which is the stricter reading.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
-/// So many requests within an interval.
+/// A maximum number of requests in an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// How many.
+    /// The number of requests.
     pub max_request: u32,
-    /// Within which time, whenever that begins.
+    /// The length of the sliding interval.
     pub interval: Duration,
 }
 
 impl RateLimit {
-    /// So many requests an hour.
+    /// A limit of this number of requests per hour.
     #[must_use]
     pub const fn hourly(max_request: u32) -> Self {
         Self {
@@ -35,12 +35,12 @@ pub struct RateLimits {
     pub server_writes: RateLimit,
     /// Lists and reads of reset options.
     pub reset_reads: RateLimit,
-    /// Resets.
+    /// Reset requests.
     pub reset_writes: RateLimit,
 }
 
 impl RateLimits {
-    /// The vendor's: 200 requests an hour about servers, 500 for reset options, 50 resets.
+    /// The vendor's limits per hour: 200 requests about servers, 500 for reset options, 50 resets.
     pub const VENDOR: Self = Self {
         server_reads: RateLimit::hourly(200),
         server_writes: RateLimit::hourly(200),
@@ -48,7 +48,7 @@ impl RateLimits {
         reset_writes: RateLimit::hourly(50),
     };
 
-    /// One limit for each kind of call.
+    /// The same limit for each kind of call.
     #[must_use]
     pub const fn each(limit: RateLimit) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl RateLimits {
     }
 }
 
-/// What shares a limit.
+/// The calls that share a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallKind {
     ServerRead,
@@ -79,7 +79,7 @@ pub(super) enum CallKind {
 }
 
 impl CallKind {
-    /// The kind of a call, by its method and its path.
+    /// The kind of a call, by its access and its path.
     pub(super) fn of(writes: bool, path: &str) -> Self {
         match (writes, path.starts_with("/reset")) {
             (false, false) => Self::ServerRead,
@@ -90,7 +90,7 @@ impl CallKind {
     }
 }
 
-/// The requests that still count.
+/// The requests within the current intervals.
 pub(super) struct Windows {
     limits: RateLimits,
     counted: VecDeque<(SystemTime, CallKind)>,
@@ -108,11 +108,11 @@ impl Windows {
     ///
     /// # Errors
     ///
-    /// The limit, when it is reached. A refused request does not count.
+    /// The limit, if it is reached. A refused request does not count.
     pub(super) fn take(&mut self, kind: CallKind, now: SystemTime) -> Result<(), RateLimit> {
         let Self { limits, counted } = self;
         counted.retain(|(at, kind)| {
-            // A clock that was turned back leaves the request in.
+            // If the clock was set back, the request stays counted.
             let age = now.duration_since(*at).unwrap_or_default();
             age < limits.of(*kind).interval
         });

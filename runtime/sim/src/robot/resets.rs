@@ -1,4 +1,4 @@
-//! The reset endpoints: which resets a server knows, whether it runs, and what a reset does to it.
+//! The reset endpoints: reset options of a server, its operating status, and the effect of a reset.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::api::{Account, Form, Refusal};
 use super::servers::Server;
 
-/// Whether a server runs, named as the vendor names it.
+/// Whether a server is powered on, with the vendor's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OperatingStatus {
     /// Powered on.
@@ -14,12 +14,12 @@ pub enum OperatingStatus {
     Running,
     /// Powered off.
     ShutOff,
-    /// The server's hardware does not tell.
+    /// Not reported by the server's hardware.
     NotSupported,
 }
 
 impl OperatingStatus {
-    /// The words in the API.
+    /// The name in the API.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,23 +30,23 @@ impl OperatingStatus {
     }
 }
 
-/// A way to reset a server, named as the vendor names it.
+/// A reset type, with the vendor's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResetType {
-    /// Ctrl+Alt+Del.
+    /// Sends Ctrl+Alt+Del.
     Software,
-    /// The reset button.
+    /// Presses the reset button.
     Hardware,
     /// A technician pulls the plug.
     Manual,
-    /// The power button.
+    /// Presses the power button.
     Power,
-    /// The power button, held down.
+    /// Holds the power button down.
     PowerLong,
 }
 
 impl ResetType {
-    /// Every type.
+    /// All reset types.
     pub const ALL: [Self; 5] = [
         Self::Software,
         Self::Hardware,
@@ -55,7 +55,7 @@ impl ResetType {
         Self::PowerLong,
     ];
 
-    /// The word in the API.
+    /// The name in the API.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl ResetType {
         }
     }
 
-    /// Whether the server runs afterwards.
+    /// The operating status after the reset.
     fn effect(self, before: OperatingStatus) -> OperatingStatus {
         match (self, before) {
             (_, OperatingStatus::NotSupported) => OperatingStatus::NotSupported,
@@ -139,7 +139,7 @@ fn resettable<'a>(account: &'a Account, id: &str) -> Result<&'a Server, Refusal>
     Ok(server)
 }
 
-/// What the list shows.
+/// The list view.
 fn options(server: &Server) -> Value {
     let types = server.spec.reset_types.iter().map(|kind| kind.name());
     json!({

@@ -1,4 +1,4 @@
-//! The server endpoints, and how a dedicated server looks.
+//! The server endpoints, and the JSON view of a dedicated server.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::api::{Account, Form, Refusal};
 use super::resets::{OperatingStatus, ResetType};
 
-/// Whether a server has been handed over, named as the vendor names it.
+/// Whether a server was handed over, with the vendor's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerStatus {
-    /// In the customer's hands.
+    /// Handed over to the customer.
     #[default]
     Ready,
     /// Still being set up.
@@ -18,7 +18,7 @@ pub enum ServerStatus {
 }
 
 impl ServerStatus {
-    /// The word in the API.
+    /// The name in the API.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,34 +31,34 @@ impl ServerStatus {
 /// A server to add. Start from [`ServerSpec::named`] and change what matters.
 #[derive(Clone, Debug)]
 pub struct ServerSpec {
-    /// The name that the customer gave it. It need not be unique, and it may be empty.
+    /// The name given by the customer. May be empty and need not be unique.
     pub name: String,
-    /// What was bought, for example `AX41-NVMe` or `Server Auction`.
+    /// The product, for example `AX41-NVMe` or `Server Auction`.
     pub product: String,
     /// The data centre, for example `FSN1-DC14`.
     pub dc: String,
-    /// Free traffic a month, or `unlimited`.
+    /// Included traffic per month, or `unlimited`.
     pub traffic: String,
-    /// Whether it has been handed over.
+    /// Whether it was handed over.
     pub status: ServerStatus,
-    /// Whether the contract is ended.
+    /// Whether the contract is cancelled.
     pub cancelled: bool,
-    /// Until when it is paid.
+    /// The date until which it is paid.
     pub paid_until: String,
-    /// Whether it runs.
+    /// Whether it is powered on.
     pub operating_status: OperatingStatus,
-    /// How it can be reset; without any the vendor answers as if it had no reset options.
+    /// The supported reset types; without any the vendor answers as if there were no reset options.
     pub reset_types: Vec<ResetType>,
-    /// Whether it gets a public IPv4 address.
+    /// Whether it has a public IPv4 address.
     pub public_ipv4: bool,
-    /// Whether it gets a public IPv6 network.
+    /// Whether it has a public IPv6 network.
     pub public_ipv6: bool,
-    /// A storage box that goes with it.
+    /// The number of its storage box.
     pub linked_storagebox: Option<u32>,
 }
 
 impl ServerSpec {
-    /// A running server in Falkenstein with both public addresses and every kind of reset.
+    /// A running server in Falkenstein with both public addresses and every reset type.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -77,22 +77,22 @@ impl ServerSpec {
     }
 }
 
-/// A server as the account holds it.
+/// A server of the account.
 pub(super) struct Server {
     pub(super) number: u32,
     pub(super) spec: ServerSpec,
     pub(super) ipv4: Option<Ipv4Addr>,
     /// The first address of its /64.
     pub(super) ipv6_net: Option<Ipv6Addr>,
-    /// The resets that were carried out, oldest first.
+    /// The executed resets, oldest first.
     pub(super) resets: Vec<ResetType>,
-    /// Whether a technician is on the way.
+    /// Whether a manual reset is pending.
     pub(super) is_manual_reset_active: bool,
 }
 
 impl Server {
-    /// `made` counts the servers of the account from 0; the addresses are made from it. They are the last
-    /// quarter of the benchmarking range of RFC 2544, and networks of the documentation range of RFC 3849.
+    /// `made` is the number of the account's server from 0 and determines its addresses: the last quarter of RFC 2544's
+    /// benchmarking range, and networks of RFC 3849's documentation range.
     pub(super) fn new(number: u32, made: u16, spec: ServerSpec) -> Self {
         let ipv4 = u32::from(Ipv4Addr::new(198, 19, 128, 1)).wrapping_add(made.into());
         let ipv6 = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, made, 0, 0, 0, 0);
@@ -108,7 +108,7 @@ impl Server {
 }
 
 pub(super) fn list(account: &Account) -> Result<Value, Refusal> {
-    // The vendor answers an account without servers so, and not with an empty list.
+    // For an account without servers the vendor returns this error, not an empty list.
     if account.servers.is_empty() {
         return Err(Refusal::not_found("SERVER_NOT_FOUND", "No server found"));
     }
@@ -129,7 +129,7 @@ pub(super) fn rename(account: &mut Account, id: &str, form: &Form) -> Result<Val
     get(account, &number.to_string())
 }
 
-/// What the list shows.
+/// The list view.
 fn summary(server: &Server) -> Value {
     let Server {
         number,
@@ -150,7 +150,7 @@ fn summary(server: &Server) -> Value {
     })
 }
 
-/// What a read of one server shows: more than the list.
+/// The detailed view of one server, a superset of the list view.
 pub(super) fn detail(server: &Server) -> Value {
     let mut shown = summary(server);
     shown["reset"] = json!(!server.spec.reset_types.is_empty());

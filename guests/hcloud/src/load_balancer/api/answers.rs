@@ -1,4 +1,4 @@
-//! What the API's answers say about load balancers and certificates: their fields, as far as they are needed.
+//! The API's response types for load balancers and certificates, limited to the required fields.
 
 use std::collections::BTreeMap;
 
@@ -10,45 +10,45 @@ use crate::load_balancer::names::SERVICE_UID;
 /// A load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LoadBalancer {
-    /// Unique for ever.
+    /// Unique; never reused.
     pub id: u64,
     /// Unique in the project at any one time.
     pub name: String,
-    /// The owner's among them.
+    /// Labels, including the owner's.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Its public addresses.
     pub public_net: PublicNet,
-    /// Networks it is attached to; the vendor allows one.
+    /// Attached networks; the vendor allows one.
     #[serde(default)]
     pub private_net: Vec<PrivateNet>,
-    /// What it is, and what it can hold.
+    /// The type and its limits.
     pub load_balancer_type: Type,
-    /// What may not be done to it.
+    /// Protected operations.
     #[serde(default)]
     pub protection: Protection,
     /// Ports that it listens on.
     #[serde(default)]
     pub services: Vec<Service>,
-    /// Where it sends traffic.
+    /// The targets.
     #[serde(default)]
     pub targets: Vec<Target>,
-    /// How it chooses among them.
+    /// The algorithm that selects a target.
     pub algorithm: Algorithm,
 }
 
 impl LoadBalancer {
-    /// The UID of the Service it belongs to, as far as its label says.
+    /// The owner's Service UID, from the label.
     pub fn owner(&self) -> Option<&str> {
         let owner = self.labels.get(SERVICE_UID)?;
         (!owner.is_empty()).then_some(owner.as_str())
     }
 }
 
-/// Public addresses. They stay while the interface is switched off.
+/// Public addresses. They stay while the public interface is disabled.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PublicNet {
-    /// Whether traffic comes in through them.
+    /// Whether the public interface is enabled.
     pub enabled: bool,
     /// IPv4.
     pub ipv4: PublicIp,
@@ -59,20 +59,20 @@ pub struct PublicNet {
 /// One public address.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct PublicIp {
-    /// In text form.
+    /// The address as text.
     #[serde(default)]
     pub ip: Option<String>,
-    /// Its name in the reverse DNS.
+    /// The reverse DNS name.
     #[serde(default)]
     pub dns_ptr: Option<String>,
 }
 
-/// A place in a network.
+/// A network attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PrivateNet {
     /// The network's id.
     pub network: u64,
-    /// The address in it.
+    /// The address in the network.
     #[serde(default)]
     pub ip: Option<String>,
 }
@@ -82,26 +82,26 @@ pub struct PrivateNet {
 pub struct Type {
     /// Such as `lb11`.
     pub name: String,
-    /// The most targets. Not said: the API will refuse what is too much.
+    /// Maximum number of targets. `None`: unknown; the API refuses too many.
     #[serde(default)]
     pub max_targets: Option<usize>,
-    /// The most services.
+    /// Maximum number of services.
     #[serde(default)]
     pub max_services: Option<usize>,
-    /// From when on it cannot be had any more.
+    /// Date from which it is no longer available.
     #[serde(default)]
     pub deprecated: Option<String>,
 }
 
-/// What may not be done to an object.
+/// Protected operations of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Protection {
-    /// Delete it.
+    /// Whether deletion is refused.
     #[serde(default)]
     pub delete: bool,
 }
 
-/// How targets are chosen.
+/// The algorithm that selects a target.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Algorithm {
     /// `round_robin` or `least_connections`.
@@ -116,7 +116,7 @@ pub struct Service {
     pub protocol: String,
     /// Unique within the load balancer.
     pub listen_port: u16,
-    /// On the targets.
+    /// The targets' port.
     pub destination_port: u16,
     /// Whether connections begin with a PROXY header.
     #[serde(default)]
@@ -124,27 +124,27 @@ pub struct Service {
     /// Only for `http` and `https`.
     #[serde(default)]
     pub http: Option<Http>,
-    /// How targets are watched.
+    /// The health check of targets.
     #[serde(default)]
     pub health_check: Option<HealthCheck>,
 }
 
-/// What HTTP needs.
+/// HTTP options.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Http {
-    /// Of the cookie that keeps a client at its target.
+    /// Name of the sticky session cookie.
     #[serde(default)]
     pub cookie_name: Option<String>,
     /// In seconds.
     #[serde(default)]
     pub cookie_lifetime: Option<u64>,
-    /// By id.
+    /// Certificate ids.
     #[serde(default, deserialize_with = "or_default")]
     pub certificates: Vec<u64>,
-    /// Whether port 80 sends clients to this one.
+    /// Whether port 80 redirects to this port.
     #[serde(default, deserialize_with = "or_default")]
     pub redirect_http: bool,
-    /// Whether a client stays at its target.
+    /// Whether sessions are sticky.
     #[serde(default, deserialize_with = "or_default")]
     pub sticky_sessions: bool,
     /// In seconds.
@@ -152,12 +152,12 @@ pub struct Http {
     pub timeout_idle: Option<u64>,
 }
 
-/// How targets are watched.
+/// The health check of targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct HealthCheck {
     /// `tcp`, `http` or `https`.
     pub protocol: String,
-    /// On the targets.
+    /// The targets' port.
     pub port: u16,
     /// In seconds.
     #[serde(default)]
@@ -165,7 +165,7 @@ pub struct HealthCheck {
     /// In seconds.
     #[serde(default)]
     pub timeout: Option<u64>,
-    /// How often before a target counts as broken.
+    /// Number of failures before a target counts as unhealthy.
     #[serde(default)]
     pub retries: Option<u64>,
     /// Only for `http` and `https`.
@@ -173,33 +173,33 @@ pub struct HealthCheck {
     pub http: Option<HealthCheckHttp>,
 }
 
-/// The request that a health check makes.
+/// The HTTP request of a health check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct HealthCheckHttp {
-    /// `Host`.
+    /// The `Host` header.
     #[serde(default)]
     pub domain: Option<String>,
-    /// Path.
+    /// The path.
     #[serde(default)]
     pub path: Option<String>,
-    /// Good answers, such as `2??`.
+    /// Status codes of a healthy target, such as `2??`.
     #[serde(default, deserialize_with = "or_default")]
     pub status_codes: Vec<String>,
-    /// Whether the certificate has to be valid.
+    /// Whether the target needs a valid certificate.
     #[serde(default, deserialize_with = "or_default")]
     pub tls: bool,
 }
 
-/// Where traffic is sent.
+/// A target.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Target {
     /// `server`, `ip` or `label_selector`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Of `server`.
+    /// Set for `server`.
     #[serde(default)]
     pub server: Option<TargetServer>,
-    /// Of `ip`.
+    /// Set for `ip`.
     #[serde(default)]
     pub ip: Option<TargetIp>,
     /// Whether the server is reached by its private address.
@@ -217,27 +217,27 @@ pub struct TargetServer {
 /// An address that is a target.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TargetIp {
-    /// In text form.
+    /// The address as text.
     pub ip: String,
 }
 
 /// A certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Certificate {
-    /// Unique for ever.
+    /// Unique; never reused.
     pub id: u64,
     /// Unique in the project at any one time.
     pub name: String,
     /// `uploaded` or `managed`.
     #[serde(rename = "type", default)]
     pub kind: String,
-    /// The owner's among them.
+    /// Labels, including the owner's.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// How far a managed one is.
+    /// Issuance status of a managed certificate.
     #[serde(default)]
     pub status: Option<CertificateStatus>,
-    /// What uses it.
+    /// Load balancers that use it.
     #[serde(default, deserialize_with = "or_default")]
     pub used_by: Vec<User>,
 }
@@ -249,18 +249,18 @@ pub struct User {
     pub id: u64,
 }
 
-/// How far a managed certificate is.
+/// Issuance status of a managed certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct CertificateStatus {
     /// `pending`, `completed` or `failed`.
     #[serde(default)]
     pub issuance: String,
-    /// Why it failed.
+    /// The reason of the failure.
     #[serde(default)]
     pub error: Option<ActionError>,
 }
 
-/// A value that may be null.
+/// Deserializes a value that may be null.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     value: D,
 ) -> Result<T, D::Error> {

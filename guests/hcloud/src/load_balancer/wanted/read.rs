@@ -1,4 +1,4 @@
-//! A Service → the whole of what its load balancer has to look like. Pure.
+//! Reads the complete desired state of a Service's load balancer. Pure.
 
 use ccm_guest::load_balancer::Service;
 use ccm_guest::{Error, Event, Node};
@@ -13,7 +13,7 @@ use super::{
 use crate::config::Settings;
 
 impl Wanted {
-    /// What the load balancer of `service` has to look like, with these nodes behind it.
+    /// The desired state of the load balancer of `service` with these nodes as targets.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake of the Service at once.
@@ -63,10 +63,10 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Where it is to be made.
+    /// Where to create it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if nobody said.
+    /// [`Error::Invalid`] if it is not configured.
     pub fn place(&self) -> Result<&Place, Error> {
         self.place.as_ref().ok_or_else(|| {
             Error::invalid(format!(
@@ -77,14 +77,14 @@ impl Wanted {
         })
     }
 
-    /// What the operator should read, about the targets too: not more than the contract takes.
+    /// Events for the operator, including those of the targets, up to the contract's maximum.
     pub fn all_events(&self) -> Vec<Event> {
         let events = self.events.iter().chain(&self.targets.events);
         events.take(MAX_EVENTS).cloned().collect()
     }
 }
 
-/// An empty annotation takes the operator's choice back.
+/// An empty annotation overrides the operator's choice.
 fn type_of(
     settings: &Settings,
     annotations: &mut Annotations<'_>,
@@ -106,7 +106,8 @@ fn type_of(
     (chosen.0.to_owned(), chosen.1)
 }
 
-/// A location goes before a network zone, whoever set them. An empty annotation takes the operator's choice back.
+/// A location takes precedence over a network zone, whatever their sources. An empty annotation overrides the
+/// operator's choice.
 fn place_of(settings: &Settings, annotations: &mut Annotations<'_>) -> Option<Place> {
     let (location, zone) = match &settings.load_balancers.place {
         Some(Place::Location(location)) => (Some(location.as_str()), None),
@@ -121,7 +122,7 @@ fn place_of(settings: &Settings, annotations: &mut Annotations<'_>) -> Option<Pl
         .or_else(|| filled(zone).map(Place::NetworkZone))
 }
 
-/// What is annotated about a network counts for nothing where none is configured: other networks are not ours to use.
+/// Network annotations are ignored without a configured network: other networks must not be used.
 fn network_of(settings: &Settings, annotations: &mut Annotations<'_>) -> Option<WantedNetwork> {
     let network = settings.network.clone()?;
     let ip = annotations.ipv4(annotations::PRIVATE_IPV4);

@@ -1,5 +1,5 @@
-//! `Provider` objects as a table for people, with what each of them waits for below it. Takes what is there: an object
-//! that somebody else wrote, or an older manager, is shown as far as it can be read.
+//! Formats `Provider` objects as a table for people, with pending work below each. Tolerates objects written by older
+//! managers or others: shows the parts it can parse.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde::Deserialize;
 
-/// Of a digest, so that people can tell versions apart: `sha256:` and twelve digits.
+/// Length of a shown digest: `sha256:` and twelve digits, enough to distinguish versions.
 const SHORT_DIGEST: usize = 19;
 const HEADER: [&str; 5] = ["NAME", "VERSION", "DIGEST", "STATE", "AGE"];
 
-// What is read of an object's status.
+// The fields read from an object's status.
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -39,7 +39,7 @@ struct Version {
     untried: Option<String>,
 }
 
-/// The table.
+/// Formats the table.
 pub(super) fn describe(objects: &[DynamicObject], is_wide: bool) -> String {
     if objects.is_empty() {
         return "There is no provider.\n".to_owned();
@@ -79,7 +79,7 @@ fn row(name: &str, shown: &Shown, age: Option<String>, is_wide: bool) -> [String
     ]
 }
 
-/// What is on its way, what keeps it, and what will not be tried again.
+/// Pending versions, what blocks them, and rejected versions.
 fn detail(text: &mut String, name: &str, shown: &Shown, is_wide: bool) {
     let mut block = String::new();
     // Writing to a String cannot fail.
@@ -131,7 +131,7 @@ fn detail(text: &mut String, name: &str, shown: &Shown, is_wide: bool) {
     }
 }
 
-/// Words for what is written down in one.
+/// The words for a recorded phase.
 fn phase(phase: &str) -> &str {
     match phase {
         "Fetched" => "fetched",
@@ -162,7 +162,7 @@ fn or_dash(text: &str) -> String {
     if text.is_empty() { "-" } else { text }.to_owned()
 }
 
-/// As kubectl shows it: the largest unit that says something.
+/// Age as in kubectl: in the largest suitable unit.
 fn age(then: Timestamp, now: Timestamp) -> String {
     let seconds = (now.as_second() - then.as_second()).max(0);
     match seconds {

@@ -1,4 +1,4 @@
-//! What a reconciliation leaves behind when it has ended: what is known now, what is asked about again, and when.
+//! Stores the result of a reconciliation: what is known now, and when to poll or retry.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::route::facts::{About, Facts, Key};
 use crate::route::route_diff::Work;
 use crate::route::{Again, PATIENCE, after_trouble, again, name};
 
-/// So much longer what was begun waits for each other that waits, too.
+/// Added to the polling delay of a pending operation for each other pending one.
 const SPREAD: Duration = Duration::from_millis(4);
 
 impl Memory {
-    /// Notes how a reconciliation ended.
+    /// Stores the result of a reconciliation.
     pub fn conclude(&mut self, facts: &Facts, now: Now) {
         let key = facts.key();
         self.busy.remove(&key);
@@ -28,7 +28,7 @@ impl Memory {
             return;
         };
         if !self.seen.contains_key(name(node)) {
-            // It has gone meanwhile, or wants no routes: the note has gone with it.
+            // The node is gone or wants no routes now; its note is removed already.
             return;
         }
         if self.seen.get(name(node)) != Some(&facts.fingerprint) {
@@ -102,7 +102,7 @@ impl Memory {
                 past.in_vain = 0;
                 let has_failed = match other {
                     Some(End::Failed(..)) => true,
-                    // A node's reconciliations are counted with the node.
+                    // For nodes, failed writes are counted in the node's note.
                     None => !facts.makes(),
                     Some(_) => false,
                 };
@@ -128,7 +128,7 @@ impl Memory {
         self.pasts.insert(place, past);
     }
 
-    /// What the cloud has begun is asked about again at its own pace.
+    /// Schedules pending operations for polling at the cloud's own pace.
     fn await_begun(&mut self, facts: &Facts, key: Key, now: Moment) {
         let past = |change: &Change| self.pasts.get(&(key.clone(), change.destination)).cloned();
         let begun = facts.changes.iter();
@@ -164,13 +164,13 @@ impl Memory {
         self.begun.insert((work.at, key), work);
     }
 
-    /// How long at least what was begun waits, so that very many together are not asked about all the time.
+    /// Minimum polling delay, so that many pending operations are not polled continuously.
     fn spread(&self) -> Duration {
         let waiting = u32::try_from(self.begun.len()).unwrap_or(u32::MAX);
         SPREAD.saturating_mul(waiting)
     }
 
-    /// Nothing came of a reconciliation: it panicked.
+    /// The reconciliation panicked and has no result.
     pub fn abandon(&mut self, key: &Key, now: Moment) {
         for destination in self.busy.remove(key).unwrap_or_default() {
             self.touched.insert(destination, now);
@@ -179,7 +179,7 @@ impl Memory {
     }
 }
 
-/// A change that the reconciliation did not come to is due with the node.
+/// A change that the reconciliation did not reach is retried together with the node.
 fn interrupted(facts: &Facts, change: &Change) -> Option<Again> {
     let error = facts.state.refusals.trouble()?;
     change.end.is_none().then(|| Again {

@@ -1,4 +1,4 @@
-//! What an answer cannot know, because it happened since the provider was asked: it is carried over into the new plan.
+//! Carries operations that became pending after the provider was asked into the new plan: the answer cannot know them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use crate::route::facts::Key;
 use crate::route::route_diff::Work;
 
 impl Memory {
-    /// What was begun since the provider was asked: no answer has it, and the plan leaves it alone.
+    /// Takes the operations that became pending after the provider was asked. The answer lacks them, and the plan skips
+    /// them.
     pub(super) fn take_carried(&mut self, asked_at: Moment) -> Vec<(Key, Work)> {
         let begun = std::mem::take(&mut self.begun);
         let begun = begun.into_iter().map(|((_, key), work)| (key, work));
@@ -26,7 +27,7 @@ impl Memory {
         all.filter(|(_, work)| !work.changes.is_empty()).collect()
     }
 
-    /// Puts it beside what was planned. Of a node that has changed since there is another plan soon.
+    /// Merges them into the new plan. A node that has changed since keeps the new plan only.
     pub(super) fn carry(&mut self, carried: Vec<(Key, Work)>) {
         let begun = self.begun.keys().cloned();
         let begun: BTreeMap<Key, Moment> = begun.map(|(at, key)| (key, at)).collect();
@@ -48,7 +49,7 @@ impl Memory {
                     if new.changes.is_empty() {
                         new.at = old.at;
                     }
-                    // The answer could not say how the node stands; what was known before can, with the changes.
+                    // The answer cannot tell the node's state; the earlier state together with the changes can.
                     new.rest = old.rest;
                     new.right = new.right.max(old.right);
                     new.changes.append(&mut old.changes);
@@ -59,7 +60,7 @@ impl Memory {
         }
     }
 
-    /// Whether something that has failed since the provider was asked is due already. Nothing was planned about it.
+    /// Whether a failure after the provider was asked is due for a retry already. The plan does not cover it.
     pub(super) fn is_overdue(&self, now: Moment) -> bool {
         self.pasts.iter().any(|((_, destination), past)| {
             let is_due = past.due.is_some_and(|due| due <= now);

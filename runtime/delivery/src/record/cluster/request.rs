@@ -1,4 +1,4 @@
-//! Requests to the API server about the object `Provider`: how long one may take, and what it means when it fails.
+//! Requests to the API server about the object `Provider`: their time limit and the meaning of their errors.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use kube::runtime::watcher;
 
 use crate::record::RecordStoreError;
 
-/// How long one request may take; shorter than a lease lasts.
+/// Time limit of one request; shorter than the duration of the lease.
 pub(super) const REQUEST_TIME: Duration = Duration::from_secs(10);
 
-/// The kind of the object.
+/// The API resource of the object.
 pub(super) fn kind() -> ApiResource {
     let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
     ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL)
 }
 
-/// Who writes.
+/// Patch parameters with this program's field manager.
 pub(super) fn params() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -28,8 +28,8 @@ pub(super) fn params() -> PatchParams {
     }
 }
 
-/// How a list of the kind, not of one object, was refused: 404 says that there is no such kind. Whoever has no right to
-/// it is only told that, whether there is such a kind or not.
+/// Status code with which a list of the kind, not of one object, was refused. 404: the kind does not exist. Without the
+/// right to list it the code is 403, whether the kind exists or not.
 pub(super) fn code_of_list(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status)) => Some(status.code),
@@ -37,7 +37,7 @@ pub(super) fn code_of_list(error: &watcher::Error) -> Option<u16> {
     }
 }
 
-/// The answer to a request that is refused by anything else.
+/// The answer to a request; every error status counts as a failure.
 pub(super) async fn in_time<T>(
     request: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, RecordStoreError> {
@@ -49,7 +49,7 @@ pub(super) async fn in_time<T>(
     }
 }
 
-/// The answer to a request. `Err` inside: 404 or 409, which are answers.
+/// The answer to a request. The inner `Err` is 404 or 409, which callers handle as answers.
 pub(super) async fn in_time_or<T>(
     request: impl Future<Output = kube::Result<T>>,
 ) -> Result<Result<T, u16>, RecordStoreError> {

@@ -1,5 +1,5 @@
-//! What stands under a key of a ConfigMap: the whole of a module's file, or its parts. Changes that are made one key at
-//! a time are told by the digest that stands beside them. Unpacks nothing and trusts nothing.
+//! Reads the content of a ConfigMap key: a whole module file, or its parts. A digest beside them detects changes made
+//! one key at a time. Unpacks nothing and trusts nothing.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::artifact::{EVIDENCE_BYTES, Evidence};
 
-/// How the key of a signature ends, beside the module's own key.
+/// Suffix of a signature's key, after the module's key.
 const EVIDENCE: &str = ".sigstore.json";
-/// How the key of a digest ends.
+/// Suffix of a digest's key.
 const DIGEST: &str = ".sha256";
-/// Parts have two digits.
+/// Part numbers have two digits.
 const MOST_PARTS: usize = 100;
-/// So many keys are shown.
+/// Maximum number of keys shown.
 const MOST_SHOWN: usize = 8;
 
-/// The content of a module's file, as it stands there, and what vouches for it.
+/// The stored content of a module's file, and its evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Plain or packed.
@@ -29,20 +29,20 @@ pub struct Found {
     pub evidence: Vec<Evidence>,
 }
 
-/// Why there is nothing; for people.
+/// Why there is no module; for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotFound {
-    /// There is nothing (yet).
+    /// There is no module (yet).
     Absent(String),
-    /// Nothing of it is used until it changes.
+    /// The content is refused until it changes.
     Refused(String),
 }
 
 /// The module under `key`: whole, or in the parts `<key>.00`, `<key>.01` and so on. `<key>.sha256` is the digest of all
-/// bytes, which parts need; `<key>.sigstore.json` is a bundle.
+/// bytes, required for parts; `<key>.sigstore.json` is a bundle.
 ///
 /// # Errors
-/// There is none, or not all of it is from one change.
+/// There is no module, or its keys are not all from one change.
 pub fn module_in(map: &ConfigMap, key: &str) -> Result<Found, NotFound> {
     let parts = parts(map, key)?;
     let bytes = match value(map, key)? {
@@ -78,7 +78,7 @@ pub fn module_in(map: &ConfigMap, key: &str) -> Result<Found, NotFound> {
     Ok(Found { bytes, evidence })
 }
 
-/// The keys under which modules may stand: this one first, and then all others that are no part, digest or signature.
+/// The keys that may hold modules: `first`, and then all others that are no part, digest or signature.
 pub fn keys<'a>(map: &'a ConfigMap, first: &'a str) -> Vec<&'a str> {
     let text = map.data.iter().flat_map(BTreeMap::keys);
     let binary = map.binary_data.iter().flat_map(BTreeMap::keys);
@@ -92,7 +92,7 @@ pub fn keys<'a>(map: &'a ConfigMap, first: &'a str) -> Vec<&'a str> {
     std::iter::once(first).chain(others).collect()
 }
 
-/// The module's own key, of the key of a part.
+/// The module's key for the key of a part.
 fn whole(key: &str) -> &str {
     match key.rsplit_once('.') {
         Some((whole, number))
@@ -104,7 +104,7 @@ fn whole(key: &str) -> &str {
     }
 }
 
-/// `<key>.00`, `<key>.01` and so on; all numbers from the first to the last.
+/// `<key>.00`, `<key>.01` and so on; numbered without gaps.
 fn parts<'a>(map: &'a ConfigMap, key: &str) -> Result<Vec<Cow<'a, [u8]>>, NotFound> {
     let mut parts = Vec::new();
     let mut end = None;
@@ -124,8 +124,8 @@ fn parts<'a>(map: &'a ConfigMap, key: &str) -> Result<Vec<Cow<'a, [u8]>>, NotFou
     Ok(parts)
 }
 
-/// What a key holds: the bytes in `binaryData`; in `data`, text that is base64, or the file itself where that happens to
-/// be text.
+/// The content of a key: the bytes in `binaryData`; in `data`, base64 text, or the file itself if it happens to be
+/// text.
 fn value<'a>(map: &'a ConfigMap, key: &str) -> Result<Option<Cow<'a, [u8]>>, NotFound> {
     if let Some(bytes) = map.binary_data.as_ref().and_then(|all| all.get(key)) {
         return Ok(Some(Cow::Borrowed(&bytes.0)));
@@ -147,7 +147,7 @@ fn value<'a>(map: &'a ConfigMap, key: &str) -> Result<Option<Cow<'a, [u8]>>, Not
     }
 }
 
-/// The digest as `sha256sum` writes it, as images do, or bare.
+/// Accepts the digest as printed by `sha256sum`, with the prefix of image digests, or bare.
 fn check_digest(text: &[u8], bytes: &[u8], key: &str) -> Result<(), NotFound> {
     let text = String::from_utf8_lossy(text);
     let word = text.split_ascii_whitespace().next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! One look at a file or a folder. Everything about a file is read through one handle, so that what is checked is what
-//! is used; nothing but a regular file is read, and never more of it than a module may have.
+//! One poll of a file or folder. Everything about a file is read through one handle, so that the checked file is the
+//! used one. Reads regular files only, up to the size limit of a module.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
@@ -13,18 +13,18 @@ use rustix::fs::OFlags;
 use super::{FilePlace, SourceError, unpack};
 use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MODULE_BYTES};
 
-/// How the names of modules end. What is packed with zstd is not read: the file is chosen, so that its refusal says so.
+/// Suffixes of module files. zstd is not supported, but such a file is selected so that its refusal says so.
 const ENDINGS: [&str; 3] = [".wasm", ".wasm.gz", ".wasm.zst"];
-/// How the name of a signature ends, beside the module's own name.
+/// Suffix of a signature file, after the module's file name.
 const EVIDENCE: &str = ".sigstore.json";
-/// So many names of a folder are looked at.
+/// Maximum number of folder entries examined.
 const MOST_NAMES: usize = 10_000;
-/// So many are shown.
+/// Maximum number of names shown.
 const MOST_SHOWN: usize = 8;
-/// How long a shown name may be.
+/// Maximum length of a shown name.
 const NAME_SHOWN: usize = 100;
 
-/// The state of a module's file and of what lies beside it. Another state: it was changed, or replaced.
+/// State of a module's file and of the evidence beside it. A different state means that one was changed or replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     module: FileState,
@@ -42,7 +42,7 @@ struct FileState {
     changed: (i64, i64),
 }
 
-/// A module's file, opened.
+/// An opened module file.
 pub(super) struct Seen {
     pub(super) identity: Identity,
     module: File,
@@ -50,12 +50,12 @@ pub(super) struct Seen {
 }
 
 impl Identity {
-    /// Whether nothing has been written for so long, as far as the file itself tells.
+    /// Whether the files were last modified at least `age` ago, according to their time stamps.
     pub(super) fn is_older_than(&self, age: Duration, now: SystemTime) -> bool {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let files = std::iter::once(&self.module).chain(&self.evidence);
         files.into_iter().all(|file| {
-            // Not when it was renamed: that is how whole files are put in place.
+            // Ignores the time of a rename: whole files are put in place that way.
             let (seconds, nanoseconds) = file.modified;
             let written = u64::try_from(seconds)
                 .map(Duration::from_secs)
@@ -83,7 +83,7 @@ impl FileState {
 /// Opens the module's file and the evidence beside it.
 ///
 /// # Errors
-/// There is none that could be read.
+/// There is no readable module file.
 pub(super) fn open(place: &str, at: &FilePlace, entry: &str) -> Result<Seen, SourceError> {
     let found = fs::metadata(&at.path).map_err(|error| failed(place, &at.path, &error))?;
     let path = if found.is_dir() {
@@ -119,7 +119,7 @@ pub(super) fn open(place: &str, at: &FilePlace, entry: &str) -> Result<Seen, Sou
 }
 
 impl Seen {
-    /// What is in the file. `None`: it changed while it was read.
+    /// Reads the file. `None`: it changed during the read.
     pub(super) fn read(mut self, place: &str) -> Option<Result<Artifact, SourceError>> {
         let module = match read_file(place, &mut self.module, &self.identity.module, MODULE_BYTES) {
             Ok(bytes) => bytes?,
@@ -136,10 +136,10 @@ impl Seen {
     }
 }
 
-/// Opens a regular file of at most `limit` bytes. Never waits for a writer, as opening a FIFO would.
+/// Opens a regular file of at most `limit` bytes. Never blocks, as opening a FIFO would.
 fn open_file(place: &str, path: &Path, limit: usize) -> Result<(File, FileState), SourceError> {
     let failed = |error: io::Error| failed(place, path, &error);
-    // Opening a device can have effects.
+    // Checked first: opening a device can have side effects.
     check_regular(place, path, &fs::metadata(path).map_err(failed)?)?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
@@ -171,7 +171,7 @@ fn check_regular(place: &str, path: &Path, found: &Metadata) -> Result<(), Sourc
     Err(SourceError::refused(place, why))
 }
 
-/// The whole content. `None`: it is not in the state any more in which it was opened.
+/// Reads the whole content. `None`: its state differs from when it was opened.
 fn read_file(
     place: &str,
     file: &mut File,
@@ -189,7 +189,7 @@ fn read_file(
     Ok(is_stable.then_some(bytes))
 }
 
-/// The provider's file in a folder: the one that is called like the entry; otherwise the only module there is.
+/// Selects the provider's file in a folder: the one named like the entry, otherwise the only module.
 fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceError> {
     let listed = fs::read_dir(folder).map_err(|error| failed(place, folder, &error))?;
     let mut modules: Vec<String> = Vec::new();
@@ -202,7 +202,7 @@ fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceErro
         let Ok(name) = item.file_name().into_string() else {
             continue;
         };
-        // What begins with a dot is on its way, or is the volume's own.
+        // Names with a leading dot are temporary files or internal to the volume.
         if !name.starts_with('.') && ENDINGS.iter().any(|ending| name.ends_with(ending)) {
             modules.push(name);
         }
@@ -277,7 +277,7 @@ fn list(names: &[String]) -> String {
     format!("{}{rest}", cleaned.join(", "))
 }
 
-/// The last part of a path, fit for one line.
+/// The last component of a path, formatted for one line.
 fn shown(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     clean(&name.to_string_lossy(), NAME_SHOWN)

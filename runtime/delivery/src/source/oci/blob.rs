@@ -1,5 +1,5 @@
-//! Downloads one layer: never more of it than its manifest says, gone on with after a cut, given up when it trickles,
-//! and nothing unless its digest is right.
+//! Downloads one layer: never more than the manifest's size, resumed after an interruption, aborted when too slow, and
+//! returned only if its digest matches.
 
 use std::pin::pin;
 
@@ -13,29 +13,29 @@ use super::manifest::Descriptor;
 use super::registry::{Ask, Registry};
 use super::registry_error::{Kind, RegistryError};
 
-/// Cuts that are gone on after …
+/// Maximum number of attempts at a download, …
 const MOST_ATTEMPTS: u32 = 64;
-/// … as long as not so many in a row brought nothing.
+/// … unless this many in a row received nothing.
 const MOST_VAIN: u32 = 4;
 
-/// How much of something is done, in bytes.
+/// Progress of a download, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// So much.
+    /// Bytes done.
     pub done: u64,
-    /// Of so much.
+    /// Total bytes.
     pub total: u64,
 }
 
-/// What has come of a layer so far.
+/// The part of a layer received so far.
 pub(super) struct Partial {
     digest: String,
-    /// Who sent it: bytes of several registries are never put together.
+    /// The host that sent it: bytes of several registries are never combined.
     host: String,
     bytes: Vec<u8>,
 }
 
-/// The layer's bytes. What has come stays in `kept` until the layer is whole or wrong.
+/// Downloads the layer. Received bytes stay in `kept` until the layer is complete or wrong.
 pub(super) async fn download(
     registry: &Registry,
     connections: &Connections,
@@ -81,7 +81,7 @@ async fn attempts(
             Ok(()) => return Ok(()),
             Err(trouble) => trouble,
         };
-        // A cut is gone on after; a refusal, or the wish to be left alone, is not.
+        // An interruption is resumed; a refusal or a request to wait is not.
         if trouble.kind != Kind::Unavailable || trouble.wait.is_some() {
             return Err(trouble);
         }
@@ -97,7 +97,7 @@ async fn attempts(
     )))
 }
 
-/// One request, from where the bytes end.
+/// One request, starting at the end of the received bytes.
 async fn attempt(
     registry: &Registry,
     connections: &Connections,
@@ -166,7 +166,7 @@ async fn attempt(
     }
     match bytes.len() == size {
         true => Ok(()),
-        // Without a length, the end of the answer is the end of the layer.
+        // Without a content length, the end of the answer is the end of the layer.
         false if answer.content_length().is_none() && answer.status() == StatusCode::OK => {
             bytes.clear();
             Err(wrong_size())
@@ -178,14 +178,14 @@ async fn attempt(
     }
 }
 
-/// Not gone on with at once: there is nothing to be won by asking again.
+/// Sets a wait, so that the download is not resumed at once: another request would not help.
 fn slow_layer(registry: &Registry) -> RegistryError {
     let mut trouble = registry.slow();
     trouble.wait = Some(std::time::Duration::ZERO);
     trouble
 }
 
-/// Whether an answer begins where we are.
+/// Whether an answer starts at offset `from`.
 pub(super) fn continues(answer: &Response, from: usize, size: u64) -> bool {
     if answer.status() != StatusCode::PARTIAL_CONTENT {
         return from == 0;

@@ -1,27 +1,27 @@
-//! How a registry wants to be shown who asks: it answers with a challenge, which names a way, and for tokens the place
-//! that hands them out. What it asks for beyond our own repository is not taken from it.
+//! Parses a registry's authentication challenge: the scheme, and for tokens the token endpoint. The requested scope is
+//! ignored: only access to this source's own repository is ever requested.
 
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
-/// More than any registry sends, and few enough to look at.
+/// More than any registry sends, and few enough to parse.
 const MOST_CHALLENGES: usize = 8;
 
-/// One way to show who asks.
+/// An authentication scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Challenge {
     /// User and password with each request.
     Basic,
     /// A token from `realm`.
     Bearer {
-        /// The URL that hands out tokens.
+        /// URL of the token endpoint.
         realm: String,
-        /// The name under which it knows the registry.
+        /// The registry's name at the token endpoint.
         service: Option<String>,
     },
 }
 
-/// The challenge of an answer that can be met: a token's before a password's, since it shows the password less often.
+/// Selects a supported challenge of an answer: Bearer before Basic, since it sends the password less often.
 pub(super) fn of(headers: &HeaderMap) -> Option<Challenge> {
     let texts = headers
         .get_all(WWW_AUTHENTICATE)
@@ -36,7 +36,7 @@ pub(super) fn of(headers: &HeaderMap) -> Option<Challenge> {
     token.or(known.first()).cloned()
 }
 
-/// One challenge for each header field, as registries send them.
+/// Parses one challenge per header field, as registries send them.
 fn parse(text: &str) -> Option<Challenge> {
     let (scheme, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
     if scheme.eq_ignore_ascii_case("basic") {
@@ -59,7 +59,7 @@ fn parse(text: &str) -> Option<Challenge> {
     realm.map(|realm| Challenge::Bearer { realm, service })
 }
 
-/// A token, or a text in quotes, in which a backslash stands before what is meant as it is.
+/// A token, or a quoted string with backslash escapes.
 fn value(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([',', ' ']).unwrap_or(text.len());

@@ -1,9 +1,9 @@
-//! Connections to registries, each to an address that was checked: link-local and metadata addresses never, loopback
-//! and private ones only when the operator named them. Follows no redirect by itself, uses no proxy and knows no
-//! credential.
+//! Connections to registries, each to a checked address: never link-local or metadata addresses; loopback and private
+//! ones only if the operator named them. Follows no redirects by itself, uses no proxy and knows no credentials.
 //!
-//! Names, addresses and certificates are judged by the host's egress. Its client is not used: it serves one target with one
-//! known host, and asks for the lease before each write; registries redirect to other hosts, and every replica asks them.
+//! The host's egress validates names, addresses and certificates. Its client is not used: it serves one target with one
+//! known host and checks the lease before each write, while registries redirect to other hosts and every replica asks
+//! them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -22,30 +22,30 @@ use super::registry_error::RegistryError;
 
 /// The name of this machine.
 const LOCALHOST: &str = "localhost";
-/// No name in use is longer.
+/// Maximum length of a DNS name.
 const LONGEST_NAME: usize = 253;
-/// Header fields of an answer, and their bytes for HTTP/2.
+/// Maximum number of header fields of an answer, and their bytes for HTTP/2.
 const MOST_HEADERS: usize = 100;
 const HEADER_BYTES: u32 = 32 << 10;
-/// Below what load balancers close idle connections after (60 s). A poll comes later than this in any case.
+/// Shorter than the idle time-out of load balancers (60 s). A poll always comes later than this.
 const IDLE_CONNECTION: Duration = Duration::from_secs(30);
 
-/// How long a registry may take.
+/// Time limits for a registry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeouts {
-    /// For a connection, with TLS.
+    /// For a connection, including TLS.
     pub(super) connect: Duration,
-    /// For the beginning of an answer, and between two parts of it.
+    /// For the start of an answer, and between two parts of it.
     pub(super) silence: Duration,
-    /// For a whole answer that is small: a manifest, a token, a piece of evidence.
+    /// For a whole small answer: a manifest, a token, a piece of evidence.
     pub(super) small: Duration,
-    /// For one layer, with all its attempts.
+    /// For one layer, including all attempts.
     pub(super) layer: Duration,
-    /// In each of these spans of a layer …
+    /// In each interval of this length during a layer …
     pub(super) span: Duration,
-    /// … at least so many bytes have to come.
+    /// … at least this many bytes must arrive.
     pub(super) span_bytes: usize,
-    /// Before a cut download is gone on with.
+    /// Pause before an interrupted download is resumed.
     pub(super) pause: Duration,
 }
 
@@ -57,7 +57,7 @@ impl Default for Timeouts {
             small: Duration::from_secs(30),
             // The largest layer at 56 KiB/s.
             layer: Duration::from_secs(600),
-            // 1 KiB/s, as for everything else that this program fetches.
+            // 1 KiB/s, as for all other downloads of this program.
             span: Duration::from_secs(30),
             span_bytes: 30 << 10,
             pause: Duration::from_millis(500),
@@ -65,15 +65,15 @@ impl Default for Timeouts {
     }
 }
 
-/// What may be dialled, and with which certificates.
+/// Addresses that may be dialled, and certificates that are trusted.
 pub(super) struct Reach<'a> {
     /// Hosts and ports that the operator wrote.
     pub(super) named: Vec<(String, u16)>,
-    /// Address ranges that the operator allows beside public addresses.
+    /// Address ranges that the operator allows in addition to public addresses.
     pub(super) addresses: &'a [IpNet],
-    /// The only certificates that are trusted; without them, those of the platform.
+    /// The only trusted certificates; `None`: those of the platform.
     pub(super) ca_pem: Option<&'a str>,
-    /// Whether loopback may be spoken to without TLS.
+    /// Whether loopback addresses may be accessed without TLS.
     pub(super) plain_http: bool,
     pub(super) lookup: Arc<dyn Lookup>,
 }
@@ -118,7 +118,7 @@ impl Connections {
         })
     }
 
-    /// A request to `url`, if that may be asked at all.
+    /// Builds a request to `url`, if it may be accessed.
     pub(super) fn request(
         &self,
         method: Method,
@@ -163,7 +163,7 @@ impl Connections {
     }
 }
 
-/// Host and port of an address, which may be shown; the rest of one that was redirected to may not.
+/// Host and port of a URL, which may be shown. The rest of a redirect target may not.
 pub(super) fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or("(no host)");
     let host = host.get(..LONGEST_NAME).unwrap_or(host);
@@ -173,10 +173,10 @@ pub(super) fn host(url: &Url) -> String {
     }
 }
 
-/// Names for reqwest, which asks for every connection; it asks about names only.
+/// Name resolver for reqwest, called for every new connection, but only for names.
 struct Names {
     all: Resolver,
-    /// If the operator wrote this name: whoever writes it means this machine.
+    /// Set if the operator wrote this name, which then means this machine.
     localhost: Option<Resolver>,
 }
 
@@ -207,7 +207,7 @@ impl Resolve for Names {
     }
 }
 
-/// TLS as the egress of guests speaks it, but without HTTP/2: no application protocol is offered.
+/// TLS configuration of the guests' egress, but without HTTP/2: no application protocol is offered.
 fn tls(trust: Trust<'_>) -> Result<ClientConfig, RegistryError> {
     client_config(trust).map_err(|error| match error {
         TlsError::Certificates(why) => {

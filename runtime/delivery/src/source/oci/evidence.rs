@@ -1,6 +1,5 @@
-//! Finds what claims to vouch for an artifact in its own repository: cosign's signatures under a tag, and Sigstore
-//! bundles that refer to it. Verifies nothing but the digests of what it brings; what cannot be read is left out, since
-//! it vouches for nothing.
+//! Finds evidence for an artifact in its own repository: cosign's signatures under a tag, and Sigstore bundles that
+//! refer to it. Verifies digests only; leaves out what cannot be read, since that proves nothing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,11 +11,11 @@ use super::registry::{Ask, Registry};
 use super::registry_error::{Kind, RegistryError};
 use crate::artifact::{EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
 
-/// Sigstore bundles, as artifacts and as layers.
+/// Media type of Sigstore bundles, as artifacts and as layers.
 pub(super) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
-/// What there is for one artifact, before it is fetched. Two that are equal have the same evidence.
+/// Descriptors of one artifact's evidence, before it is fetched. Equal listings have equal evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Listing {
     signatures: Vec<Descriptor>,
@@ -29,7 +28,7 @@ impl Listing {
     }
 }
 
-/// What is there for the manifest `digest` (`sha256:<hex>`).
+/// Lists the evidence for the manifest `digest` (`sha256:<hex>`).
 pub(super) async fn list(
     registry: &Registry,
     connections: &Connections,
@@ -45,7 +44,7 @@ pub(super) async fn list(
     let index = index.filter(|index| index.media_type.as_deref() == Some(INDEX));
     let mut bundles = latest(index.and_then(|index| index.manifests), is_bundle);
     if bundles.is_empty() {
-        // For registries without that part of the API, clients keep an index under a tag.
+        // Fallback for registries without the referrers API: clients keep an index under a tag.
         let index = get(registry, connections, &format!("manifests/{tag}")).await?;
         bundles = latest(index.and_then(|index| index.manifests), is_bundle);
     }
@@ -57,7 +56,7 @@ pub(super) async fn list(
     })
 }
 
-/// The last ones: new ones are put at the end.
+/// The last descriptors: new ones are appended.
 fn latest(
     all: Option<Vec<Descriptor>>,
     is_wanted: impl Fn(&Descriptor) -> bool,
@@ -68,7 +67,7 @@ fn latest(
     wanted.into_iter().skip(surplus).collect()
 }
 
-/// Brings it, at most [`MOST_EVIDENCE`] pieces.
+/// Fetches the evidence, at most [`MOST_EVIDENCE`] pieces.
 pub(super) async fn fetch(
     registry: &Registry,
     connections: &Connections,
@@ -135,7 +134,7 @@ async fn signature(
     }))
 }
 
-/// A small thing that a descriptor names, when it is that.
+/// Fetches the small blob of a descriptor and verifies its digest.
 async fn verified(
     registry: &Registry,
     connections: &Connections,
@@ -170,8 +169,8 @@ async fn get(
     }
 }
 
-/// What a registry does not have, does not show or does not know how to be asked for is not there. One that cannot be
-/// asked now may hold something.
+/// Evidence that a registry lacks, hides or cannot be asked for counts as absent. An unavailable registry is an error:
+/// it may hold some.
 fn absent<T>(trouble: RegistryError) -> Result<Option<T>, RegistryError> {
     match trouble.kind {
         Kind::Unavailable => Err(trouble),

@@ -1,5 +1,5 @@
-//! Logins for registries, from the text of a docker `config.json` or a Secret of type
-//! `kubernetes.io/dockerconfigjson`. Programs that such a file names as helpers are never run.
+//! Registry credentials, from the text of a docker `config.json` or a Secret of type `kubernetes.io/dockerconfigjson`.
+//! Credential helpers named in such a file are never run.
 
 use std::collections::BTreeMap;
 
@@ -9,54 +9,54 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// More than any such file has.
+/// Maximum size, in bytes; larger than any real file.
 const MOST_BYTES: usize = 1 << 20;
 
-/// A text that must not be seen: it has no `Debug`, and is overwritten when it is dropped.
+/// A secret text: no `Debug`, zeroed on drop.
 pub(super) type Hidden = Zeroizing<String>;
 
-/// The logins for registries, by where they are for. Has no `Debug`.
+/// Registry credentials by scope. No `Debug`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RegistryCredentials {
     logins: Vec<(Scope, Login)>,
     helped: Vec<String>,
 }
 
-/// What one login proves.
+/// A login.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Login {
     /// User and password.
     Password { user: String, password: Hidden },
-    /// Exchanged for a token where the registry says.
+    /// Exchanged for a token at the registry's token endpoint.
     IdentityToken(Hidden),
-    /// Sent as it is.
+    /// Sent unchanged.
     RegistryToken(Hidden),
 }
 
-/// A registry, or a part of one. A `*` stands for one label of the name, as Kubernetes has it.
+/// A registry or a part of one. A `*` matches one label of the name, as in Kubernetes.
 #[derive(Clone, PartialEq, Eq)]
 struct Scope {
     host: String,
     path: String,
 }
 
-/// Why a text holds no logins. Shows nothing of the text.
+/// Why a text holds no credentials. Shows nothing of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CredentialsError {
-    /// It is not the JSON of such a file.
+    /// The text is not the JSON of such a file.
     #[error(
         "the registry credentials are not the JSON of a docker config.json (line {line}, column {column})"
     )]
     Unreadable {
-        /// Where.
+        /// Line of the error.
         line: usize,
-        /// Where.
+        /// Column of the error.
         column: usize,
     },
-    /// It is longer than any such file.
+    /// The text exceeds 1 MiB.
     #[error("the registry credentials are longer than 1 MiB")]
     TooLong,
-    /// One login in it cannot be used.
+    /// One login cannot be used.
     #[error("the registry credentials for {registry}: {why}")]
     Login {
         /// Its key.
@@ -86,7 +86,7 @@ struct Entry {
     registry_token: Option<Hidden>,
 }
 
-/// `null` is no text, too.
+/// Also accepts `null`, as absent.
 pub(super) fn hidden<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Hidden>, D::Error> {
@@ -95,7 +95,7 @@ pub(super) fn hidden<'de, D: Deserializer<'de>>(
 }
 
 impl RegistryCredentials {
-    /// Reads the text of a docker `config.json`: also the older form without `auths` (`.dockercfg`).
+    /// Parses the text of a docker `config.json`, also in the older form without `auths` (`.dockercfg`).
     ///
     /// # Errors
     /// See [`CredentialsError`].
@@ -129,7 +129,7 @@ impl RegistryCredentials {
         })
     }
 
-    /// The login for a repository: the one whose scope is the narrowest.
+    /// The login with the narrowest scope that matches a repository.
     pub(super) fn login(&self, host: &str, repository: &str) -> Option<&Login> {
         let fitting = self
             .logins
@@ -146,7 +146,7 @@ impl RegistryCredentials {
     }
 }
 
-/// The older form: the map itself. Other members, such as `credsStore`, are no logins.
+/// Parses the older form: the map itself. Other members, such as `credsStore`, are ignored.
 fn older(text: &str) -> Result<BTreeMap<String, Entry>, serde_json::Error> {
     let members: BTreeMap<String, Box<serde_json::value::RawValue>> = serde_json::from_str(text)?;
     let entries = members
@@ -190,7 +190,7 @@ fn login(key: &str, entry: Entry) -> Result<Option<Login>, CredentialsError> {
 }
 
 impl Scope {
-    /// Keys are written as hosts, with a path, or as URLs, with the API's version at the end.
+    /// Keys are hosts, hosts with a path, or URLs that end with the API version.
     fn of(key: &str) -> Self {
         let bare = key.split_once("://").map_or(key, |(_, rest)| rest);
         let (host, path) = bare.split_once('/').unwrap_or((bare, ""));

@@ -1,5 +1,5 @@
-//! What a manifest holds, and which of it is a module: exactly one layer of a Wasm type. Reads text that anybody may
-//! have written; asks nobody and trusts no size or type that it names.
+//! Parses a manifest and selects its module: exactly one layer of a Wasm type. The text is untrusted; no size or type
+//! in it is trusted, and no request is sent.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::registry_error::{RegistryError, shown};
 use crate::artifact::MODULE_BYTES;
 
-/// Largest manifest or index.
+/// Largest manifest or index, in bytes.
 pub(super) const MANIFEST_BYTES: usize = 4 << 20;
 
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -18,21 +18,21 @@ pub(super) const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
 pub(super) const WASM_LAYER: &str = "application/wasm";
 pub(super) const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
-/// Docker's types are asked for, too, so that their refusal names them.
+/// Docker's types are accepted, too, so that their refusal names them.
 pub(super) const ACCEPTED: &str = "application/vnd.oci.image.manifest.v1+json, \
     application/vnd.oci.image.index.v1+json, \
     application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// Layers that hold a component as it is: the CNCF's type, and those that older tools write.
+/// Media types of layers that hold a plain component: the CNCF's type, and those of older tools.
 const LAYERS: &[&str] = &[
     WASM_LAYER,
     "application/vnd.wasm.content.layer.v1+wasm",
     "application/vnd.module.wasm.content.layer.v1+wasm",
 ];
 
-/// What may stand beside such a layer. It is never read: what a module imports, its own bytes say. The empty one and an
-/// image's are what people fall back to with registries that do not know the type of Wasm.
+/// Accepted types of the config beside such a layer. It is never read: the module's own bytes say what it imports. The
+/// empty type and the image type are used with registries that do not know the Wasm type.
 const CONFIGS: &[&str] = &[
     WASM_CONFIG,
     "application/vnd.wasm.config.v1+json",
@@ -40,7 +40,7 @@ const CONFIGS: &[&str] = &[
     "application/vnd.oci.image.config.v1+json",
 ];
 
-/// What a manifest says of something else.
+/// A descriptor in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Descriptor {
@@ -56,7 +56,7 @@ pub(super) struct Descriptor {
     pub(super) platform: Option<Platform>,
 }
 
-/// See [`Descriptor`].
+/// Platform of a [`Descriptor`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Platform {
     #[serde(default)]
@@ -80,19 +80,19 @@ pub(super) struct Manifest {
     pub(super) manifests: Option<Vec<Descriptor>>,
 }
 
-/// What a manifest leads to.
+/// The next content to fetch for a manifest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Offer {
-    /// The module.
+    /// The layer with the module.
     Layer(Descriptor),
-    /// The manifest that holds it.
+    /// The manifest of the module.
     Manifest(Descriptor),
 }
 
-/// Reads a manifest, whose digest has been verified.
+/// Parses a manifest, whose digest has been verified.
 pub(super) fn read(bytes: &[u8]) -> Result<Manifest, RegistryError> {
     serde_json::from_slice(bytes).map_err(|error| {
-        // Its place only: the message of some errors holds a piece of the text.
+        // Shows the position only: some error messages quote the text.
         let (line, column) = (error.line(), error.column());
         RegistryError::unusable(format!(
             "the manifest cannot be read (line {line}, column {column})"
@@ -100,13 +100,13 @@ pub(super) fn read(bytes: &[u8]) -> Result<Manifest, RegistryError> {
     })
 }
 
-/// Finds the module. `content_type` is what the registry says the manifest is.
+/// Selects the module. `content_type` is the type sent by the registry.
 pub(super) fn offer(bytes: &[u8], content_type: &str) -> Result<Offer, RegistryError> {
     let manifest = read(bytes)?;
     let content_type = content_type.split(';').next().unwrap_or_default().trim();
     let named = manifest.media_type.as_deref();
     let kind = named.unwrap_or(content_type);
-    // Two readers could see two things in it otherwise (CVE-2021-41190).
+    // Prevents two readers from interpreting it differently (CVE-2021-41190).
     if [MANIFEST, INDEX].contains(&content_type) && kind != content_type {
         let why = format!(
             "the manifest is {}, and was sent as {content_type}",
@@ -161,9 +161,9 @@ fn layer(manifest: &Manifest, layers: &[Descriptor]) -> Result<Descriptor, Regis
     Ok(layer.clone())
 }
 
-/// The entry of an index that is Wasm; the only one there is needs no platform.
+/// Selects the Wasm entry of an index; a single entry needs no platform.
 fn entry(manifests: &[Descriptor]) -> Result<Descriptor, RegistryError> {
-    // What builders add beside: statements about how it was built.
+    // Attestations that builders add.
     let is_statement =
         |entry: &&Descriptor| entry.annotations.contains_key("vnd.docker.reference.type");
     let entries: Vec<_> = manifests

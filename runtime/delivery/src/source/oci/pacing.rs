@@ -1,5 +1,5 @@
-//! When a registry is looked at next: tags in the operator's interval, failures ever more seldom, what is pinned and was
-//! had never again.
+//! Schedules the polls of a registry: tags in the operator's interval, failures with growing delays, and a pinned
+//! artifact never again once it was fetched.
 
 use std::future::pending;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep_until};
 use super::login::RegistryCredentials;
 use super::registry_error::RegistryError;
 
-/// After a first failure; each further one doubles it, up to the interval.
+/// Delay after a first failure; doubled by each further one, up to the interval.
 const FIRST: Duration = Duration::from_secs(2);
 /// Enough to reach any interval.
 const MOST_DOUBLINGS: u32 = 12;
-/// Replicas that were started together do not ask together: this part of a wait is left to chance.
+/// Random part of a delay, so that replicas started together do not poll together.
 const JITTER: f64 = 0.2;
 
-/// When one place is looked at.
+/// Schedule of one location.
 pub(super) struct Pacing {
     poll: Duration,
     is_pinned: bool,
@@ -29,7 +29,7 @@ pub(super) struct Pacing {
 enum Next {
     Now,
     At(Instant),
-    /// When the credentials change, or at the time.
+    /// When the credentials change, or at this time.
     Login(Instant),
     Never,
 }
@@ -44,7 +44,7 @@ impl Pacing {
         }
     }
 
-    /// Waits until it is time. May be dropped at any moment.
+    /// Waits until the next poll is due. Cancel-safe.
     pub(super) async fn wait(
         &self,
         credentials: &mut watch::Receiver<Option<RegistryCredentials>>,
@@ -60,7 +60,7 @@ impl Pacing {
         }
     }
 
-    /// It was had, or is still what was had.
+    /// Records that the artifact was fetched or is unchanged.
     pub(super) fn had(&mut self) {
         self.failures = 0;
         self.next = match self.is_pinned {
@@ -69,7 +69,7 @@ impl Pacing {
         };
     }
 
-    /// It was not had.
+    /// Records a failed poll.
     pub(super) fn failed(&mut self, trouble: &RegistryError) {
         if trouble.is_lasting && self.is_pinned {
             self.next = Next::Never;
@@ -91,13 +91,13 @@ impl Pacing {
 }
 
 async fn changed(credentials: &mut watch::Receiver<Option<RegistryCredentials>>) {
-    // Nobody changes them any more: then only time helps.
+    // The credentials never change again; only time passes.
     if credentials.changed().await.is_err() {
         pending().await
     }
 }
 
-/// Between 0 and 1.
+/// A random number between 0 and 1.
 fn chance() -> f64 {
     getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
 }
@@ -118,7 +118,7 @@ mod tests {
 
     const POLL: Duration = Duration::from_secs(300);
 
-    /// How long it waits; `None`: not within ten years.
+    /// The length of a wait; `None`: longer than ten years.
     async fn wait(pacing: &Pacing) -> Option<Duration> {
         let from = Instant::now();
         let mut credentials = watch::channel(None).1;

@@ -1,5 +1,5 @@
-//! One artifact of one repository, from the registry or one of its mirrors: what a tag stands for, and what a digest
-//! names. Everything is had by its digest; a tag is asked for its digest and nothing else.
+//! Fetches one artifact of one repository, from the registry or its mirrors. All content is fetched by digest; a tag is
+//! only resolved to its digest.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use super::{Mirror, OciSettings};
 use crate::artifact::{Artifact, Evidence};
 use crate::source::{Location, OciPlace};
 
-/// The repository at every registry that may have it: mirrors first, in the operator's order, then its own.
+/// The repository at all of its registries: mirrors in the operator's order, then its own registry.
 pub(super) struct Repository {
     place: OciPlace,
     pub(super) connections: Connections,
     registries: Vec<Registry>,
 }
 
-/// What was brought, and what it was found by.
+/// A fetched artifact and its evidence listing.
 pub(super) struct Pulled {
     pub(super) artifact: Artifact,
     pub(super) listing: Listing,
@@ -78,7 +78,7 @@ impl Repository {
             .for_each(Registry::forget_credentials);
     }
 
-    /// The digest of the manifest that the place names: pinned, or what its tag stands for now.
+    /// The digest of the manifest: pinned, or resolved from the tag now.
     pub(super) async fn resolve(&self) -> Result<String, RegistryError> {
         if let Some(digest) = &self.place.digest {
             return Ok(digest.clone());
@@ -111,7 +111,7 @@ impl Repository {
         Ok(Digest::of(&bytes).to_string())
     }
 
-    /// What there is to vouch for it, from the first registry that has something.
+    /// The evidence listing, from the first registry that has evidence.
     pub(super) async fn listing(&self, digest: &str) -> Result<(Listing, usize), RegistryError> {
         let mut answered = None;
         let mut last = RegistryError::absent("no registry");
@@ -125,7 +125,7 @@ impl Repository {
         answered.ok_or(last)
     }
 
-    /// Brings what `digest` names, whole.
+    /// Fetches the complete artifact of `digest`.
     pub(super) async fn pull(
         &self,
         digest: &str,
@@ -136,7 +136,7 @@ impl Repository {
         for registry in &self.registries {
             let wasm = match self.module(registry, digest, kept, progress).await {
                 Ok(wasm) => wasm,
-                // The bytes are at fault, and the others have the same.
+                // The bytes are at fault, and other registries have the same.
                 Err(trouble) if trouble.is_lasting => return Err(trouble),
                 Err(trouble) => {
                     last = self.next_registry(registry, trouble);
@@ -162,7 +162,7 @@ impl Repository {
         Err(last)
     }
 
-    /// Brings the very bytes of a release that was had here.
+    /// Fetches exactly the bytes of a release that came from this repository.
     pub(super) async fn again(&self, release: &Release) -> Result<Artifact, RegistryError> {
         let Ok(Location::Oci(origin)) = Location::parse(&release.origin) else {
             return Err(RegistryError::absent(
@@ -235,7 +235,7 @@ impl Repository {
         manifest::offer(&bytes, kind.unwrap_or_default())
     }
 
-    /// What a registry did not have, the next one may; only the last one's trouble is told.
+    /// Tries the next registry after an error; only the last one's error is reported.
     fn next_registry(&self, registry: &Registry, trouble: RegistryError) -> RegistryError {
         if registry.host != self.place.registry {
             warn!(place = %self.place, mirror = registry.host, "the mirror does not help: {}", trouble.why);
@@ -244,7 +244,7 @@ impl Repository {
     }
 }
 
-/// A layer of these types is the module as it is. Whether it is a good one is looked at later.
+/// A layer of these types is the plain module. Its content is validated later.
 fn check_form(wasm: &[u8]) -> Result<(), RegistryError> {
     let found = match wasm {
         [b'\0', b'a', b's', b'm', ..] => return Ok(()),

@@ -1,6 +1,5 @@
-//! One repository of one registry over HTTP: who asks is shown where the registry wants it, redirects are followed one
-//! by one, answers have limits. Credentials go to the registry itself and to the place that it names for tokens, never
-//! to where it redirects.
+//! One repository of one registry over HTTP: authenticates as the registry requires, follows redirects one by one and
+//! limits all answers. Credentials go to the registry and its token endpoint only, never to a redirect target.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -21,14 +20,14 @@ use super::connect::{Connections, host};
 use super::login::RegistryCredentials;
 use super::registry_error::RegistryError;
 
-/// Blobs are kept elsewhere by many registries; nobody needs more steps.
+/// Many registries store blobs elsewhere; none needs more redirects.
 const MOST_REDIRECTS: usize = 5;
-/// A registry that wants to be left alone for longer is asked after this in any case.
+/// Longest rate-limit hold; a longer request to wait is cut to this.
 const LONGEST_HOLD: Duration = Duration::from_secs(3600);
-/// How long it is left alone when it does not say.
+/// Rate-limit hold if the registry names none.
 const HOLD: Duration = Duration::from_secs(10);
 
-/// One repository, at one registry.
+/// One repository at one registry.
 pub(super) struct Registry {
     /// `https://host:port/v2/repository/`.
     base: Url,
@@ -40,7 +39,7 @@ pub(super) struct Registry {
     held_until: Mutex<Option<Instant>>,
 }
 
-/// One request, which changes nothing. `path` is relative to the repository.
+/// One read-only request. `path` is relative to the repository.
 pub(super) struct Ask<'a> {
     pub(super) method: Method,
     pub(super) path: &'a str,
@@ -68,7 +67,7 @@ impl<'a> Ask<'a> {
 }
 
 impl Registry {
-    /// `host` may be with a port; `docker.io` is where its API is.
+    /// `host` may include a port; `docker.io` is replaced by its API host.
     pub(super) fn new(
         host: &str,
         repository: &str,
@@ -99,18 +98,18 @@ impl Registry {
         })
     }
 
-    /// Host and port that are dialled.
+    /// The dialled host and port.
     pub(super) fn named(&self) -> (String, u16) {
         let port = self.base.port_or_known_default().unwrap_or_default();
         (self.base.host_str().unwrap_or_default().to_owned(), port)
     }
 
-    /// Shows this with each request from now on.
+    /// Sends this authorization header with each request from now on.
     pub(super) fn show(&self, value: HeaderValue) {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
     }
 
-    /// Said where a login is missing that only a helper could know.
+    /// Hint for a missing login that only a helper could know.
     pub(super) fn helper_hint(&self) -> &'static str {
         let credentials = self.credentials.borrow();
         match credentials
@@ -122,18 +121,18 @@ impl Registry {
         }
     }
 
-    /// Begins anew with whatever login stands in the credentials now.
+    /// Discards the authorization, so that the current credentials are used.
     pub(super) fn forget_credentials(&self) {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The address of something in the repository.
+    /// The URL of a path in the repository.
     pub(super) fn join(&self, path: &str) -> Result<Url, RegistryError> {
         let wrong = |_| RegistryError::refused(format!("{} has no such address", self.host));
         self.base.join(path).map_err(wrong)
     }
 
-    /// Sends one request and gives the answer when it is a success; its body is still to be read.
+    /// Sends one request and returns a successful answer, whose body is not read yet.
     pub(super) async fn ask(
         &self,
         connections: &Connections,
@@ -152,7 +151,7 @@ impl Registry {
         self.judge(answer)
     }
 
-    /// Reads an answer that is small, whole.
+    /// Reads a whole small answer.
     pub(super) async fn ask_whole(
         &self,
         connections: &Connections,
@@ -173,7 +172,7 @@ impl Registry {
         RegistryError::unavailable(format!("{} answers too slowly", self.host))
     }
 
-    /// Reads a body up to `most` bytes; of a longer one nothing is kept.
+    /// Reads a body of up to `most` bytes; discards a longer one.
     pub(super) async fn read(
         &self,
         mut answer: Response,
@@ -214,7 +213,7 @@ impl Registry {
         for _ in 0..=MOST_REDIRECTS {
             let mut request = connections
                 .request(ask.method.clone(), &url)?
-                // Nothing here is ever unpacked.
+                // Bodies are never decompressed here.
                 .header(ACCEPT_ENCODING, "identity");
             for (name, value) in &ask.headers {
                 request = request.header(name, value);
@@ -238,7 +237,7 @@ impl Registry {
         )))
     }
 
-    /// Whether an address is the registry's own, so that credentials may go there.
+    /// Whether a URL is the registry's own, so that credentials may be sent there.
     fn is_own(&self, url: &Url) -> bool {
         url.origin() == self.base.origin()
     }
@@ -264,7 +263,7 @@ impl Registry {
                 let hold = retry_after(answer.headers())
                     .unwrap_or(HOLD)
                     .min(LONGEST_HOLD);
-                // Only the registry's own word about itself.
+                // Only the registry itself can set its hold.
                 if self.is_own(answer.url()) {
                     let mut held = self
                         .held_until
@@ -304,7 +303,7 @@ impl Registry {
     }
 }
 
-/// Whether a host, which may be with a port, is this machine by its own name.
+/// Whether a host, with or without a port, is a loopback name or address.
 fn is_loopback(host: &str) -> bool {
     let Ok(url) = Url::parse(&format!("http://{host}/")) else {
         return false;
@@ -317,7 +316,7 @@ fn is_loopback(host: &str) -> bool {
     }
 }
 
-/// Where an answer of `from` sends us; never from TLS to none.
+/// The redirect target of an answer of `from`; never from TLS to plain HTTP.
 pub(super) fn redirected(from: &Url, headers: &HeaderMap) -> Result<Url, RegistryError> {
     let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
     let to = to.and_then(|to| from.join(to).ok());
@@ -336,7 +335,7 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Seconds, or a date.
+/// Accepts seconds or a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {

@@ -1,5 +1,5 @@
-//! Shows a registry who asks, in the way that it wants: a password, or a token from the place that it names for them,
-//! for our own repository only. A login goes nowhere else.
+//! Authenticates at a registry as its challenge requires: with a password, or a token from its token endpoint, for this
+//! source's repository only. A login is sent nowhere else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ use super::login::{Hidden, Login, hidden};
 use super::registry::Registry;
 use super::registry_error::RegistryError;
 
-/// Tokens have some KiB.
+/// Maximum size of a token answer, in bytes. Tokens have some KiB.
 const TOKEN_BYTES: usize = 64 << 10;
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct Token {
 }
 
 impl Registry {
-    /// Gets what the registry wants to see.
+    /// Obtains the authorization that the challenge requires.
     pub(super) async fn meet(
         &self,
         connections: &Connections,
@@ -79,7 +79,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Asks the place that hands out tokens, for our own repository only, whatever the challenge asks for.
+    /// Requests a token for this source's repository only, whatever the challenge asks for.
     async fn token(
         &self,
         connections: &Connections,
@@ -128,7 +128,7 @@ impl Registry {
                 .send()
                 .await
                 .map_err(|error| RegistryError::of_request(&who, error))?;
-            // A redirect would take the login elsewhere.
+            // A redirect would send the login elsewhere.
             match answer.status().as_u16() {
                 200 => self.read(answer, TOKEN_BYTES).await,
                 status @ (400 | 401 | 403) => Err(RegistryError::denied(format!(
@@ -154,11 +154,11 @@ impl Registry {
 fn basic(user: &str, password: &str) -> HeaderValue {
     let pair = Zeroizing::new(format!("{user}:{password}"));
     let encoded = Zeroizing::new(STANDARD.encode(pair.as_bytes()));
-    // Letters of base64 always fit into a header.
+    // Base64 characters are always valid in a header.
     secret("Basic ", &encoded).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// A header that no log shows.
+/// A header value that is hidden from logs.
 fn secret(scheme: &str, text: &str) -> Option<HeaderValue> {
     let text = Zeroizing::new(format!("{scheme}{text}"));
     let mut value = HeaderValue::from_str(&text).ok()?;

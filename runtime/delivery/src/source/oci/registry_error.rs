@@ -1,5 +1,5 @@
-//! What goes wrong with a registry, before the place's name is put before it. No text of the other side gets into a
-//! message, except words of a known form: it could hold back a credential that it was sent.
+//! Errors of a registry, before the location is prefixed. Messages contain no text from the registry except words of a
+//! known form: the text could reflect a credential that was sent.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use ccm_host::egress::resolve::{NameRefused, WhyRefused};
 
 use crate::source::SourceError;
 
-/// The longest media type that is shown.
+/// Maximum length of a shown media type.
 const SHOWN: usize = 100;
 
-/// The longest text of a failed request.
+/// Maximum length of a request error's text.
 const LONGEST: usize = 300;
 
-/// What kind of trouble it is; the kinds of [`SourceError`].
+/// The kind of error; matches the kinds of [`SourceError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Absent,
@@ -23,14 +23,14 @@ pub(super) enum Kind {
     Refused,
 }
 
-/// Why something was not had.
+/// Why content was not fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RegistryError {
     pub(super) kind: Kind,
     pub(super) why: String,
-    /// Whether these very bytes are at fault, so that asking again would bring the same.
+    /// Whether the content itself is at fault, so that another request would return the same.
     pub(super) is_lasting: bool,
-    /// For how long the registry does not want to be asked.
+    /// How long the registry asks not to be contacted.
     pub(super) wait: Option<Duration>,
 }
 
@@ -60,7 +60,7 @@ impl RegistryError {
         Self::new(Kind::Refused, why)
     }
 
-    /// The content that a digest names cannot be used: it never will be.
+    /// The content of a digest is unusable, permanently.
     pub(super) fn unusable(why: impl Into<String>) -> Self {
         Self {
             is_lasting: true,
@@ -68,7 +68,7 @@ impl RegistryError {
         }
     }
 
-    /// A request that got no answer. Without its address: one that a registry redirected to can hold a signature.
+    /// A request without an answer. Omits the URL: a redirect target can hold a signature.
     pub(super) fn of_request(host: &str, error: reqwest::Error) -> Self {
         let error = error.without_url();
         let mut why = error.to_string();
@@ -78,19 +78,19 @@ impl RegistryError {
                 return Self::of_name(host, &refused.why);
             }
             let cause_text = cause.to_string();
-            // Some layers repeat the text of the one below them.
+            // Some layers repeat the text of the layer below.
             if !why.ends_with(&cause_text) {
                 why = format!("{why}: {cause_text}");
             }
             source = cause.source();
         }
-        // A certificate's names are part of some texts.
+        // Some texts contain names from a certificate.
         let is_plain = |letter: &char| letter.is_ascii_graphic() || *letter == ' ';
         let why: String = why.chars().filter(is_plain).take(LONGEST).collect();
         Self::unavailable(format!("{host}: {why}"))
     }
 
-    /// A name that was not dialled. One without an address may have one tomorrow.
+    /// A name that was not dialled. One without an address may get one later.
     fn of_name(host: &str, why: &WhyRefused) -> Self {
         match why {
             WhyRefused::NoAddress => Self::unavailable(format!("{host} has no address")),
@@ -98,7 +98,7 @@ impl RegistryError {
         }
     }
 
-    /// Whether new credentials could end it.
+    /// Whether new credentials could resolve it.
     pub(super) fn is_about_credentials(&self) -> bool {
         self.kind == Kind::Denied
     }
@@ -114,7 +114,7 @@ impl RegistryError {
     }
 }
 
-/// A media type as it is shown to people: the letters that one can have, or nothing of it.
+/// A media type for display, if it has valid characters only.
 pub(super) fn shown(media_type: &str) -> &str {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&^_.+-/;= ".contains(&byte);
     match media_type {

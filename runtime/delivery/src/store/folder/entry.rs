@@ -1,4 +1,4 @@
-//! What is kept beside a module, as JSON: where it came from and what vouches for it.
+//! JSON description stored beside a module: its origin and its evidence.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::artifact::{Artifact, Evidence, MOST_EVIDENCE};
 
-/// The form of the file. Another one is not read: the module is brought anew.
+/// Version of the file format. Files of another version are not read; the module is fetched again.
 const VERSION: u32 = 1;
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Entry {
@@ -38,7 +38,7 @@ enum Kept {
     },
 }
 
-/// Written in base64.
+/// Bytes that are serialized as base64.
 struct Bytes(Vec<u8>);
 
 impl Entry {
@@ -53,7 +53,7 @@ impl Entry {
     }
 
     pub(super) fn to_json(&self) -> Vec<u8> {
-        // Strings and lists of strings: there is nothing that could fail.
+        // Strings and lists of strings: serialization cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 

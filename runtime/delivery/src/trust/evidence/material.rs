@@ -1,4 +1,4 @@
-//! Certificates, log entries and time stamps of cosign's older form, made into the form that the Sigstore library reads.
+//! Converts certificates, log entries and time stamps of cosign's older form to the form of the Sigstore library.
 
 use serde::Deserialize;
 use sigstore_verify::types::bundle::{
@@ -10,10 +10,10 @@ use sigstore_verify::types::{DerCertificate, KindVersion, LogIndex};
 use super::decoded;
 use crate::trust::Refusal;
 
-/// Most certificates above the signer's.
+/// Maximum number of certificates above the signer's.
 const MOST_CERTIFICATES: usize = 8;
 
-/// The signer's certificate and those above it; a key without a name where there is none.
+/// The signer's certificate and its chain; without one, an unnamed key.
 pub(super) fn certificates(
     certificate: Option<&str>,
     chain: Option<&str>,
@@ -106,7 +106,7 @@ pub(super) fn entries(json: Option<&[u8]>) -> Result<Vec<TransparencyLogEntry>, 
     ])
 }
 
-/// The 32 bytes of a log's name.
+/// The 32 bytes of a log's ID.
 fn from_hex(text: &str) -> Result<Vec<u8>, Refusal> {
     sigstore_verify::types::Sha256Hash::from_hex(text)
         .map(|hash| hash.as_slice().to_vec())

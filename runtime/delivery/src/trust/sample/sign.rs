@@ -1,4 +1,4 @@
-//! Signatures of a key, in the two forms that cosign writes: over a module's bytes, and over a statement about a manifest.
+//! Signatures of a key in cosign's two forms: over a module's bytes, and over a statement about a manifest.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,11 +6,11 @@ use rcgen::{KeyPair, SigningKey as _};
 use serde_json::{Value, json};
 use sigstore_verify::types::pae;
 
-/// What cosign's statements say that they are.
+/// Predicate type of cosign's statements.
 pub(in crate::trust) const SIGN: &str = "https://sigstore.dev/cosign/sign/v1";
 pub(in crate::trust) const IN_TOTO: &str = "application/vnd.in-toto+json";
 
-/// The bundle of a file, as `cosign sign-blob --bundle` writes it.
+/// The bundle of a file, as written by `cosign sign-blob --bundle`.
 pub(in crate::trust) fn file(key: &KeyPair, wasm: &[u8]) -> Value {
     let (name, algorithm) = if key.algorithm() == &rcgen::PKCS_ECDSA_P384_SHA384 {
         ("SHA2_384", &ring::digest::SHA384)
@@ -47,7 +47,7 @@ pub(in crate::trust) fn envelope(key: &KeyPair, kind: &str, statement: &Value) -
     )
 }
 
-/// A statement about what has these digests, in hexadecimal.
+/// A statement about subjects with these digests, in hexadecimal.
 pub(in crate::trust) fn statement(kind: &str, digests: &[&str]) -> Value {
     let subjects: Vec<Value> = digests
         .iter()

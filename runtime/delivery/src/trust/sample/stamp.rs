@@ -1,4 +1,4 @@
-//! The tests' own authority for time stamps (RFC 3161, RFC 5652), in as much DER as it takes.
+//! The tests' time stamp authority (RFC 3161, RFC 5652), with the minimum of DER that it needs.
 
 use ccm_host::Digest;
 use rcgen::{
@@ -54,7 +54,7 @@ impl Stamper {
         }
     }
 
-    /// Its certificate, and the one above.
+    /// Its certificate, and the root above it.
     pub(super) fn chain(&self) -> String {
         self.certificate.clone() + &self.root.as_ref().pem()
     }
@@ -78,7 +78,7 @@ impl Stamper {
             ),
         ]
         .concat();
-        // What is signed is the set, not the tagged field that carries it.
+        // The signature covers the SET, not the tagged field that carries it.
         let sealed = self.key.sign(&tlv(SET, &[&attributes])).unwrap();
         let name = seq(&[&tlv(
             SET,
@@ -115,7 +115,7 @@ fn seq(parts: &[&[u8]]) -> Vec<u8> {
     tlv(SEQUENCE, parts)
 }
 
-/// A value of DER; shorter than 64 KiB.
+/// Encodes a DER value; shorter than 64 KiB.
 pub(super) fn tlv(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let value = parts.concat();
     let [high, low] = u16::try_from(value.len()).unwrap().to_be_bytes();

@@ -1,8 +1,8 @@
-//! The watch that a credential's value never comes back out, in whatever usual spelling.
+//! Finds and removes credential values in answers and texts, in their usual encodings.
 //!
-//! A cloud that repeats what it was sent may write it as JSON, into a URL or as base64. Escapes have many forms, so they
-//! are undone before it is looked for the value; base64 has few, so these are looked for themselves. What a cloud
-//! turns into anything else (compressed, reversed, in pieces) is not found.
+//! A cloud that echoes a request may encode it as JSON, in a URL or as base64. Escapes have many forms, so they are
+//! decoded before the search; base64 has few, so the encoded forms are searched directly. Other transformations
+//! (compressed, reversed, in pieces) are not found.
 
 use std::borrow::Cow;
 
@@ -14,22 +14,22 @@ use zeroize::Zeroizing;
 use super::basic;
 use crate::grant::{Credential, Secret};
 
-/// Shorter values are in answers and error texts by chance, and taking them out would show what they are.
+/// Shorter values occur by chance in answers and error texts, and redacting them would reveal them.
 const SHORTEST_WATCHED: usize = 8;
-/// A word of a header that is at least this long is the secret part, not a user or a realm.
+/// A word of a header value with at least this length counts as the secret part, not as a user name or realm.
 const SHORTEST_WORD: usize = 16;
-/// How many escapes around each other are undone: a URL in JSON, JSON in JSON.
+/// Number of nested escape layers that are decoded: a URL in JSON, JSON in JSON.
 const LAYERS: usize = 2;
 
-/// Knows what must not be seen.
+/// Searches for one credential.
 pub(in crate::egress) struct SecretRedactor {
-    /// Longest first, so that what is taken out is taken out whole.
+    /// Longest first, so that the longest match is redacted as a whole.
     needles: Vec<Secret>,
 }
 
 impl SecretRedactor {
-    /// Watches every form in which the credential is sent, and the long words of a header that has several, such as
-    /// `Token <value>`.
+    /// Watches every form in which the credential is sent, and the long words of a header value with several words,
+    /// such as `Token <value>`.
     pub(in crate::egress) fn new(credential: &Credential) -> SecretRedactor {
         let mut values = match credential {
             Credential::None => Vec::new(),
@@ -57,12 +57,13 @@ impl SecretRedactor {
         SecretRedactor { needles }
     }
 
-    /// Whether the bytes hold a watched value, escaped or not. Takes time in proportion to their number.
+    /// Whether the bytes contain a watched value, escaped or not. Takes linear time.
     pub(in crate::egress) fn finds(&self, bytes: &[u8]) -> bool {
         !self.needles.is_empty() && self.finds_below(bytes, LAYERS)
     }
 
-    /// Looks at the bytes as they are too, because what only looks like an escape may hide the value's beginning.
+    /// Also searches the undecoded bytes, because something that only looks like an escape may hide the value's
+    /// beginning.
     fn finds_below(&self, bytes: &[u8], layers: usize) -> bool {
         let mut needles = self.needles.iter();
         if needles.any(|needle| memmem::find(bytes, needle.expose().as_bytes()).is_some()) {
@@ -78,34 +79,34 @@ impl SecretRedactor {
         deeper(unescaped(bytes)) || deeper(percent_decode(bytes).into())
     }
 
-    /// The text without any watched value.
+    /// Returns the text without any watched value.
     pub(in crate::egress) fn redact(&self, text: &str) -> String {
         let replace = |text: String, needle: &Secret| text.replace(needle.expose(), "[redacted]");
         let redacted = self.needles.iter().fold(text.to_owned(), replace);
         match self.finds(redacted.as_bytes()) {
-            // Escaped somewhere in it; where cannot be told apart from the rest.
+            // The value is escaped somewhere in the text; its position is unknown, so the whole text is redacted.
             true => "[redacted]".to_owned(),
             false => redacted,
         }
     }
 }
 
-/// How a value looks in base64, in both alphabets and at each of the three places where it can begin, and in a form.
+/// Encodings of a value: base64 in both alphabets and at each of its three alignments, and form encoding.
 fn spellings(value: &Secret) -> Vec<Secret> {
     let engines = [&BASE64_STANDARD_NO_PAD, &BASE64_URL_SAFE_NO_PAD];
     let mut spellings: Vec<Secret> = engines
         .iter()
         .flat_map(|engine| (0..3).map(|ahead| inside(*engine, value, ahead)))
         .collect();
-    // Everything else that a form writes otherwise is percent-encoded.
+    // Forms percent-encode everything else.
     if value.expose().contains(' ') {
         spellings.push(Secret::new(value.expose().replace(' ', "+")));
     }
     spellings
 }
 
-/// What is in a base64 text that holds the value behind `ahead` bytes, whatever these and those behind it are: the letters
-/// all of whose six bits are the value's.
+/// Part of the base64 text that does not depend on the surrounding bytes, for a value behind `ahead` bytes: the
+/// letters all of whose six bits belong to the value.
 fn inside(engine: &impl base64::Engine, value: &Secret, ahead: usize) -> Secret {
     let value = value.expose().as_bytes();
     let mut bytes = Zeroizing::new(Vec::with_capacity(ahead + value.len()));
@@ -116,7 +117,7 @@ fn inside(engine: &impl base64::Engine, value: &Secret, ahead: usize) -> Secret 
     Secret::new(text.get(letters).unwrap_or_default().to_owned())
 }
 
-/// The bytes with JSON's escapes (RFC 8259, 7) undone, wherever they are; what is no escape stays.
+/// Decodes JSON escapes (RFC 8259, 7) anywhere in the bytes; leaves invalid escapes unchanged.
 fn unescaped(bytes: &[u8]) -> Cow<'_, [u8]> {
     if memchr(b'\\', bytes).is_none() {
         return Cow::Borrowed(bytes);
@@ -135,7 +136,7 @@ fn unescaped(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// The letter that an escape stands for, and how many bytes the escape has.
+/// Decoded character of an escape, and the escape's length in bytes.
 fn escaped(escape: &[u8]) -> (char, usize) {
     match escape.get(1) {
         Some(b'u') => unicode(escape).unwrap_or(('\\', 1)),
@@ -149,7 +150,7 @@ fn escaped(escape: &[u8]) -> (char, usize) {
     }
 }
 
-/// `\uNNNN`, or two of them for what UTF-16 needs two for.
+/// Decodes `\uNNNN`, or a surrogate pair of two.
 fn unicode(escape: &[u8]) -> Option<(char, usize)> {
     let first = unit(escape)?;
     let second = escape.get(6..).and_then(unit);

@@ -1,6 +1,6 @@
-//! One line of a grant, and what it admits.
+//! One line of a grant, and the requests that it admits.
 //!
-//! Both sides of a comparison are lines: what is requested, what is granted. Plain functions over values.
+//! Requested and granted rights are both compared as lines. Pure functions over values.
 
 use std::fmt;
 
@@ -13,28 +13,28 @@ use crate::egress::path::{CanonicalPath, PathPattern};
 /// One line of a grant: one method, one path pattern, one value per field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The method.
+    /// HTTP method.
     pub method: Method,
-    /// The path pattern.
+    /// Path pattern.
     pub path: PathPattern,
     /// Fields that must be in the query exactly once, with this value.
     pub query: Vec<(String, String)>,
-    /// The same for the form.
+    /// Fields that must be in the form exactly once, with this value.
     pub form: Vec<(String, String)>,
     /// Whether a request on this line changes anything.
     pub access: Access,
 }
 
-/// A request as far as a rule looks at it.
+/// The parts of a request that rules inspect.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// The method.
+    /// HTTP method.
     pub method: &'a Method,
-    /// The path in the form in which it will be sent.
+    /// Path as it will be sent.
     pub path: &'a CanonicalPath,
-    /// The query in the form in which it will be sent.
+    /// Query as it will be sent.
     pub query: &'a [(String, String)],
-    /// The fields of the body, if it is a form.
+    /// Fields of the body, if it is a form.
     pub form: Option<&'a [(String, String)]>,
 }
 
@@ -55,13 +55,13 @@ impl Line {
             && !elsewhere(&self.form, asked.query)
     }
 
-    /// Whether the line is about this method and path, whatever it says about fields.
+    /// Whether method and path match the line, regardless of fields.
     pub fn is_at(&self, asked: &Asked<'_>) -> bool {
         *asked.method == self.method && self.path.matches(asked.path)
     }
 
-    /// Whether everything that `requested` admits is admitted here, and may be done under this line's access.
-    /// What was granted to be read does not cover a request to write.
+    /// Whether this line admits everything that `requested` admits, with sufficient access. A grant to read does not
+    /// cover a request to write.
     pub fn covers(&self, requested: &Line) -> bool {
         let subset = |ours: &[(String, String)], theirs: &[(String, String)]| {
             ours.iter().all(|field| theirs.contains(field))
@@ -74,7 +74,7 @@ impl Line {
     }
 }
 
-/// The first line that admits the request; lines are ordered as a person wrote them.
+/// First line that admits the request; lines keep the order of the grant.
 pub fn first<'a>(lines: &'a [Line], asked: &Asked<'_>) -> Option<&'a Line> {
     lines.iter().find(|line| line.admits(asked))
 }

@@ -1,4 +1,4 @@
-//! The parent, as a guest's call in the child sees it: where requests and log lines go.
+//! Handle to the parent process for a guest's call in the child: sends requests and log lines to it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +16,11 @@ use crate::guest_log::Level;
 use crate::sandbox::protocol::{Frame, Head, Request, ToParent};
 use crate::sandbox::{Answer, End};
 
-/// The writing end of the one socket. Clones are the same.
+/// Writing end of the only socket. Clones share it.
 #[derive(Clone)]
 pub(super) struct Socket(mpsc::UnboundedSender<Frame>);
 
-/// What one call says to the parent. Clones are the same call.
+/// Connection of one call to the parent. Clones share the call.
 #[derive(Clone)]
 pub(crate) struct Parent(Arc<Shared>);
 
@@ -29,7 +29,7 @@ struct Shared {
     socket: Socket,
     requests: AtomicU64,
     waiting: Mutex<HashMap<u64, oneshot::Sender<Fetched>>>,
-    /// For bodies that are still to be read.
+    /// One permit for each request body that is being read.
     bodies: Semaphore,
 }
 
@@ -40,7 +40,7 @@ impl Socket {
         Socket(out)
     }
 
-    /// Says something without a body.
+    /// Sends a message without a body.
     pub(super) fn say(&self, word: &impl Serialize) {
         self.send(word, Bytes::new());
     }
@@ -51,7 +51,7 @@ impl Socket {
         }
     }
 
-    /// Nobody hears it once the parent is gone, and this process ends then.
+    /// Sending fails only when the parent is gone; then this process ends, too.
     fn send_frame(&self, frame: Frame) {
         let _ = self.0.send(frame);
     }
@@ -101,7 +101,7 @@ impl Parent {
         self.0.bodies.acquire().await.map_err(closed)
     }
 
-    /// A line of the guest's log.
+    /// Sends a line of the guest's log.
     pub(crate) fn log(&self, level: Level, text: &str, said: bool) {
         self.0.socket.say(&ToParent::Log {
             call: self.0.number,
@@ -111,13 +111,13 @@ impl Parent {
         });
     }
 
-    /// So many lines were not kept.
+    /// Reports how many lines were dropped.
     pub(crate) fn lost(&self, lines: usize) {
         let call = self.0.number;
         self.0.socket.say(&ToParent::Lost { call, lines });
     }
 
-    /// How the call ended.
+    /// Reports the result of the call.
     pub(super) fn ended(&self, end: End<Result<Answer, common::Error>>) {
         let End { answer, computed } = end;
         let ended = |end| ToParent::Ended {
@@ -135,7 +135,7 @@ impl Parent {
         }
     }
 
-    /// The parent's answer to a request.
+    /// Delivers the parent's answer to a request.
     pub(super) fn answered(&self, request: u64, end: Result<Head, FetchError>, body: Bytes) {
         let released = Released {
             call: self.clone(),
@@ -154,7 +154,7 @@ impl Parent {
             .into(),
         });
         if let Some(waiting) = self.waiting().remove(&request) {
-            // Whoever stopped waiting drops it.
+            // Fails only if the waiting future was dropped.
             let _ = waiting.send(end);
         }
     }
@@ -187,7 +187,7 @@ impl Parent {
     }
 }
 
-/// Tells the parent when nobody waits for a request any more.
+/// Tells the parent on drop that the guest abandoned the request.
 struct Abandoned<'a> {
     call: &'a Parent,
     request: u64,
@@ -203,7 +203,7 @@ impl Drop for Abandoned<'_> {
     }
 }
 
-/// Tells the parent when the last who had an answer's body has dropped it.
+/// Tells the parent on drop that the last owner of a response body has dropped it.
 struct Released {
     call: Parent,
     request: u64,

@@ -1,4 +1,4 @@
-//! One process of a sandbox, while it runs: the calls that it performs, and what their guests ask for meanwhile.
+//! Connection to one running sandbox process: its calls, and the requests of their guests.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,56 +26,57 @@ use crate::limits;
 use crate::outbound::WayOut;
 use crate::sanitize::clean;
 
-/// How a call ended.
+/// Result of a call.
 pub(super) struct Ended {
     pub(super) answer: Result<Result<Answer, common::Error>, (CallPhase, Failure)>,
     pub(super) computed: Duration,
 }
 
-/// See the module's documentation. Dropped, it ends the process.
+/// Connection to a process. Dropping it ends the process.
 pub(super) struct Connection(Arc<Shared>);
 
 struct Shared {
     calls: Mutex<Calls>,
     next: AtomicU64,
     out: mpsc::UnboundedSender<Frame>,
-    /// Wakes whoever waits for the process.
+    /// Wakes the task that waits for the process.
     stop: tokio::sync::Notify,
 }
 
 #[derive(Default)]
 struct Calls {
     under_way: HashMap<u64, UnderWay>,
-    /// Why there are no more.
+    /// Why no further calls are possible.
     over: Option<String>,
 }
 
 struct UnderWay {
     scope: Option<CallScope>,
     log: GuestLog,
-    /// Who sends them, by their numbers.
+    /// Tasks that send its requests, by number.
     requests: Requests,
-    /// What keeps answers' bodies paid for that the guest has.
+    /// Budget reservations of response bodies that the guest holds.
     held: HashMap<u64, Box<dyn Send + Sync>>,
     ended: oneshot::Sender<Ended>,
 }
 
-/// Those that are under way. Dropped, they are over.
+/// Tasks of requests under way; aborted on drop.
 #[derive(Default)]
 struct Requests(HashMap<u64, AbortHandle>);
 
 impl Connection {
-    /// Gives the process its module and waits until it has it.
+    /// Sends the process its module and waits until it is loaded.
     ///
     /// # Errors
-    /// Why it has not.
+    /// Why it is not loaded.
     pub(super) async fn open(
         mut child: Child,
         socket: UnixStream,
         load: Frame,
     ) -> Result<Connection, String> {
         let (mut from, mut to) = socket.into_split();
-        // It answers after the last byte; one that says something before is none, and may not even read on.
+        // The child answers after the last byte; one that sends something earlier is no sandbox and may not even
+        // read on.
         let greeting = tokio::select! {
             heard = read::<ToParent>(&mut from, Caps::OF_CHILD) => heard,
             Err(error) = load.write(&mut to) => Err(error),
@@ -109,13 +110,13 @@ impl Connection {
         self.0.calls().over.is_none()
     }
 
-    /// Ends the process, and with it every call that is under way.
+    /// Ends the process and with it every call under way.
     pub(super) fn end(&self, why: String) {
         self.0.over(why);
         self.0.stop.notify_one();
     }
 
-    /// Performs a call. Dropped, it is over in the child as well.
+    /// Performs a call. Dropping the future cancels the call in the child.
     pub(super) async fn call(&self, performance: Performance) -> Ended {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let Performance {
@@ -127,7 +128,7 @@ impl Connection {
         } = performance;
         let scope = match way_out {
             Some(WayOut::Egress(scope)) => Some(scope),
-            // A sandbox's process starts no further one.
+            // `WayOut::Parent` exists only inside sandbox processes, which start no further ones.
             Some(WayOut::Parent(_)) | None => None,
         };
         let left = deadline.saturating_duration_since(Instant::now());
@@ -174,7 +175,7 @@ impl Shared {
         true
     }
 
-    /// How a call ends whose process does.
+    /// Result of a call whose process has ended.
     fn gone(&self) -> Ended {
         let why = self.calls().over.clone().unwrap_or_default();
         Ended {
@@ -186,7 +187,7 @@ impl Shared {
         }
     }
 
-    /// No call begins any more, and those under way are told. The first reason counts.
+    /// Prevents new calls and fails those under way. The first reason is kept.
     fn over(&self, why: String) {
         let mut calls = self.calls();
         calls.over.get_or_insert(why);
@@ -197,15 +198,15 @@ impl Shared {
 
     fn say(&self, word: &impl Serialize, body: Bytes) {
         if let Ok(frame) = Frame::new(word, body) {
-            // Nobody reads it when the process is over, which whoever waits is told.
+            // Fails only when the process has ended, which callers learn otherwise.
             let _ = self.out.send(frame);
         }
     }
 
-    /// Does what the child asks for.
+    /// Handles a message of the child.
     ///
     /// # Errors
-    /// No sandbox says so.
+    /// The message violates the protocol.
     fn hear(self: &Arc<Shared>, word: ToParent, body: Bytes) -> Result<(), String> {
         match word {
             ToParent::Loaded(_) => Err("it loads twice".to_owned()),
@@ -215,7 +216,7 @@ impl Shared {
                 text,
                 said,
             } => {
-                // Outside the lock: whoever reads the log may be slow.
+                // Outside the lock: writing the log may be slow.
                 let log = self.of(call, |call| call.log.clone());
                 match log {
                     Some(log) if said => log.said(level, &text),
@@ -250,7 +251,7 @@ impl Shared {
                 microseconds,
             } => {
                 if let Some(under_way) = self.forget(call) {
-                    // Whoever stopped waiting drops it.
+                    // Fails only if the caller has stopped waiting.
                     let _ = under_way.ended.send(Ended {
                         answer: end,
                         computed: Duration::from_micros(microseconds).min(limits::CALL_CPU),
@@ -261,7 +262,7 @@ impl Shared {
         }
     }
 
-    /// Sends a request for a guest.
+    /// Starts a request for a guest.
     fn request(
         self: &Arc<Shared>,
         number: u64,
@@ -271,7 +272,7 @@ impl Shared {
     ) -> Result<(), String> {
         let mut calls = self.calls();
         let Some(call) = calls.under_way.get_mut(&number) else {
-            // Its end and this have crossed.
+            // The end of the call and this request have crossed.
             return Ok(());
         };
         let Some(scope) = call.scope.clone() else {
@@ -292,7 +293,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells the child how a request ended. Its body stays paid for until the guest has dropped it.
+    /// Sends the child the result of a request. The body counts against the budget until the guest has dropped it.
     fn answer(&self, number: u64, request: u64, end: Result<FetchResponse, FetchError>) {
         let (end, body) = match end {
             Ok(answer) => {
@@ -325,7 +326,7 @@ impl Shared {
         self.say(&word, body);
     }
 
-    /// Looks at a call that is under way.
+    /// Accesses a call under way.
     fn of<T>(&self, number: u64, look: impl FnOnce(&mut UnderWay) -> T) -> Option<T> {
         self.calls().under_way.get_mut(&number).map(look)
     }
@@ -347,7 +348,7 @@ impl Drop for Requests {
     }
 }
 
-/// Tells the child when nobody waits for a call any more.
+/// Tells the child on drop that the caller has stopped waiting for the call.
 struct Cancelled<'a> {
     shared: &'a Shared,
     number: u64,
@@ -362,7 +363,7 @@ impl Drop for Cancelled<'_> {
     }
 }
 
-/// A guest's request, through the call's scope.
+/// Sends a guest's request through the call's scope.
 async fn send(scope: &CallScope, what: Request, body: Bytes) -> Result<FetchResponse, FetchError> {
     match what {
         Request::Fetch {
@@ -409,7 +410,7 @@ async fn write(mut frames: mpsc::UnboundedReceiver<Frame>, mut to: OwnedWriteHal
     }
 }
 
-/// Hears the child until it ends, or has to.
+/// Handles messages of the child until it ends or must be killed.
 async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) {
     let hear = async {
         loop {
@@ -431,7 +432,7 @@ async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) 
         () = shared.stop.notified() => "nobody needs it any more".to_owned(),
     };
     shared.over(why);
-    // It may be over already; there is nobody to tell.
+    // It may have ended already.
     let _ = child.kill().await;
 }
 
@@ -439,14 +440,14 @@ fn nonsense(what: &str) -> String {
     format!("it said what no sandbox says: {what}")
 }
 
-/// What a child that ended left behind.
+/// Exit status and error output of a child that ended.
 async fn last_words(child: &mut Child) -> String {
     let mut words = Vec::new();
     let patience = Duration::from_secs(1);
     if let Some(stderr) = child.stderr.take() {
         let cap = limits::COMPILE_MESSAGE_BYTES as u64;
         let mut stderr = stderr.take(cap);
-        // What it says is worth a moment, and no more.
+        // Waits only briefly for error output.
         let _ = tokio::time::timeout(patience, stderr.read_to_end(&mut words)).await;
     }
     let words = clean(String::from_utf8_lossy(&words).trim(), limits::ERROR_BYTES);

@@ -1,5 +1,5 @@
-//! What a guest answered, in core's words. The shape was checked before (`shape`), so that nothing here is cut; only the
-//! time until the next call is brought into its bounds, as the contract says.
+//! Converts a guest's answer to core's types. The shape was checked before (`shape`), so nothing is cut here; only
+//! the time until the next call is clamped, as the contract says.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use ccm_core::load_balancer::{
 
 use crate::bindings::{common, load_balancer};
 
-/// Who asks for less would be called in a loop.
+/// Shortest delay; a shorter one would make the host call the guest in a loop.
 const SOONEST: Duration = Duration::from_millis(100);
-/// Who asks for more would be forgotten.
+/// Longest delay; a longer one would leave the Service unattended.
 const LATEST: Duration = Duration::from_secs(600);
 
 impl From<load_balancer::EnsureReply> for EnsureReply {

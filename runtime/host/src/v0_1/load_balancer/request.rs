@@ -1,4 +1,4 @@
-//! What a guest is told about a Service. Everything is passed on as it stands; nothing here can fail.
+//! Converts a Service for a guest. Everything is passed on unchanged; nothing here can fail.
 
 use ccm_core::load_balancer::{
     CloudService, Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus, PortStatus,

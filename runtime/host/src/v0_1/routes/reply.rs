@@ -1,5 +1,5 @@
-//! What a guest answered, in core's words, and a route as it is handed back to it. The shape was checked before
-//! (`shape`), so that nothing here is cut.
+//! Converts a guest's answer to core's types, and a route back to the guest's. The shape was checked before
+//! (`shape`), so nothing is cut here.
 
 use ccm_core::cloud_route::{CloudRoute, RouteReply, RouteTarget};
 use ccm_core::load_balancer::Progress;

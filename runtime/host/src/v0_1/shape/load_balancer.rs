@@ -1,5 +1,4 @@
-//! The caps and lengths of answers about load balancers. Whether an address may be stored, and a key be set, is for core
-//! to judge.
+//! Caps and lengths of answers about load balancers. Core decides whether an address may be stored and a key set.
 
 use super::{at_most, check_event};
 use crate::bindings::{common, load_balancer};
@@ -11,7 +10,7 @@ const KEY_BYTES: usize = 317;
 const VALUE_BYTES: usize = 4096;
 const INGRESS: usize = 16;
 const PLACE_BYTES: usize = 253;
-/// More than any Service has in practice; core allows as many.
+/// Maximum number of ports: more than any Service has in practice; the same as core's.
 const PORTS: usize = 256;
 /// A qualified name, as the contract has it.
 const ERROR_BYTES: usize = 316;
@@ -20,7 +19,7 @@ const HINT_BYTES: usize = 4096;
 /// Checks the answer to `ensure`.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the mistake.
 pub(in crate::v0_1) fn check_ensure(reply: &load_balancer::EnsureReply) -> Result<(), String> {
     match &reply.ensured {
         load_balancer::Ensured::Ready(status) => check_status(status),
@@ -30,10 +29,10 @@ pub(in crate::v0_1) fn check_ensure(reply: &load_balancer::EnsureReply) -> Resul
     .map_err(|what| format!("ensure: {what}"))
 }
 
-/// Checks the answer to `update-targets` or `delete`, which `function` names.
+/// Checks the answer to `update-targets` or `delete`; `function` is its name.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the mistake.
 pub(in crate::v0_1) fn check_progress(
     function: &str,
     reply: &load_balancer::ProgressReply,
@@ -49,7 +48,7 @@ pub(in crate::v0_1) fn check_progress(
 /// Checks the answer to `get`.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the mistake.
 pub(in crate::v0_1) fn check_found(found: &load_balancer::Found) -> Result<(), String> {
     match found {
         load_balancer::Found::Present(status) => check_status(status),
@@ -70,7 +69,7 @@ fn check_ingress(ingress: &common::Ingress) -> Result<(), String> {
     for (what, place) in [("IP address", &ingress.ip), ("hostname", &ingress.hostname)] {
         if let Some(place) = place {
             at_most(&format!("bytes of its {what}"), place.len(), PLACE_BYTES)?;
-            // No value means "unset" by being empty.
+            // An empty value must not stand for "unset".
             if place.is_empty() {
                 return Err(format!("its {what} is empty"));
             }
@@ -109,7 +108,7 @@ pub(super) fn check_pending(pending: &common::Pending) -> Result<(), String> {
     at_most("bytes of a hint", hint, HINT_BYTES)
 }
 
-/// What the guest wants to be recorded about the Service, and to be written into it.
+/// Checks the events and annotation changes that the guest wants for the Service.
 fn check_wishes(
     events: &[common::Event],
     annotations: &[common::AnnotationChange],
@@ -137,7 +136,7 @@ fn check_change(change: &common::AnnotationChange) -> Result<(), String> {
     at_most("bytes of a key", change.key.len(), KEY_BYTES)?;
     let value = change.value.as_deref().unwrap_or_default();
     at_most("bytes of a value", value.len(), VALUE_BYTES)?;
-    // People read annotations in terminals. Nothing is taken out: a value that is not what the guest wrote is worse.
+    // People read annotations in terminals. The value is refused, because an altered value would be worse.
     if change.key.contains(char::is_control) || value.contains(char::is_control) {
         return Err("it has control characters".to_owned());
     }

@@ -1,5 +1,5 @@
-//! The caps and lengths of answers about routes. Whether a destination is a network of the pods', and what stands in
-//! the list twice, is for core to judge.
+//! Caps and lengths of answers about routes. Core decides whether a destination is a pod network and handles
+//! duplicates.
 
 use std::collections::HashSet;
 
@@ -8,20 +8,20 @@ use super::load_balancer::{check_events, check_pending};
 use crate::bindings::routes;
 use crate::limits;
 
-/// What a route leads to that is no node: it stands in Events and logs.
+/// Length of a next hop that is not a node; it appears in Events and logs.
 pub(in crate::v0_1) const OTHER_BYTES: usize = 256;
 
 const ID_BYTES: usize = 512;
-/// The longest form of an IPv6 address has 45, a slash and a length 4 more.
+/// The longest form of an IPv6 address has 45 bytes, a slash and a prefix length 4 more.
 const DESTINATION_BYTES: usize = 64;
 const EXTRA: usize = 16;
-/// Keys and values of one route together: what helps to find it again, and no copy of it.
+/// Keys and values of one route together: enough to find it again, not a copy of it.
 const EXTRA_BYTES: usize = 1024;
 
 /// Checks the answer to `list` about the nodes with these names.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the mistake.
 pub(in crate::v0_1) fn check_routes(
     listed: &[routes::Route],
     nodes: &HashSet<&str>,
@@ -33,10 +33,10 @@ pub(in crate::v0_1) fn check_routes(
     Ok(())
 }
 
-/// Checks the answer to `create` or `delete`, which `function` names.
+/// Checks the answer to `create` or `delete`; `function` is its name.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the mistake.
 pub(in crate::v0_1) fn check_route_progress(
     function: &str,
     reply: &routes::ProgressReply,
@@ -51,7 +51,7 @@ pub(in crate::v0_1) fn check_route_progress(
 
 fn check_route(route: &routes::Route, nodes: &HashSet<&str>) -> Result<(), String> {
     at_most("bytes of an id", route.id.len(), ID_BYTES)?;
-    // Nothing is taken out: what is handed back has to be what the cloud knows.
+    // Refused instead of cleaned: the ID passed back has to be the one that the cloud knows.
     if route.id.is_empty() || route.id.contains(char::is_control) {
         return Err("its id is empty or has control characters".to_owned());
     }
@@ -66,7 +66,7 @@ fn check_route(route: &routes::Route, nodes: &HashSet<&str>) -> Result<(), Strin
     }
     match &route.target {
         routes::Target::Node(name) | routes::Target::Outdated(name) => {
-            // A node that is not known here would be taken for one that has vanished.
+            // An unknown node would be mistaken for one that has vanished.
             if !nodes.contains(name.as_str()) {
                 return Err("it leads to a node that the call was not about".to_owned());
             }
