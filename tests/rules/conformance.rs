@@ -372,7 +372,10 @@ fn every_statement_that_is_cited_has_a_row() {
     let known: BTreeSet<String> = rows().into_iter().map(|row| row.id).collect();
     let folders = ["runtime", "tests", "guests", "guest-sdk", "deploy", "wit"];
     let mut problems = BTreeSet::new();
-    for path in files(&folders, "rs").into_iter().chain(files(&folders, "md")) {
+    for path in files(&folders, "rs")
+        .into_iter()
+        .chain(files(&folders, "md"))
+    {
         let text = std::fs::read_to_string(&path).unwrap();
         let unknown = cited(&text).filter(|id| !known.contains(*id));
         problems.extend(unknown.map(|id| format!("{id} has no row, and is cited in {path}")));
@@ -382,7 +385,9 @@ fn every_statement_that_is_cited_has_a_row() {
 
 /// What reads like the ID of a statement: the name of its group, and three digits.
 fn cited(text: &str) -> impl Iterator<Item = &str> {
-    const GROUPS: [&str; 8] = ["NODE-", "LIFE-", "SVC-", "ROUTE-", "IPAM-", "PROC-", "IFACE-", "EDGE-"];
+    const GROUPS: [&str; 8] = [
+        "NODE-", "LIFE-", "SVC-", "ROUTE-", "IPAM-", "PROC-", "IFACE-", "EDGE-",
+    ];
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
     words.filter(|word| {
         let number = GROUPS.iter().find_map(|group| word.strip_prefix(group));

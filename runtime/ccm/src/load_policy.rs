@@ -13,7 +13,7 @@ use crate::config::ProviderConfig;
 use crate::provider_loading::PROCESS;
 
 /// See the module's documentation.
-pub(crate) struct ConfiguredTerms {
+pub(crate) struct ConfiguredLoadPolicy {
     /// The provider's configuration.
     pub config: ProviderConfig,
     /// `--cluster-name`.
@@ -24,7 +24,7 @@ pub(crate) struct ConfiguredTerms {
     pub warned: Once,
 }
 
-impl ConfiguredTerms {
+impl ConfiguredLoadPolicy {
     /// The load policy for a module, with all mistakes in its inputs. If there are mistakes, some credentials are
     /// placeholders: the module may be asked for its own mistakes, but the policy must not be used.
     ///
@@ -69,7 +69,7 @@ impl ConfiguredTerms {
     }
 }
 
-impl LoadPolicyOf for ConfiguredTerms {
+impl LoadPolicyOf for ConfiguredLoadPolicy {
     fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
         match self.read(inspection) {
             Ok((terms, mistakes)) if mistakes.is_empty() => Ok(terms),

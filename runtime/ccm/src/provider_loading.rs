@@ -27,7 +27,7 @@ use ipnet::IpNet;
 use crate::cli::{COMPILE_CHILD, SANDBOX_CHILD};
 use crate::config::{LoadBalancerConfig, Mistakes, Surroundings};
 use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
-use crate::load_policy::ConfiguredTerms;
+use crate::load_policy::ConfiguredLoadPolicy;
 
 /// Size limit of configuration, certificates and tokens, in bytes.
 const TEXT_CAP: u64 = 1 << 20;
@@ -72,7 +72,7 @@ pub(crate) fn host(
 /// All mistakes in the configuration found by this program and by the module, or why the module cannot be used.
 pub(crate) async fn load(
     host: &Host,
-    terms: &ConfiguredTerms,
+    terms: &ConfiguredLoadPolicy,
     module: Module,
 ) -> anyhow::Result<Provider> {
     let inspection = ccm_host::inspect(&module.source, &module.wasm)?;

@@ -23,7 +23,7 @@ use ccm_host::Host;
 use tokio::sync::{Notify, watch};
 
 use crate::config::{LoadBalancerConfig, ProviderConfig};
-use crate::load_policy::ConfiguredTerms;
+use crate::load_policy::ConfiguredLoadPolicy;
 
 pub(crate) use configuration::Configuration;
 #[cfg(feature = "demo")]
@@ -63,8 +63,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Load policy of a provider's module.
-    pub(crate) fn terms(&self, config: &ProviderConfig) -> ConfiguredTerms {
-        ConfiguredTerms {
+    pub(crate) fn terms(&self, config: &ProviderConfig) -> ConfiguredLoadPolicy {
+        ConfiguredLoadPolicy {
             config: config.clone(),
             cluster_name: self.cluster_name.clone(),
             cluster_cidrs: self.cluster_cidrs.clone(),

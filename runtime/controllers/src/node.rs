@@ -24,7 +24,7 @@ use memory::Memory;
 
 /// Maximum concurrent reconciliations: two full batches of new nodes and two of known ones, one in a call and one
 /// gathering. Each costs less than two kilobytes while it waits; all others wait in the queue, at the cost of a name.
-const MOST_CONVERSATIONS: usize = 4 * lookup_batch::MOST;
+const MOST_RECONCILIATIONS: usize = 4 * lookup_batch::MOST;
 
 /// Schedules the reconciliations of one provider's nodes.
 pub(crate) struct NodeController {
@@ -195,7 +195,7 @@ impl NodeController {
 
     fn next_moment(&self) -> Option<Moment> {
         // At the limit, only the end of a reconciliation makes room.
-        let is_full = self.reconciliations.len() >= MOST_CONVERSATIONS;
+        let is_full = self.reconciliations.len() >= MOST_RECONCILIATIONS;
         let turn = self.queue.next(self.room());
         let turn = turn.filter(|_| !is_full);
         let pass = match self.pass {
@@ -251,7 +251,7 @@ impl NodeController {
 
     fn start_reconciliations(&mut self) {
         let now = self.clock.now();
-        while self.reconciliations.len() < MOST_CONVERSATIONS
+        while self.reconciliations.len() < MOST_RECONCILIATIONS
             && let Some((name, is_urgent)) = self.queue.take(now, self.room())
         {
             self.start(name, is_urgent, now);
@@ -260,7 +260,7 @@ impl NodeController {
 
     /// Known nodes take at most half of the reconciliations, so that a pass over many of them never delays a new node.
     fn room(&self) -> Capacity {
-        match self.low_priority < MOST_CONVERSATIONS / 2 {
+        match self.low_priority < MOST_RECONCILIATIONS / 2 {
             true => Capacity::Any,
             false => Capacity::Urgent,
         }

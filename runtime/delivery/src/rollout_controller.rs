@@ -65,7 +65,7 @@ pub enum Served {
 }
 
 /// Dependencies and inputs of a [`RolloutController`].
-pub struct StageParts {
+pub struct RolloutControllerParts {
     /// Name of the configuration entry, which is also the recorded owner.
     pub name: String,
     /// Loads modules; shared by all providers.
@@ -139,8 +139,8 @@ struct Inputs {
 
 impl RolloutController {
     /// Creates a controller to which nothing has been offered yet.
-    pub fn new(parts: StageParts) -> RolloutController {
-        let StageParts {
+    pub fn new(parts: RolloutControllerParts) -> RolloutController {
+        let RolloutControllerParts {
             name,
             host,
             sources,

@@ -13,7 +13,7 @@ use ccm_delivery::artifact::{Artifact, Evidence};
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, Seen};
-use ccm_delivery::rollout_controller::{Lead, RolloutController, Served, StageParts};
+use ccm_delivery::rollout_controller::{Lead, RolloutController, RolloutControllerParts, Served};
 use ccm_delivery::source::{Brought, Source, SourceError};
 use ccm_delivery::store::ModuleStore;
 use ccm_delivery::trust::{PublicKey, TrustPolicy};
@@ -251,7 +251,7 @@ impl World {
             watch::Sender::new(Arc::new(trust)),
         );
         let lead = watch::Sender::new(leads.then(lead));
-        let stage = RolloutController::new(StageParts {
+        let stage = RolloutController::new(RolloutControllerParts {
             name: "cloud".to_owned(),
             host: HOST.clone(),
             sources: source,

@@ -19,7 +19,7 @@ use super::terminal::Screen;
 use super::{Refusal, Verdict, output};
 use crate::config::ProviderConfig;
 use crate::flags::ProviderIsolation;
-use crate::load_policy::ConfiguredTerms;
+use crate::load_policy::ConfiguredLoadPolicy;
 use crate::provider_loading;
 
 /// Cluster name passed to the module, as in `run` without `--cluster-name`.
@@ -46,7 +46,7 @@ pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Ver
             host.load(module, grants, told(&found.manifest)).await?
         }
         Some(path) => {
-            let terms = ConfiguredTerms {
+            let terms = ConfiguredLoadPolicy {
                 config: entry(path, options, &found.manifest.name)?,
                 cluster_name: CLUSTER.to_owned(),
                 cluster_cidrs: Vec::new(),

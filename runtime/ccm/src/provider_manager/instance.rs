@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use ccm_core::rollout::RolloutRules;
 use ccm_delivery::load_policy::LoadPolicyOf;
 use ccm_delivery::record::{ClusterRecordStore, MemoryRecordStore, RecordStore};
-use ccm_delivery::rollout_controller::{Lead, RolloutController, Served, StageParts};
+use ccm_delivery::rollout_controller::{Lead, RolloutController, RolloutControllerParts, Served};
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::embedded::EmbeddedSource;
 use ccm_delivery::source::file::FileSource;
@@ -99,7 +99,7 @@ impl ProviderInstance {
         let (trust, trusted) = watch::channel(Arc::new(config.trust.clone()));
         let (terms, granted) = watch::channel(terms(&config, shared));
         let (rules, ruled) = watch::channel(config.rollout);
-        let stage = RolloutController::new(StageParts {
+        let stage = RolloutController::new(RolloutControllerParts {
             name: config.name.clone(),
             host: shared.host.clone(),
             sources: to_open,

@@ -164,7 +164,7 @@ impl Manager {
                 ..self.settings.clone()
             };
             if settings.mode == Mode::Enforce {
-                self.lead_fleet(&settings, None)?;
+                self.lead_providers(&settings, None)?;
             }
             self.run(&group.controllers, settings, None, stop).await?;
             return Ok(());
@@ -202,7 +202,7 @@ impl Manager {
             ..self.settings.clone()
         };
         if decides {
-            self.lead_fleet(&settings, Some(unacknowledged))?;
+            self.lead_providers(&settings, Some(unacknowledged))?;
         }
         let stopped = self
             .run(&group.controllers, settings, Some(unacknowledged), stop)
@@ -223,7 +223,7 @@ impl Manager {
     }
 
     /// Lets this process decide about the providers' versions while the tenure lasts.
-    pub(super) fn lead_fleet(
+    pub(super) fn lead_providers(
         &self,
         settings: &Settings,
         unacknowledged: Option<Duration>,

@@ -65,7 +65,7 @@ impl Manager {
                 tenure: Arc::new(Tenure::unlimited()),
                 ..self.settings.clone()
             };
-            self.lead_fleet(&settings, None)?;
+            self.lead_providers(&settings, None)?;
             // Leadership is kept.
             tokio::select! {
                 () = self.served() => {}
@@ -96,7 +96,7 @@ impl Manager {
                 ..self.settings.clone()
             };
             let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
-            self.lead_fleet(&settings, Some(unacknowledged))?;
+            self.lead_providers(&settings, Some(unacknowledged))?;
             tokio::select! {
                 () = tokio::time::sleep(TELLING) => {}
                 () = stop.clone().told() => {}
