@@ -26,7 +26,7 @@ pub(crate) const ALONE: &[Test] = &[("b18_a_call_ends_although_all_processors_ar
 const LEAKS: Count = Count {
     variable: "CCM_LEAKING_CALLS",
     default: 200,
-    ci: 1_000,
+    ci: 300,
     full: 10_000,
 };
 /// How much the host may grow by meanwhile: room for its allocator, and less than a tenth of what the fewest calls leak.
@@ -35,7 +35,7 @@ const MOST_KIB: u64 = 16 << 10;
 const DROPS: Count = Count {
     variable: "CCM_DROPPED_CALLS",
     default: 200,
-    ci: 1_000,
+    ci: 300,
     full: 10_000,
 };
 

@@ -20,7 +20,7 @@ use crate::misbehaving::target::Target;
 const CALLS: Count = Count {
     variable: "CCM_HONEST_CALLS",
     default: 10,
-    ci: 30,
+    ci: 10,
     full: 1_000,
 };
 /// Its callers: more than a provider takes at once.

@@ -30,11 +30,11 @@ const HOSTILE: &[&str] = &[
 ];
 /// Quiet and hostile by turns, so that whatever else the machine does concerns both.
 const ROUNDS: usize = 3;
-/// Calls of a round: in CI enough for a 99th per cent that is not the worst of each round.
+/// Calls of a round. Enough for a 99th per cent with full counts only.
 const CALLS: Count = Count {
     variable: "CCM_NEIGHBOUR_CALLS",
     default: 20,
-    ci: 200,
+    ci: 50,
     full: 200,
 };
 /// Its callers: more than a provider takes at once.
