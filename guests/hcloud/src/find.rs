@@ -1,8 +1,8 @@
 //! Selects the requests for a set of nodes and derives the lookups from the responses.
 //!
 //! # Guarantees
-//! - `gone` is returned only for the provider's own IDs, and only after the API reported it; see [`cloud`] and
-//!   [`dedicated`]. Anything that could not be read is `unknown`.
+//! - `gone` is returned only for the provider's own IDs, and only after the API reported it; see `cloud` and
+//!   `dedicated`. Anything that could not be read is `unknown`.
 //! - A node without provider ID is `found` or `not-mine`, never `gone`.
 //! - Errors of Robot affect only Robot's nodes; errors of the cloud affect only cloud nodes.
 

@@ -199,6 +199,7 @@ pub(crate) struct Diff {
 pub(crate) struct Pull {
     /// Where from: oci://REGISTRY/REPOSITORY[:TAG][@sha256:…]
     #[arg(value_name = "REFERENCE", value_parser = Place::parse)]
+    #[allow(rustdoc::broken_intra_doc_links, reason = "brackets of a usage")]
     pub from: Place,
     /// Write the module to this file; - is standard output
     #[arg(long, value_name = "FILE")]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 /// The groups of calls that a provider supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// [`CloudProvider::find`].
+    /// [`CloudProvider::find`](crate::cloud::CloudProvider::find).
     pub instances: bool,
     /// Load balancers for Services.
     pub load_balancer: bool,
@@ -198,7 +198,8 @@ pub struct CloudEvent {
     pub message: String,
 }
 
-/// The reply to [`CloudProvider::find`]. The host has checked its shape: one lookup per node.
+/// The reply to [`CloudProvider::find`](crate::cloud::CloudProvider::find). The host has checked its shape: one lookup per
+/// node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FindReply {
     /// One per requested node, in the same order.

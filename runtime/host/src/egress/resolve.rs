@@ -50,7 +50,7 @@ pub struct NameRefused {
 /// Why a name is not dialled.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WhyRefused {
-    /// More addresses than [`MAX_ADDRESSES`].
+    /// More addresses than `MAX_ADDRESSES`.
     #[error("it has {0} addresses, more than {MAX_ADDRESSES}")]
     TooMany(usize),
     /// The resolver's answer is empty.
