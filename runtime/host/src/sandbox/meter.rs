@@ -99,8 +99,12 @@ impl Meter {
             let wait = self
                 .next_lane
                 .get_or_insert_with(|| self.scheduler.next_lane());
-            self.lane = ready!(wait.as_mut().poll(context));
-            self.next_lane = None;
+            let Poll::Ready(lane) = wait.as_mut().poll(context) else {
+                // Other calls of the provider compute meanwhile.
+                self.place = Progress::None;
+                return Poll::Pending;
+            };
+            (self.lane, self.next_lane) = (lane, None);
         }
         let turn = ready!(self.poll_turn(context));
         let before = cpu_time();

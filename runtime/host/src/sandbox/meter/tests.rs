@@ -279,6 +279,27 @@ async fn a_call_that_did_not_end_in_time_ends_in_its_turn_all_the_same() {
     );
 }
 
+/// What one part of a call kept for the next is for others while that one waits to be let go on.
+#[tokio::test]
+async fn a_call_that_waits_to_compute_for_long_keeps_no_short_one_waiting() {
+    let scheduler = CpuScheduler::first();
+    let lane = scheduler.next_lane().await;
+    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
+    let begun = async {
+        compute_for(limits::CALL_CPU_AT_ONCE);
+        Ok(())
+    };
+    meter.run(begun).await.unwrap();
+    let mut next = pin!(meter.run(async { Ok(()) }));
+    let waker = std::task::Waker::noop();
+    let poll = next.as_mut().poll(&mut Context::from_waker(waker));
+    assert!(poll.is_pending(), "somebody else has the lane");
+    let short = tokio::time::timeout(Duration::from_secs(10), scheduler.next_turn());
+    drop(short.await.expect("the turn is free"));
+    drop(lane);
+    next.await.unwrap();
+}
+
 /// A provider's long calls leave the turns in between to its short ones: on one thread, where every poll is seen.
 #[tokio::test]
 async fn a_short_call_ends_while_long_ones_go_on() {
